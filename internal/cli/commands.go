@@ -28,7 +28,7 @@ var groups = []struct {
 	{"Site and machine", []func(*globals) *cobra.Command{newSiteCommand, newConfCommand, printing(slurmcmd.New), newDoctorCommand, printing(recordcmd.Debug)}},
 }
 
-// printing makes a command of a package that needs nothing of this one.
+// printing adapts a command whose package needs only an output from this package.
 func printing(command func(console.Output) *cobra.Command) func(*globals) *cobra.Command {
 	return func(g *globals) *cobra.Command { return command(g.Output) }
 }

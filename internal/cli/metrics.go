@@ -67,7 +67,7 @@ func addPartialFlag(f *pflag.FlagSet, to *bool) {
 	f.BoolVar(to, "partial", false, "accept a run that is not valid: exit with 0")
 }
 
-// notValidHelp is the last paragraph of the help of those commands.
+// notValidHelp is the last paragraph of the help of commands that read records.
 const notValidHelp = `A run is not valid if it was interrupted or killed, if it failed, or if a warning affects
 its result. Then the first line of the output says so, and the exit status is 3, or 0 with
 --partial.`

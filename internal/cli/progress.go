@@ -50,7 +50,8 @@ func (p *runProgress) observe(n replay.Progress) {
 	}
 }
 
-// setHooks returns hooks that show a set of total realizations, so many of them at once.
+// setHooks returns hooks that show a set of realizations: total is their number, and parallel how
+// many run at once.
 func (p *runProgress) setHooks(total, parallel int) experiment.SetHooks {
 	p.begin(0)
 	var mu sync.Mutex

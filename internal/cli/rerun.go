@@ -48,7 +48,7 @@ release.`,
 	return c
 }
 
-// addFlags adds the flags of replay and of simulate. One that both have sets both.
+// addFlags adds the flags of replay and of simulate. A flag that both have sets both.
 func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 	replay, simulate := &cobra.Command{}, &cobra.Command{}
 	o.replay.addFlags(replay)
@@ -78,8 +78,8 @@ func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.o
 // change takes an option that was given into the specification of a run.
 type change func(to, given *experiment.Spec)
 
-// changes has the options of any run by their names, and those of a run on Slurm and of a simulation. The other flags
-// say where the results go.
+// changes has the options of any run, of a run on Slurm and of a simulation, by their names. All
+// other flags say where the results go.
 var changes = map[string]change{
 	"seed":        func(to, given *experiment.Spec) { to.Seed = given.Seed },
 	"perf":        func(to, given *experiment.Spec) { to.Performance = given.Performance },

@@ -164,8 +164,9 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	return g.Print(b.String())
 }
 
-// oneSchedule tells whether all realizations have the same schedule: those of the simulator without anything random, and
-// those of a window on Slurm since 23.11, where slurmctld executes itself anew three seconds before the window.
+// oneSchedule tells whether all realizations have the same schedule. This happens in the simulator
+// if nothing is random, and in a window on Slurm since 23.11, where slurmctld executes itself anew
+// three seconds before the window.
 func oneSchedule(list []experiment.Realization) bool {
 	first := list[0].Summary
 	return len(list) > 1 && !slices.ContainsFunc(list, func(r experiment.Realization) bool {
@@ -197,7 +198,7 @@ func addNodesFlag(f *pflag.FlagSet, to *string) {
 	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")
 }
 
-// nodeFactor reads the value of that flag.
+// nodeFactor reads the value of --nodes.
 func nodeFactor(text string) (float64, error) {
 	if text != "" && !strings.HasPrefix(text, "x") {
 		return 0, console.Usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; the number of nodes is in slurm.conf)", text)

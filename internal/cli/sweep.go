@@ -34,7 +34,7 @@ type sweepOptions struct {
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
-	console.AddParallel(f, &o.parallel, "runs (or tasks of the job array, which has no limit by default)")
+	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to play the slurm part on the model of Slurm's scheduler")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+

@@ -28,7 +28,7 @@ content. docs/FORMATS.md describes the formats.`,
 	return c
 }
 
-// lentTo is what package sitecmd needs of this one.
+// lentTo is what package sitecmd needs of this package.
 func lentTo(g *globals) sitecmd.Lent {
 	return sitecmd.Lent{Output: g.Output, Read: func(path string) (*workload.Workload, error) {
 		return g.readWorkload(path, workload.ReadOptions{})

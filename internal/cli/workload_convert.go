@@ -106,8 +106,8 @@ func orEmpty[M ~map[string]int](m M) M {
 	return m
 }
 
-// writeCounts writes counts by name below a heading, and the first mistake among what they count, unless it is "".
-// It writes nothing if there are none.
+// writeCounts writes counts by name below a heading, and the first mistake that they count unless
+// it is "". Without counts it writes nothing.
 func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M, first string) {
 	if len(counts) == 0 {
 		return

@@ -74,7 +74,7 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 	return err
 }
 
-// newGenerateIOCommand makes the command of the package that has it.
+// newGenerateIOCommand makes the command of package generatecmd.
 func newGenerateIOCommand(g *globals) *cobra.Command {
 	return generatecmd.Lent{
 		Replaces: formats.Replaces, Save: g.saveGenerated,

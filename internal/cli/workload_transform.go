@@ -25,8 +25,8 @@ import (
 
 // transformOptions are the flags of `workload transform`.
 type transformOptions struct {
-	// steps make the changes, in the order of the command line. Each is called after all flags
-	// have been read, because it may depend on others.
+	// steps make the changes, in the order of the command line. Each step is made after all flags have
+	// been read, because it may depend on other flags.
 	steps []func(*transformOptions) (transform.Step, error)
 
 	window     flags.Window
@@ -256,7 +256,7 @@ func estimateModel(name string) (func(*transformOptions) (transform.Step, error)
 	return func(*transformOptions) (transform.Step, error) { return transform.ModalEstimates(), nil }, nil
 }
 
-// interval reads FROM/TO. Either may be empty.
+// interval reads FROM/TO. FROM or TO may be empty.
 func interval(text string) (func(*transformOptions) (transform.Step, error), error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" && to == "" {

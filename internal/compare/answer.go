@@ -31,7 +31,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	was, is, jobs := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean, "jobs"
 	change, early := d.Difference, c.endedEarly(p)
-	if early != "" { // the means of all jobs are of other jobs
+	if early != "" { // the means of all jobs would be about different jobs
 		var n int
 		if was, is, n = p.Jobs.bothStarted(); n == 0 {
 			return fmt.Sprintf("No job starts in both %s and %s, as %s ended early.", name(p.Baseline), name(p.Set), early)
@@ -80,7 +80,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	return text + "."
 }
 
-// endedEarly returns the letters of the sides of a pair of which a run ended early; "" if neither has one.
+// endedEarly returns the letters of the sides of a pair that have a run that ended early; "" if no run did.
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -91,8 +91,8 @@ func (c *Comparison) endedEarly(p *Pair) string {
 	return strings.Join(list, " and ")
 }
 
-// enough returns how many runs on each side a test needs to be significant at all; 0 if those of this difference can
-// be, or if a thousand cannot.
+// enough returns how many runs on each side a test needs to be significant at all; 0 if this difference has enough
+// runs, or if even a thousand do not suffice.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {
 		p := stats.SmallestP(runs, others, stats.TestOptions{})
@@ -112,7 +112,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	return 0
 }
 
-// fewRejected is the share of rejected jobs up to which a mean of the waits of the others says little else.
+// fewRejected is the share of rejected jobs up to which they hardly matter for the mean wait of the other jobs.
 const fewRejected = 0.01
 
 // rejections says how many jobs a set rejects, whose waits do not count; "" if few.
@@ -128,8 +128,8 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	return fmt.Sprintf("; %s of its jobs were rejected, whose waits do not count", quantity.Percent(metrics.Float(n/jobs)))
 }
 
-// startedInOne says how many jobs start in one of two sets only, and what those that start in both say if that is the
-// opposite of the difference of all waits.
+// startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in
+// both sets if that has the opposite sign of the difference of all waits.
 func startedInOne(v *JobView, difference metrics.Float) string {
 	n := 0
 	for _, jobs := range v.NoStart {
@@ -161,11 +161,11 @@ func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	return nil, nil
 }
 
-// unexplained is the share of a set's waits from which on the other parts are only lower bounds.
+// unexplained is the share of unknown waits from which on the other parts are only lower bounds.
 const unexplained = 0.05
 
-// Unexplained says of which share of its waits a set does not know the reason, if that is much. A reader would take
-// the other parts, which may be larger, for what they are.
+// Unexplained says for which share of its waits a set does not know the reason, if the share is large. The other
+// parts may then be larger than the figures say.
 func (c *Comparison) Unexplained(set int) string {
 	total, unknown := 0.0, 0.0
 	for i := range c.Waits {

@@ -61,7 +61,7 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 	return list
 }
 
-// jitter returns by how much a run moved submissions at random, at most.
+// jitter returns the largest time by which a run moved submissions at random.
 func jitter(m *run.Manifest) time.Duration {
 	if m.Feedback == nil {
 		return 0

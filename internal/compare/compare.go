@@ -9,7 +9,7 @@
 //     larger than the difference between two runs of one configuration.
 //   - With several runs a side, metrics have confidence intervals over realizations, and the
 //     vectors of the jobs' waits are compared as a whole. The comment of package stats says
-//     when to mistrust which.
+//     when to mistrust which of them.
 package compare
 
 import (
@@ -38,19 +38,19 @@ const Version = 1
 type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
-	// Rows are nil for the runs of a set but the first that [Dirs] compares: it reads them one by one.
+	// Rows are nil for all runs of a set after the first if [Dirs] compares them: it reads these one by one.
 	Rows []run.Row
 	// Administration is what happened to the machine.
 	Administration run.Administration
-	// Log is what slurmctld logged; nil if it is not known. It explains divergences, which are
-	// those of the first runs of sets.
+	// Log is what slurmctld logged; nil if it is not known. It explains divergences, for which the sets' first runs are
+	// compared.
 	Log *releases.Log
 
 	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
 	ids    map[string]string // from [jobrows.SameNames]
 }
 
-// rows returns the rows, which it reads unless they were.
+// rows returns the rows. It reads them if that was not done before.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
 		return jobrows.Renamed(r.Rows, r.ids), nil
@@ -127,12 +127,12 @@ func controllerLog(r *run.Run) (*releases.Log, error) {
 
 // Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
 // workload as a run ([formats.OpenRuns]). It stops when ctx is cancelled.
-// Every other error says which record is missing or wrong.
+// Any other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
 
-// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds the rows of the
-// first run of each set in memory, and those of at most as many others as there are CPUs. Of the rest it keeps
-// figures and the instants of the jobs.
+// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds in memory the rows of each
+// set's first run and, at a time, of at most as many other runs as there are CPUs. Of all others it keeps figures
+// and the instants of the jobs.
 func Dirs(ctx context.Context, dirs []string, opts Options) (*Comparison, error) {
 	sets, err := open(ctx, dirs, unread)
 	if err != nil {
@@ -200,8 +200,8 @@ type Options struct {
 	Tolerance time.Duration
 	By        []metrics.By // the groupings to compare as well
 	EveryJob  bool         // keep the differences of all jobs, not only of the largest
-	// Fairness shows the figures of fairness to people. Without FairStart, those of fair start times
-	// are not among them, because they take a simulation for each job.
+	// Fairness shows the figures of fairness to people. Only FairStart adds figures of fair start times, because these
+	// take a simulation for each job.
 	Fairness  bool
 	FairStart fairstart.Policy
 }
@@ -248,9 +248,9 @@ type Comparison struct {
 	// each other alone: they restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
-	// for each other, and not for those of Metrics.
+	// for each other, and not for the figures of Metrics.
 	Fairness []Metric `json:"fairness"`
-	// ShowFairness says that people asked for them.
+	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`
 	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
 	// no run has a file system. Their p-values are corrected for each other alone.
@@ -286,7 +286,7 @@ type RunInfo struct {
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
 	Jobs   int       `json:"jobs"` // rows, rejected ones included
-	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown and no other.
+	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
 
@@ -431,8 +431,8 @@ func inference(sets []Set) (possible bool, reason string) {
 	return true, ""
 }
 
-// oneRealization takes back what the figures say of chance if all runs of a set have the same schedule: the set is one
-// realization, as those of the simulator are whose workload has no random part.
+// oneRealization removes what the figures say about chance if all runs of a set have the same schedule. The set is
+// then one realization, such as runs of the simulator on a workload without a random part.
 func (c *Comparison) oneRealization(tables [][]table) {
 	same := slices.IndexFunc(tables, sameSchedule)
 	if !c.Inference || same < 0 {
@@ -456,7 +456,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	}
 }
 
-// sameSchedule reports whether all runs of a set of several start and end each job at the same time.
+// sameSchedule reports whether a set has several runs and all of them start and end each job at the same time.
 func sameSchedule(runs []table) bool {
 	for i := 1; i < len(runs); i++ {
 		if !slices.Equal(runs[i].moments, runs[0].moments) {
@@ -518,7 +518,8 @@ func warnings(sets []Set, c *Comparison) []string {
 	return list
 }
 
-// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same ones.
+// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same such
+// jobs.
 func endsAsFailed(sets []Set) (list []string) {
 	texts := map[string]bool{}
 	for _, s := range sets {
@@ -554,15 +555,15 @@ func carriedJobs(tables [][]table) (list []string) {
 	return list
 }
 
-// SmallestP returns the smallest p-value that any figure of two sets with so many runs can have,
-// after Holm's correction for all figures. If it is above 1 − Level, no difference, however large,
-// is significant.
+// SmallestP returns the smallest p-value that any figure can have for two sets with these numbers of runs, after
+// Holm's correction for all figures. If it is above 1 − Level, no difference, however large, is significant.
 func (c *Comparison) SmallestP(runs, others int) float64 {
 	p := stats.SmallestP(runs, others, stats.TestOptions{})
 	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
 }
 
-// runsFor returns how many runs on each side can be significant after Holm's correction for so many figures.
+// runsFor returns how many runs on each side a result needs to be significant after Holm's correction for all
+// figures.
 func (c *Comparison) runsFor(figures int) int {
 	for n := 2; ; n++ {
 		if stats.SmallestP(n, n, stats.TestOptions{})*float64(figures) <= 1-c.Level || n == 1000 {

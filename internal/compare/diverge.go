@@ -26,7 +26,7 @@ type Divergence struct {
 	// At is the earlier of the two instants that differ, on the baseline's dates.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
-	// What the job asked for, as far as the run record has it.
+	// User to TimeLimit are what the job asked for, as far as the run record has it.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
 	Processors int           `json:"processors"`
@@ -35,8 +35,8 @@ type Divergence struct {
 	// Baseline and Set describe both runs just before At.
 	Baseline Situation `json:"baseline"`
 	Set      Situation `json:"set"`
-	// Overtook are the jobs that overtook this one in the run in which it came later: they
-	// started there between At and its start, and had not started in the other run by At.
+	// Overtook are the jobs that overtook this one in the run in which it came later: they started there between At and
+	// this job's start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
 	overtook []Key
 	// Causes are what the records say about why. The list is empty if they do not show it.
@@ -64,8 +64,8 @@ var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedL
 // ended; jobs that start at it are still waiting.
 type Situation struct {
 	Submit Instant `json:"job_submit"` // of the diverging job
-	// Start, End and Nodes are those of the job's run that differs, and Wait is the time in the queue before it. A job
-	// that was requeued had several runs.
+	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
+	// run. A job that was requeued had several runs.
 	Start Instant       `json:"job_start"`
 	End   Instant       `json:"job_end"`
 	Wait  metrics.Float `json:"job_wait_s"`
@@ -193,7 +193,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	return list
 }
 
-// nth returns a run of a job, or an empty one if the job has not so many.
+// nth returns a run of a job, or an empty run if the job has fewer runs.
 func nth(runs []run.Segment, i int) run.Segment {
 	if i < len(runs) {
 		return runs[i]
@@ -300,7 +300,7 @@ func (d *Divergence) text(a, b *table) string {
 	}
 }
 
-// lostText says which side lost a run, from when both lost it; 0 if a side did not.
+// lostText says which side lost a run. The parameters are the instants of the loss; 0 if a side did not lose it.
 func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	switch {
 	case set == 0:
@@ -311,8 +311,8 @@ func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	return fmt.Sprintf("job %s lost its run at another time than in the baseline", d.Key)
 }
 
-// overtakers returns the jobs that started in the late run while the job was waiting there, until an instant or to
-// the end if that is 0, and that had not started in the early run when the job started in the early run.
+// overtakers returns the jobs that overtook a job in the run late. They started there while the job waited, before
+// until unless it is 0, and had not started in the run early when the job started there.
 func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {
@@ -357,7 +357,7 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || t.at(row.End) > at: // and not cancelled while it was waiting
+		case row.End == 0 || t.at(row.End) > at: // and it was not cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}
@@ -377,7 +377,7 @@ func (s *snapshot) hold(r *run.Segment) {
 	}
 }
 
-// situation describes a run, compared with the other one, and a job's run of the given number.
+// situation describes a run, compared with the other run, and the given run of a job.
 func (s *snapshot) situation(other *snapshot, t *table, row *run.Row, number int) Situation {
 	r := nth(row.Runs(), number)
 	out := Situation{

@@ -25,9 +25,9 @@ type Draws struct {
 	Fields []FieldShare `json:"fields"`
 }
 
-// DrawnFigure is a figure over the draws. Low and High are values of two draws. Another draw is between
-// them with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th
-// lowest and k-th highest of n draws.
+// DrawnFigure is a figure over the draws. Low and High are values of two draws. A further draw is between Low and
+// High with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th lowest and
+// k-th highest of n draws.
 type DrawnFigure struct {
 	Key      string        `json:"key"`
 	Label    string        `json:"label"`
@@ -36,7 +36,7 @@ type DrawnFigure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that it is in the interval, to a
+	// Recorded is the record's value; null without a record. Inside says that the interval contains it, give or take a
 	// minute.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
@@ -63,9 +63,8 @@ func (f *DrawnFigure) where() string {
 }
 
 // FieldShare is the share of a field's draw in the variance of the mean wait (Sobol's first-order index).
-// It is the intraclass correlation of pairs of realizations that have the draw of this field in common
-// and of no other ([stats.Intraclass]). What the shares leave is due to combinations of draws and to
-// seeds.
+// It is the intraclass correlation of pairs of realizations that have only the draw of this field in common
+// ([stats.Intraclass]). The rest of the variance is due to combinations of draws and to seeds.
 type FieldShare struct {
 	Field workload.Field `json:"field"`
 	Rule  string         `json:"rule"`
@@ -82,7 +81,7 @@ var drawnFigures = []string{"mean_wait_s", "median_wait_s", "p90_wait_s", "p99_w
 // variable is the figure whose variance is divided among the fields.
 const variable = "mean_wait_s"
 
-// drawsOf returns the draws of the first set of a pair that has them; nil for a pair without.
+// drawsOf returns the draws of the first set of a pair that has draws; nil if none has.
 func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 	for _, at := range []int{pair[1], pair[0]} {
 		runs := sets[at].Runs
@@ -140,7 +139,7 @@ func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
 	return f
 }
 
-// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without a value it
+// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without values the interval
 // has no value either.
 func OverDraws(values []float64, level float64) DrawnFigure {
 	slices.Sort(values)

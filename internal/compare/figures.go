@@ -39,8 +39,8 @@ type Estimate struct {
 	Values    []metrics.Float `json:"values"`             // of each run
 }
 
-// MetricDifference is the difference of a set from the baseline in one figure. If one of
-// them has a single run, everything but the difference is null.
+// MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has a
+// single run, everything but the difference is null.
 type MetricDifference struct {
 	Set        int           `json:"set"`
 	Baseline   int           `json:"baseline"`
@@ -62,8 +62,8 @@ type MetricDifference struct {
 	// Detectable is the true difference that this number of runs detects in 80 % of cases.
 	Detectable metrics.Float `json:"detectable_difference"`
 	// Paired says that the runs of both sets belong together in pairs, which have the same workload
-	// and seed. Intervals and P are then those of the differences within pairs. HedgesG, CliffsDelta
-	// and Detectable have no value.
+	// and seed. Intervals and P are then computed from the differences within pairs. HedgesG, CliffsDelta and
+	// Detectable have no value.
 	Paired bool `json:"paired,omitempty"`
 }
 
@@ -115,8 +115,8 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns the figures of all runs, with those of lost runs if any run has some, those of nodes, of
-// why jobs waited, and of their fairness. Lateness is among the figures if users reacted in any run.
+// quantitiesOf returns figures of all runs: the main ones (with lost runs if any run has some, and lateness if users
+// reacted in any run), those of nodes, of why jobs waited, and of fairness.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
@@ -325,8 +325,8 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	return groups
 }
 
-// ByChange returns the groups in the order of what changed: first the group whose jobs wait longer by the
-// most in a set than in the baseline, last the one whose jobs gain the most.
+// ByChange returns the groups sorted by change: first the group whose waits grow most from the baseline to a set,
+// last the group whose jobs gain most.
 func ByChange(groups []Group, set int) []*Group {
 	list := make([]*Group, len(groups))
 	for i := range groups {
@@ -341,7 +341,7 @@ func ByChange(groups []Group, set int) []*Group {
 }
 
 // change returns by how much the sum of a group's waits in a set differs from the baseline, in seconds,
-// and its share of the changes of all groups. Both are 0 if nothing is known.
+// and its share of the changes of all groups. Both are 0 if the waits are not known.
 func (g *Group) change(groups []Group, set int) (sum, share metrics.Float) {
 	all := metrics.Float(0)
 	for i := range groups {

@@ -62,8 +62,8 @@ func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
 	return figures
 }
 
-// pairing returns, for each run of a, the number of the run of b with the same workload and seed. It
-// returns nil if they do not form pairs, or fewer than two.
+// pairing returns, for each run of a, the number of the run of b with the same workload and seed. It returns nil if
+// the runs do not form pairs, or form fewer than two.
 func pairing(a, b []Realization) []int {
 	type identity struct {
 		workload string
@@ -90,7 +90,7 @@ func pairing(a, b []Realization) []int {
 	return order
 }
 
-// pairUp replaces the intervals and the test of a difference by those of pairs.
+// pairUp replaces the intervals and the test of a difference by intervals and a test over pairs.
 func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options) {
 	var x, y, differences []float64
 	for i, at := range order {

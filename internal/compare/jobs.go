@@ -24,13 +24,12 @@ type JobView struct {
 	ByName  bool  `json:"matched_by_name,omitempty"`
 	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and only the set
 	NoStart []int `json:"never_started"` // not in the baseline, not in the set
-	// NotReached are jobs that one side has or started, and that the other one, which ended early, had not submitted
-	// or started. They count in neither list above.
+	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when it
+	// ended early. They do not count in Only and NoStart.
 	NotReached int `json:"not_reached,omitempty"`
-	// Shift is what moved the set's instants to the baseline's dates; 0 if both have the
-	// same dates.
+	// Shift was added to the set's instants to get the baseline's dates; 0 if both have the same dates.
 	Shift metrics.Float `json:"shift_s"`
-	// Tolerance is the difference up to which a time does not count as changed.
+	// Tolerance is the largest difference at which a time does not count as changed.
 	Tolerance metrics.Float `json:"tolerance_s"`
 
 	Submit  Spread `json:"submit_s"`
@@ -119,7 +118,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	return v
 }
 
-// count counts a job that a run lacks or did not start, unless that run ended before it came to the job.
+// count counts a job that a run lacks or did not start, unless the run ended before it reached the job.
 func (v *JobView) count(n *int, t *table, key Key) {
 	if t.unreached(key) {
 		n = &v.NotReached
@@ -191,7 +190,7 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 // dates. A time is NaN if the job did not get that far.
 type times struct{ submit, start, wait, runTime float64 }
 
-// columns have the values of one job in all runs. They are kept for the next job.
+// columns have the values of one job in all runs. The memory is used again for the next job.
 type columns struct{ submit, start, wait, runTime []float64 }
 
 // medians returns the median of each time of a job over the runs that have it.

@@ -20,9 +20,9 @@ import (
 // common or none: two months of a log, or two workloads.
 type Periods struct {
 	// Jobs have a wait, and Days are the days on which they were submitted. Processors are those of the
-	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, for each
-	// processor of the machine, or of the most that jobs held at once, and second from the first submission to the
-	// last end.
+	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
+	// machine's processors (or the most that jobs held at once) and by the time from the first submission to the last
+	// end.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -47,25 +47,24 @@ type PeriodQuantity struct {
 	P metrics.Float `json:"p"`
 }
 
-// PeriodFactor says how the set's jobs would have waited on average if they had been distributed over
-// the strata of a factor as the baseline's (direct standardization). Strata that only one side has are left
-// out.
+// PeriodFactor says how long the set's jobs would have waited on average if they had been distributed over a
+// factor's strata like the baseline's jobs (direct standardization). Strata that only one side has are left out.
 type PeriodFactor struct {
 	Factor string `json:"factor"`
-	// Covered is the share of the jobs of both sides that are in strata that both have. Difference is the
-	// difference of their mean waits, set − baseline, Standardized that after the standardization, in
-	// seconds. Explained is the share of Difference that goes away.
+	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
+	// mean waits, set − baseline, and Standardized the same after the standardization, in seconds. Explained is the
+	// share of Difference that goes away.
 	Covered      metrics.Float `json:"covered"`
 	Difference   metrics.Float `json:"difference_s"`
 	Standardized metrics.Float `json:"standardized_s"`
 	Explained    metrics.Float `json:"explained"`
 }
 
-// fewInCommon is the share of the jobs of the smaller side below which common jobs do not make one
-// workload of two.
+// fewInCommon is the share of common jobs (of the smaller side's jobs) below which two sides are not the same
+// workload.
 const fewInCommon = 0.1
 
-// fewCommon reports whether few jobs or none are in both runs.
+// fewCommon reports whether only few jobs or none are in both runs.
 func fewCommon(a, b *table) bool {
 	common := 0
 	for _, key := range a.keys {

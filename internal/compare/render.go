@@ -188,7 +188,7 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
-		return // so few find nothing, as the first sentence says
+		return // so few runs detect nothing, as the first sentence says
 	}
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
 		nb, quantity.Plural(nb, "run", "runs"),
@@ -201,7 +201,7 @@ func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	}
 }
 
-// metricRow returns the cells of a figure, nil if it is not known of either set.
+// metricRow returns the table cells of a figure; nil if neither set has a value.
 func (c *Comparison) metricRow(m *Metric, p *Pair) []any {
 	d := m.difference(p.Set)
 	if d == nil || !m.Sets[p.Baseline].Mean.Known() && !m.Sets[p.Set].Mean.Known() {

@@ -55,8 +55,8 @@ type DepthResult struct {
 	P            metrics.Float `json:"p"`
 	Exact        bool          `json:"p_exact"`
 	Arrangements int           `json:"arrangements"`
-	// QBaseline is the quality index of the set's runs in the baseline, and QSet that of
-	// the baseline's runs in the set; 1/2 for no difference.
+	// QBaseline is the quality index of the set's runs in the baseline, and QSet the index of the baseline's runs in
+	// the set; 1/2 for no difference.
 	QBaseline metrics.Float `json:"quality_in_baseline"`
 	QSet      metrics.Float `json:"quality_in_set"`
 }

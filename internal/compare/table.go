@@ -16,16 +16,15 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// table is a run as far as it is compared. The first run of a set also has its jobs by key; of another one
-// only the figures and the instants of jobs are kept, so that sets may have many runs.
+// table has what is compared of a run. A set's first run also has its jobs by key. Of other runs only the figures
+// and the instants of jobs are kept, so that sets may have many runs.
 type table struct {
 	Realization
 	rowCount int // rejected jobs included
 	measured
 	// moments are the instants of the jobs, by their numbers in [jobNumbers].
 	moments []moments
-	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
-	// the same dates.
+	// shift is added to the run's instants to get the baseline's dates: 0 if both runs have the same dates.
 	shift time.Duration
 	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that waited at
 	// the start is in the window before as well, so only the jobs that were submitted in the window count.
@@ -34,12 +33,12 @@ type table struct {
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
 	numbers []int // of the keys
-	// accepted has a key of each job of byKey, and rejected the rows of all others, both by ID.
+	// accepted has a key for each job of byKey, and rejected the rows of all other jobs. Both are maps by ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
 }
 
-// Key identifies a job or one task of an array. Task is -1 for a job that is no array.
+// Key identifies a job or one task of an array. Task is -1 for a job that is not an array.
 type Key struct {
 	Job  string `json:"job"`
 	Task int    `json:"task"`
@@ -60,8 +59,8 @@ type moments struct {
 	here, waitKnown           bool
 }
 
-// jobNumbers number the jobs of the first runs of sets. Those of the baseline's first run have the first
-// numbers, in the order of submission. What other runs have besides is compared with nothing.
+// jobNumbers number the jobs of the first runs of sets. The jobs of the baseline's first run have the first numbers,
+// in the order of submission. Jobs that only other runs have are compared with nothing.
 type jobNumbers map[Key]int
 
 // tabulate reads all runs, takes their figures and instants, and aligns their dates.
@@ -143,7 +142,7 @@ func (t *table) carried(row *run.Row) bool {
 	return row.Start != 0 && !t.preset(row.Start) && row.Submit < t.submitted
 }
 
-// index keeps the jobs of the first run of a set by key, and numbers those that have no number.
+// index keeps the jobs of a set's first run by key, and gives numbers to jobs without one.
 func (t *table) index(numbers jobNumbers) {
 	t.byKey, t.accepted, t.rejected = make(map[Key]*run.Row, len(t.Rows)), map[string]Key{}, map[string]*run.Row{}
 	for i := range t.Rows {
@@ -199,7 +198,7 @@ func (t *table) row(key Key) *run.Row {
 	return t.rejected[key.Job]
 }
 
-// side returns the run as far as releases looks at it.
+// side returns what package releases needs of the run.
 func (t *table) side() releases.Side {
 	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
 }
@@ -217,7 +216,7 @@ func (t *table) unreached(key Key) bool {
 	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.FirstStart() == 0 && row.End == 0)
 }
 
-// ended reports whether a state is that of a run that ended early.
+// ended reports whether a run with this state ended early.
 func ended(s run.State) bool { return s != "" && s != run.StateComplete }
 
 // dateGap is the difference of submissions above which two runs are taken to be on

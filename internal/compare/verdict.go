@@ -25,7 +25,7 @@ const sameStart = time.Minute
 const agreement = 0.99
 
 // Judge compares a run with the record of its workload. rows are the run's. It returns nil for a
-// workload that records no starts, and for a run of which no job started on both sides.
+// workload that records no starts, and if no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
 	if err != nil {
@@ -82,7 +82,7 @@ type judged struct {
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
-// newVerdict compares replays with a record. What it says of single jobs is of the first replay.
+// newVerdict compares replays with a record. What it says about single jobs is about the first replay.
 func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
@@ -110,7 +110,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
 	}
-	for _, w := range recorded.Manifest.Warnings { // the waits above differ by these even where all starts are equal
+	for _, w := range recorded.Manifest.Warnings { // these make waits differ even where all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}
@@ -118,9 +118,9 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	return v, nil
 }
 
-// lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: the replay of a log
-// that asks for features can be compared with an accounting that has no such field. A replay without files is one
-// of the record itself.
+// lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: a replay of a log
+// with features can be compared with accounting records that have no such field. A replay without files replayed the
+// record itself.
 func lacksOf(recorded, replayed *table) (map[string]string, error) {
 	list := recorded.Manifest.Warnings
 	if replayed.record != nil {
@@ -223,8 +223,8 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 	return list
 }
 
-// What can hold jobs back in production and not in a replay, and the other way around, by the codes
-// of what the workload lacks.
+// What can hold jobs back in production but not in a replay, and in a replay but not in production, by the codes of
+// what the workload lacks.
 var (
 	holdBack = []string{"constraints", "qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}

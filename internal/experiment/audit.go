@@ -59,7 +59,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	return nil
 }
 
-// unlike warns of jobs and actions that did not take the intended course.
+// unlike warns of rejected jobs, of actions that have not ended, and of jobs whose priority could not be fixed.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	list = append(list, e.foreseen.rejected(result, e.spec.NodeFactor != 0)...)
 	if n := len(unfinished); n > 0 {
@@ -91,8 +91,8 @@ func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone warns of jobs that a run gave up or started late. never are the jobs whose dependencies can
-// never be met. They affect the result only if they ran when the workload was recorded.
+// undone warns of jobs that a run gave up or started late. never are the jobs whose dependencies can never be met.
+// Such a job affects the result only if it ran when the workload was recorded.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

@@ -44,8 +44,8 @@ func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	return c, inputError(err)
 }
 
-// openBundled reads the cluster in a bundle. Its files exist only while they are read. What is said of them
-// names the bundle.
+// openBundled reads the cluster in a bundle. Its files exist only while they are read. Errors name the bundle in
+// place of the files.
 func openBundled(path string) (*conf.Cluster, error) {
 	files, err := bundle.ReadCluster(path)
 	if err != nil {

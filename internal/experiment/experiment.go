@@ -209,7 +209,7 @@ func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed ui
 	return p.playWith(ctx, manager, seed, func(c replay.Controller) replay.Controller { return c }, record, opts, rewriters...)
 }
 
-// playWith plays the workload as play does. around adds to the controller.
+// playWith plays the workload as play does. around wraps the controller.
 func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, seed uint64, around func(replay.Controller) replay.Controller, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	controller := replay.Rewriting(p.controller(p.spec.Users.Jitter, seed), rewriters...)
 	opts.DrainLimit = p.spec.DrainLimit
@@ -250,14 +250,14 @@ func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bo
 	return record, nil
 }
 
-// measured is what a summary has of the jobs of a run.
+// measured is the part of a summary that is computed from a run's jobs.
 type measured struct {
 	metrics metrics.Metrics
 	reasons []metrics.ReasonTotal
 }
 
-// measure computes what a summary has of the jobs of a run without a journal, whose recording has ended at an instant.
-// It does so while the caller completes the record, and returns a function that waits for the result.
+// measure computes the part of a summary that depends on a run's jobs, whose recording ended at the instant end. It
+// does so while the caller completes the record, and returns a function that waits for the result.
 func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Options) (wait func() *measured) {
 	var of measured
 	done := make(chan struct{})
@@ -273,7 +273,8 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	}
 }
 
-// summarize returns the metrics of a run with a complete record. known are those of its jobs; nil to read them.
+// summarize returns the metrics of a run with a complete record. known has the metrics of its jobs; if it is nil,
+// they are computed from the record.
 func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {

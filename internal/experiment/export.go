@@ -23,8 +23,8 @@ type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is
-	// used and forgotten: nobody can find a name again, or match the names with those of another bundle.
+	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
+	// forgotten: nobody can find a name again, or match the names with another bundle's names.
 	KeyFile string
 	// KeepHosts and KeepCluster keep the names of nodes and switches, and of the cluster.
 	KeepHosts, KeepCluster bool
@@ -44,13 +44,13 @@ type BundleReport struct {
 	Usage        int          `json:"usage_records"`
 	Nodes        int          `json:"nodes"`
 	Files        []BundleFile `json:"files"`
-	// ReplacedNames counts the names that were replaced. The kinds in Kept have their own names, unless
-	// these contain a replaced one: such words are in Renamed, as they are now.
+	// ReplacedNames counts the names that were replaced. Kept lists the kinds of names that were not replaced. If such a
+	// name contains a replaced one, it was changed: Renamed has its new form.
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`
-	// LeftOut are records and files that the bundle does not have, and LeftOutKeys keys and attributes of
-	// the cluster's files.
+	// LeftOut are records and files that the bundle does not have. LeftOutKeys are keys and attributes that its cluster
+	// files do not have.
 	LeftOut     []string `json:"left_out"`
 	LeftOutKeys []string `json:"left_out_keys"`
 }

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// RuleUndeclaredQOS is the rule of a partition's QOS without which slurmctld does not start.
+// RuleUndeclaredQOS is the rule about a partition's QOS that nothing declares, so that slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee returns what Slurm will reject of a workload on a cluster by rmreplay's rules, and the problems
@@ -57,7 +57,7 @@ func problemsOf(site *admission.Site) (list []workload.Problem) {
 	return list
 }
 
-// foreseen is what an engine foresees of the jobs of a workload.
+// foreseen is what an engine foresees about the jobs of a workload.
 type foreseen struct {
 	forecast *admission.Forecast
 	jobs     map[string]admission.Finding
@@ -76,7 +76,7 @@ func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
 	return f
 }
 
-// notice is what is said before the replay; empty if nothing is foreseen.
+// notice returns the text for the user before the replay; "" if nothing is foreseen.
 func (f *foreseen) notice(jobs int) string {
 	switch {
 	case f.err != nil:
@@ -95,8 +95,7 @@ func (f *foreseen) notice(jobs int) string {
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
-// rejections groups rejected jobs by Slurm's reason, with what was foreseen beside it. The largest
-// group comes first.
+// rejections groups rejected jobs by Slurm's reason and by the foreseen reason. The largest group comes first.
 func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
 	jobs := map[group][]string{}

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystemsOf returns the given file systems and those of the workload that are not among them.
-// Every one that a job uses must have a bandwidth.
+// fileSystemsOf returns the given file systems, and the workload's others. Every file system that a job uses must
+// have a bandwidth.
 func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
 	list := slices.Clone(given)
 	known := map[string]bool{"": true}
@@ -63,8 +63,8 @@ func (e *slurmEngine) scheduleIO() error {
 	return nil
 }
 
-// decideStarts returns the controller with a driver that decides on starts, if the specification has
-// one. The time that the driver computes is added to cpu.
+// decideStarts adds the driver that decides on starts to the controller, if the specification has such a driver. The
+// time that the driver computes is added to cpu.
 func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine,
 	cpu *time.Duration) replay.Controller {
 	if e.ioSchedule == nil {
@@ -113,9 +113,9 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// nodesAllowed returns a function that says on which nodes of a cluster a job may run: those of its
-// partitions that have all features of its constraint. A constraint with other operators than & allows
-// all nodes of the partitions.
+// nodesAllowed returns a function that returns the nodes of a cluster on which a job may run: the nodes of its
+// partitions that have all features of its constraint. A constraint with other operators than & allows all nodes of
+// the partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
 	for _, n := range c.Nodes {
@@ -151,8 +151,8 @@ func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	}
 }
 
-// nodesNeeded returns a function that says how many nodes of a cluster a job needs: those that it
-// asks for, and as many as its tasks fill on the largest nodes of its partition.
+// nodesNeeded returns a function that says how many nodes of a cluster a job needs: the number that it asks for, and
+// at least as many as its tasks fill on the largest nodes of its partition.
 func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
 	cpus := make(map[string]int, len(c.Nodes))
 	for _, n := range c.Nodes {

@@ -5,9 +5,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// judge compares a complete run with the record of its workload. It returns nil for other runs and
-// for a workload without a record. Users who react move their submissions, so that the waits are
-// no longer those of the same queue.
+// judge compares a complete run with the record of its workload. It returns nil for other runs and for a workload
+// without a record. If users react, they submit at other times: their waits cannot be compared.
 func (p *Prepared) judge(record *run.Writer, state run.State, m *run.Manifest) *run.Verdict {
 	if state != run.StateComplete || m.Feedback != nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 // remedyOfLimits is what helps jobs that have no time limit.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have
-// no limit of their own, or because only an exit code stands for what ended them.
+// unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have no
+// time limit of their own, or because an exit code stands for the recorded cause, such as a cancellation.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -66,8 +66,8 @@ func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord warns of jobs that failed, of those that were cancelled while they ran when they were recorded.
-// They have the same run time, and an exit code in place of a user who cancels them.
+// killedOnRecord warns of jobs that failed in the run, but were cancelled while they ran when they were recorded.
+// They run as long as recorded, and then exit with an error, because nobody cancels them in the run.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil
@@ -95,7 +95,8 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 }
 
 // unrecordedLimits warns of jobs that were ended at a time limit although their workload has none for them. without
-// has the recorded states of those that did not reach a limit then. Such a run has another load.
+// has the recorded states of the jobs that did not reach a limit when they were recorded. Such a run has another load
+// than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

@@ -41,7 +41,7 @@ type modelEngine struct {
 	costs   charge.Costs
 	missing []coverage.Missing
 	guide   guide.Guide // nil for none
-	// halfLife is that of fair-share usage.
+	// halfLife is the half-life of fair-share usage.
 	halfLife time.Duration
 }
 
@@ -75,8 +75,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 }
 
 // ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
-// charged=50us,2ms. In place of the costs there may be the directory of a replay with the measured clock, whose
-// mean costs they become.
+// charged=50us,2ms. In place of the costs, model may name the directory of a replay with the measured clock: then the
+// costs are the mean costs of that replay.
 func ModelClock(model string) (string, error) {
 	name, costs, given := strings.Cut(model, "=")
 	switch {
@@ -180,7 +180,7 @@ func switchOf(s conf.Statement) slurmmodel.Switch {
 	return slurmmodel.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
 }
 
-// engine makes the engine of one realization, and the warnings of what it cannot give it. As in a replay, the
+// engine makes the engine of one realization. The warnings say which initial usage it leaves out. As in a replay, the
 // seed decides how long slurmctld has run.
 func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
@@ -266,7 +266,7 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, known, opts)
 }
 
-// play runs the model. It records warnings, and those of inputs that it did not carry out and of what it lacks.
+// play runs the model. It records warnings: those of the engine, inputs not carried out, and what the model lacks.
 func (e *modelEngine) play(
 	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
 ) (run.State, error) {
@@ -295,10 +295,10 @@ func (e *modelEngine) play(
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 
-// PartialPrefix begins the warning of a run of the model that names what it lacks, separated by semicolons.
+// PartialPrefix begins the warning that names what the model lacks for a run, separated by semicolons.
 const PartialPrefix = "model: partial: the model of Slurm lacks "
 
-// partial returns the warning that the run is not Slurm's in all respects, if it is not.
+// partial returns the warning that names what the model of Slurm lacks for this run, if anything.
 func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
 		return nil

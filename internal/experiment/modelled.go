@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// mostKept bounds what is read of a file in a record's copy of a cluster, in bytes.
+// mostKept is the largest number of bytes that are read of a file in a record's copy of a cluster.
 const mostKept = 64 << 20
 
 // Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the
@@ -44,8 +44,8 @@ func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	return spec, lacks
 }
 
-// Made reports whether a record is complete and of this specification: of the same options and seed, and of the
-// same bytes of the workload and of the cluster's files.
+// Made reports whether a record is complete and belongs to this specification: the same options and seed, and the
+// same bytes in the workload and in the cluster's files.
 func Made(r *run.Run, spec Spec) bool {
 	spec.complete()
 	m := &r.Manifest
@@ -61,7 +61,7 @@ func Made(r *run.Run, spec Spec) bool {
 	return hash != "" && m.Workload.SHA256 == hash && (spec.Slurm == nil || keptAlike(r.Dir, spec.Slurm))
 }
 
-// keptAlike reports whether a record's copy of the cluster's files is what the directory of the cluster has today.
+// keptAlike reports whether a record's copy of the cluster's files equals the files in the cluster's directory today.
 func keptAlike(dir string, s *Slurm) bool {
 	kept := run.ClusterDir(dir)
 	cluster, err := OpenCluster(s.Cluster, s.NodeFactor)

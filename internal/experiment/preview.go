@@ -10,12 +10,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as
-// [install.FindSlurm] takes it, or a release that is not installed, such as "26.05". If it is empty,
-// the default Slurm is taken, or without one the newest supported release. site names the release
-// that the site runs; if it is empty, the configuration tells it. A QOS of a partition without which
-// slurmctld would not start is a warning. The error is a [FieldError] for a
-// name that is no such Slurm or release, or an [InputError].
+// PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as [install.FindSlurm]
+// takes it, or a release that is not installed, such as "26.05". If it is empty, the default Slurm is taken, or
+// without one the newest supported release. site names the release that the site runs; if it is empty, the
+// configuration tells it. If slurmctld would not start because a partition's QOS is missing, that is a warning. The
+// error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
 func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
 		return nil, err
@@ -71,8 +70,8 @@ func NamesVersion(named string) bool {
 	return err == nil && release.String() == named
 }
 
-// SlurmSeries returns the series of releases of a Slurm, such as "22.05". named is as in
-// [Slurm.Installation]. That of a Slurm that cannot be found is "".
+// SlurmSeries returns the series of releases of a Slurm, such as "22.05". named is as in [Slurm.Installation]. It
+// returns "" if the Slurm cannot be found.
 func SlurmSeries(named string) string {
 	in, _ := install.FindSlurm(named) // the replay reports what is missing
 	if in.Release.IsZero() {
@@ -81,8 +80,8 @@ func SlurmSeries(named string) string {
 	return in.Release.Series().String()
 }
 
-// SlurmVersion returns the version of a Slurm, such as "22.05.8". named is as in [Slurm.Installation].
-// That of a Slurm that cannot be found is "".
+// SlurmVersion returns the version of a Slurm, such as "22.05.8". named is as in [Slurm.Installation]. It returns ""
+// if the Slurm cannot be found.
 func SlurmVersion(named string) string {
 	in, _ := install.FindSlurm(named) // the replay reports what is missing
 	return in.Version

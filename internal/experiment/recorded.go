@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the one that the run was given, or the release that it had where
-// the default is another one today.
+// madeWith returns the Slurm that made a run: the Slurm that its options named, or else the release of the default
+// then, if the default is another release today.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {
@@ -172,8 +172,8 @@ func Again(r *run.Run) (Spec, error) {
 	return s, inputError(err)
 }
 
-// keep keeps the files of the cluster in the record, and those of the actions that replace its slurm.conf. A
-// warning says why they cannot be kept.
+// keep copies the cluster's files into the record, and the files of actions that replace its slurm.conf. A warning
+// says why they cannot be kept.
 func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	files, err := c.Kept()
 	dir := filepath.Dir(c.Path)

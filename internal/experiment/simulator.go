@@ -28,9 +28,9 @@ import (
 type simEngine struct {
 	spec    Simulator
 	config  sim.Config
-	trained *model.Model  // that the policy schedules with; nil for none
+	trained *model.Model  // the model that the policy uses; nil for none
 	cluster run.Cluster   // what utilization refers to
-	site    *conf.Cluster // that is simulated; nil for a machine without one
+	site    *conf.Cluster // the simulated cluster; nil for a machine without a cluster directory
 }
 
 func (e *simEngine) check(spec *Spec) (err error) {

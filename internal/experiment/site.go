@@ -18,9 +18,9 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// Site returns the facts about a cluster that bound what package complete makes of a workload. Partitions
-// that are hidden or down are not among them. The default partition is the one of slurm.conf; without one
-// it is the largest.
+// Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
+// and down partitions. The default partition is the one of slurm.conf; if slurm.conf has none, it is the largest
+// partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")
@@ -78,9 +78,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: those that a partition or
-// Slurm itself is named after first, as the usual ones, and then the others by name. Without such commands
-// they are those that the partitions need, and have no limits.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first those that have the name of a
+// partition or that Slurm itself makes, since they are the usual ones, then the others by name. Without such
+// commands, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
@@ -115,9 +115,9 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 // administrators are parts of the names of QOS that sites keep for those who run the machine.
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
-// ordinary returns the first of some QOS that ordinary users have, as far as one can tell: none that has an
-// administrators' name, or that a partition allows which is hidden or down, for maintenance. Where there is no such
-// QOS, it is the first one.
+// ordinary returns the first QOS of a list that ordinary users probably have. It skips QOS with an administrators'
+// name, and QOS that a hidden or down partition allows (for maintenance). If none is left, it returns the first QOS
+// of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)
@@ -132,8 +132,9 @@ func ordinary(c *conf.Cluster, names []string) string {
 	return names[0]
 }
 
-// neededQOS returns a QOS for each partition that is open: the one of its name or else the first that it allows and
-// ordinary users have. Where every partition allows Slurm's own QOS, the list is nil, because nothing is needed.
+// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first one
+// that the partition allows and ordinary users have. If every partition allows Slurm's own QOS, nothing is needed and
+// the list is nil.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	const own = "normal"
 	needed := false
@@ -161,8 +162,8 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// mostOf returns how much of a resource a job of a QOS may have; 0 without a limit. A job that asks for more
-// than its user may have never starts.
+// mostOf returns how much of a resource a job of a QOS may have; 0 without a limit. A job that exceeds its user's
+// limit never starts, so these limits count as well.
 func mostOf(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
@@ -172,8 +173,8 @@ func mostOf(policy *associations.Policy, resource string) (most int) {
 	return most
 }
 
-// draw returns what a realization of a set plays: the workload with the fields that nobody recorded
-// drawn anew, or p itself if rules made none.
+// draw returns the run for a realization of a set. Its workload draws the fields that nobody recorded anew. If rules
+// made no field, it is p itself.
 func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	if p.workload.Completion == nil {
 		return p, nil
@@ -198,12 +199,12 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed of the draw of one of some fields in a realization. The first half of the
-// realizations draws all fields by its own numbers. The second half uses the same draws of each field once
-// more, in another order for each field. So two realizations share the draw of one field and no other, and
-// the correlation of their results is the part of the variance that this field makes: replicated sampling
-// (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer
-// realizations than fields has too few orders for that: then each realization has draws of its own.
+// drawOf returns the seed with which a realization draws a field: number is of the realization, place of the field.
+// The first half of the realizations draws all fields by its own numbers. The second half uses the same draws of each
+// field once more, in another order for each field. So two realizations share the draw of exactly one field, and the
+// correlation of their results is the part of the variance that this field makes: replicated sampling (McKay,
+// NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than
+// fields has too few orders for that: then each realization has draws of its own.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {
@@ -212,7 +213,7 @@ func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	return seed + uint64((i-half+place)%half)
 }
 
-// DrawnAnew says which fields realizations of a workload draw anew, for people; "" for none.
+// DrawnAnew returns a text that says which fields each realization of a workload draws anew; "" for none.
 func DrawnAnew(fields []workload.MadeField) string {
 	var parts []string
 	for _, f := range fields {

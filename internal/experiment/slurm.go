@@ -105,8 +105,7 @@ func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) 
 	return Known(e.cluster), err
 }
 
-// earliestBegin is late enough for the daemons, which start before a workload begins, to start
-// in 1970.
+// earliestBegin is the earliest begin of a workload: the daemons start before it, and must not start before 1970.
 const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
@@ -218,10 +217,9 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real
-// runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al.,
-// PEARC'22). The longest period that decides about jobs is that of the fair-share computation:
-// five minutes unless PriorityCalcPeriod says otherwise.
+// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real runs of one workload
+// differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period that matters for
+// jobs is the period of the fair-share computation: five minutes unless PriorityCalcPeriod says otherwise.
 func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
@@ -344,7 +342,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		err = rerr
 	}
-	// Rejections follow from a command that sacctmgr refused, so that it comes before what the audit finds.
+	// A command that sacctmgr refused can make Slurm reject jobs, so its warning comes before the audit's.
 	refused := func(w slurm.Warning) bool { return w.Code == "sacctmgr" }
 	for _, w := range report.Warnings {
 		if text := refusedCommands(withMade(e.cluster, p.workload)); refused(w) {

@@ -19,8 +19,7 @@ type Spec struct {
 	Slurm     *Slurm
 	Simulator *Simulator
 
-	// Users says how users react to the results of their jobs. The seed in it is ignored; Seed
-	// counts.
+	// Users says how users react to the results of their jobs. Its own seed is ignored: Seed below is used.
 	Users replay.Feedback
 	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
 	// 0 means 1.
@@ -51,7 +50,7 @@ type Spec struct {
 type Workload struct {
 	Path  string
 	Value *workload.Workload
-	// SHA256 is that of the file from which Value was copied, or "" for the file itself.
+	// SHA256 is the hash of the file from which Value was copied, or "" if the file itself is read.
 	SHA256 string
 }
 
@@ -61,7 +60,7 @@ const DefaultDrainLimit = 24 * time.Hour
 // defaultPolicy is the policy of a [Simulator] that names none.
 const defaultPolicy = "easy"
 
-// Slurm says how the workload is replayed on the stock Slurm daemons. The keys are those of the record.
+// Slurm says how the workload is replayed on the stock Slurm daemons. Its JSON keys are used in the record.
 type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
@@ -81,10 +80,10 @@ type Slurm struct {
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. With 0 the seed decides between one and six minutes.
 	Lead time.Duration `json:"lead_ns,omitempty"`
-	// PreRollBackfill is the interval, in whole seconds and at most three hours, of backfill cycles from
-	// slurmctld's start to the window, in which they start no job. The first cycle in the window comes at
-	// the end of an interval. With 0 there are none, and the first comes within 30 seconds. Releases from
-	// 23.11 on ignore it: they execute themselves anew for a window.
+	// PreRollBackfill is the interval, in whole seconds and at most three hours, of backfill cycles from slurmctld's
+	// start to the window, . These cycles start no job. The first cycle in the window comes at the end of an interval.
+	// With 0 there are no cycles before the window, and the first one comes within 30 seconds. From release 23.11 on
+	// slurmctld ignores this, because it executes itself anew for a window.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
@@ -94,18 +93,17 @@ type Slurm struct {
 	ReasonsEvery time.Duration `json:"reasons_every_ns,omitempty"`
 	// WithoutAccounting leaves out slurmdbd even if the site has it.
 	WithoutAccounting bool `json:"without_accounting,omitempty"`
-	// FileSystems are the file systems that the jobs share. They take the place of those of the
-	// same name in the workload.
+	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
 	// IOSchedule is the strategy by which a driver outside slurmctld decides on the starts of jobs,
 	// as [rmreplay/internal/ioaware.ParsePlanning] reads it. With "" slurmctld decides.
 	IOSchedule string `json:"io_schedule,omitempty"`
-	// AllowShell lets those of the workload's actions run that may write files or run
-	// programs: shell lines, and some subcommands of Slurm's commands.
+	// AllowShell allows actions of the workload that may write files or run programs: shell lines, and some subcommands
+	// of Slurm's commands.
 	AllowShell bool `json:"allow_shell,omitempty"`
 }
 
-// Simulator says how the workload is simulated. The keys are those of the record.
+// Simulator says how the workload is simulated. Its JSON keys are used in the record.
 type Simulator struct {
 	Policy string   `json:"policy"` // a name of package policy, with its options; "easy" if empty
 	Ties   sim.Ties `json:"ties"`   // the order of what happens at one instant; [sim.EndsFirst] if empty
@@ -116,8 +114,7 @@ type Simulator struct {
 	Nodes      int    `json:"nodes,omitempty"`
 	// NodeFactor multiplies the size of the machine. 0 means 1.
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// FileSystems are the file systems that the jobs share. They take the place of those of the
-	// same name in the workload.
+	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
 	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means [ModelRelease].
 	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
@@ -138,14 +135,14 @@ const (
 // models reports whether the simulation is a model of Slurm.
 func (s *Simulator) models() bool { return s.Policy == SlurmPolicy }
 
-// Ties returns the order of events at one instant of a name, for [Simulator].
+// Ties returns the order with this name, for [Simulator.Ties].
 func Ties(name string) sim.Ties { return sim.Ties(name) }
 
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
 const ShortestLead = 5 * time.Second
 
-// mostClockFactor is the largest factor that is accepted. No controller is so much slower than
-// this machine.
+// mostClockFactor is the largest factor that is accepted. No real controller is a million times slower than this
+// machine.
 const mostClockFactor = 1e6
 
 // complete sets the defaults of a specification.

@@ -25,12 +25,12 @@ type Watcher struct {
 	See func(rm.Event) error
 	// Until is the instant at which the run ends; it may be [hpc.Never].
 	Until hpc.Time
-	// Controller submits the jobs, in place of the users of the specification; nil for these.
+	// Controller submits the jobs, in place of the specification's users; if it is nil, these users submit them.
 	Controller replay.Controller
 }
 
-// Watch makes the run that spec describes without a record. The directory spec.Output, which must exist,
-// gets the daemons' logs. The result is that of the run so far.
+// Watch makes the run that spec describes without a record. The directory spec.Output, which must exist, gets the
+// daemons' logs. The result covers the run until it ended.
 func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
@@ -64,7 +64,7 @@ func (watcher) Job(*hpc.Job) error { return nil }
 // Event implements [replay.Recorder].
 func (w watcher) Event(event rm.Event) error { return w.see(event) }
 
-// ending is a resource manager that ends the run at an instant, also if nothing happens then.
+// ending is a resource manager that ends the run at an instant, even if nothing happens at that instant.
 type ending struct {
 	rm.ResourceManager
 	at hpc.Time

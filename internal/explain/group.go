@@ -22,14 +22,15 @@ type Groupings struct {
 type Groups struct {
 	// By is the property by which the jobs are grouped; empty for one group.
 	By metrics.By `json:"by,omitempty"`
-	// Groups are those whose jobs waited longest in all, the longest first. Omitted are the groups after
-	// them, and OmittedWait what their jobs waited.
+	// Groups are the groups whose jobs waited longest in all, the longest first. Omitted counts the
+	// groups after them, and OmittedWait is the wait of their jobs.
 	Groups      []*Group      `json:"groups"`
 	Omitted     int           `json:"omitted_groups"`
 	OmittedWait metrics.Float `json:"omitted_wait_s"`
 }
 
-// Group is why the jobs of one group waited. Its waits and their parts are those of [metrics.Metrics].
+// Group is why the jobs of one group waited. Its waits and their parts are defined as in
+// [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
 	// Waited is the number of jobs that have a wait, Wait its sum, and Mean and MeanSinceEligible the
@@ -49,7 +50,7 @@ type Group struct {
 	Looks int `json:"looks"`
 	// Rivals held the processors for which the jobs waited, the largest first.
 	Rivals []Rival `json:"rivals"`
-	// OwnShare is the share that jobs of the group itself had of what was held.
+	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
 }
 
@@ -60,8 +61,8 @@ type GroupCause struct {
 	Text    string        `json:"text"`
 	Seconds metrics.Float `json:"wait_s"`
 	Share   metrics.Float `json:"share"` // of the waits of the group
-	// Examples are the jobs that waited for it longest. Where a cause comes from single instants they are
-	// jobs that waited at these.
+	// Examples are the jobs that waited longest for the cause. If a cause was found at single
+	// instants, they are jobs that waited at these instants.
 	Examples []string `json:"examples"`
 }
 
@@ -69,8 +70,8 @@ type GroupCause struct {
 // waited for nodes.
 type Rival struct {
 	Name string `json:"name"`
-	// Processors is what it held in the partitions of the waiting jobs, on average over the time of
-	// their waits. Share is its share of what all jobs held.
+	// Processors is what the rival held in the partitions of the waiting jobs, on average over the
+	// time of their waits. Share is the rival's share of what all jobs held.
 	Processors metrics.Float `json:"mean_processors"`
 	Share      metrics.Float `json:"share"`
 }
@@ -80,8 +81,9 @@ const (
 	listedCauses = 10
 	listedRivals = 5
 	examples     = 3
-	// A group's waits for nodes are explained at mostLooks instants, or fewer if the run has many jobs: a
-	// look reads them all, and rowsRead bounds the work. At fewLooks at least, each group's are.
+	// A group's waits for nodes are explained at up to mostLooks instants. A look reads all jobs, and
+	// rowsRead bounds the work, so a run with many jobs has fewer looks: at least fewLooks for each
+	// group.
 	mostLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
 	// convincing is the least weight of a cause for which the resource manager gave no reason.
 	convincing = 0.25
@@ -164,9 +166,10 @@ type cause struct {
 	subject string
 }
 
-// causes divides the waits of the jobs by their causes. The parts of waits that name a cause count for
-// it. The others, in which a job waits for nodes or nobody knows for what, are explained at instants at
-// equal distances in the sum of these waits; each instant stands for an equal share of it.
+// causes divides the waits of the jobs by their causes. Parts of waits that name a cause count for
+// it. All other parts, in which a job waits for nodes or for an unknown reason, are laid end to end
+// and explained at instants at equal distances; each instant stands for an equal share of their
+// sum.
 func (g *Group) causes(rec *Record, rows []*run.Row) {
 	found := map[cause]map[*run.Row]time.Duration{}
 	add := func(c cause, row *run.Row, d time.Duration) {
@@ -187,7 +190,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 		switch kind := kindOf(s.Part, s.Reason); kind {
 		case "":
 			rest += d
-		case Limit, OwnLimit, Held: // which limit, and who held it, is worth a line of its own
+		case Limit, OwnLimit, Held: // each limit, and each kind of hold, has a line of its own
 			name, _, _ := strings.Cut(s.Reason, ":")
 			add(cause{kind, strings.TrimPrefix(name, "JobArrayTaskLimit")}, row, d)
 		default:

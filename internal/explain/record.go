@@ -45,7 +45,7 @@ func (k key) String() string {
 	return k.job + "_" + strconv.Itoa(k.task)
 }
 
-// Open reads what is needed of a run. The error is that of reading the record.
+// Open reads what is needed of a run. It fails if the record cannot be read.
 func Open(r *run.Run) (*Record, error) {
 	rows, err := r.Histories()
 	if err != nil {
@@ -58,8 +58,8 @@ func Open(r *run.Run) (*Record, error) {
 	return Of(&r.Manifest, rows, admin)
 }
 
-// Of explains a run of which these are the histories of its jobs ([run.Run.Histories]), and what happened to the
-// machine. It fails if it cannot read what a job asked for.
+// Of makes a record of the histories of a run's jobs ([run.Run.Histories]) and of what happened to
+// the machine. It fails if it cannot read what a job asked for.
 func Of(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
 	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
@@ -120,13 +120,15 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is when the scheduler then planned the job to start; empty if it did not.
+	// Planned is the start that the scheduler planned for the job at that time; empty if it planned
+	// none.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
 }
 
-// spans returns the reasons of a job from its submission until it started, ended or the run did.
+// spans returns the reasons of a job from its submission until the job started or ended, or the run
+// ended.
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
 	for _, s := range waits.Of(row, rec.end) {

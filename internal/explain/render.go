@@ -103,7 +103,7 @@ func (s *Story) priorityParts() string {
 	return " = " + strings.Join(list, ", ")
 }
 
-// causes say why a run was lost for which nobody knows a preemptor.
+// causes say why a run was lost if no preemptor is known.
 var causes = map[hpc.State]string{
 	hpc.Preempted: ", preempted", hpc.Requeued: ", requeued by its user or an administrator", hpc.NodeFail: ", as a node failed",
 	hpc.BootFail: ", as a node did not boot",
@@ -132,8 +132,8 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	}
 }
 
-// renderStops writes the suspensions for which something started, one a line, and adds up the others: gang
-// scheduling suspends jobs that share nodes every half a minute.
+// renderStops writes the suspensions that let another job start, one a line, and adds up all
+// others: gang scheduling suspends jobs that share nodes every half a minute.
 func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	others, sum := 0, 0.0
 	for _, stop := range s.Stops {
@@ -151,7 +151,7 @@ func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	}
 }
 
-// words returns the reason of a span, or what else is known of it.
+// words returns the reason of a span, or what else is known about the span.
 func (s *Span) words() string {
 	switch {
 	case s.Reason != "":
@@ -202,7 +202,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
-// of writes how many of a number of things; a machine of unknown size has 0.
+// of writes "n of all things"; all is 0 if the machine's size is unknown.
 func of(n, all int, thing string) string {
 	if all == 0 {
 		return quantity.Regular(n, thing)

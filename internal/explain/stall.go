@@ -24,7 +24,7 @@ const (
 	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
 	Held      Kind = "held"        // by a user or an administrator
 	Dependent Kind = "dependency"  // on other jobs
-	Begin     Kind = "begin-time"  // the time for which its user asked to wait
+	Begin     Kind = "begin-time"  // the begin time that its user asked for
 	Requeued  Kind = "requeued"    // of one job: a run of it was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
@@ -35,8 +35,8 @@ const (
 	Before    Kind = "before-window" // the run does not know the queue before its window
 )
 
-// kindOf returns the cause that a part of a wait, or its reason, names by itself; "" for the parts in which a job
-// waits for nodes, or nobody knows for what.
+// kindOf returns the cause that a part of a wait, or its reason, names by itself; "" for parts in
+// which a job waits for nodes or for an unknown reason.
 func kindOf(part waits.Part, reason string) Kind {
 	switch part {
 	case waits.Unknown:
@@ -50,7 +50,8 @@ func kindOf(part waits.Part, reason string) Kind {
 	return Kind(strings.ReplaceAll(string(part), "_", "-"))
 }
 
-// Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that it explains:
+// Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that the cause
+// explains:
 //
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
 //	dependency, begin-time,       pending jobs that wait for it / pending jobs; of one job, the share
@@ -74,11 +75,11 @@ type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
 	Text   string  `json:"text"`
-	// subject is the user or the reservation that it is about.
+	// subject is the user or the reservation that the cause is about.
 	subject string
 }
 
-// Stall is the queue at one instant, and what it comes from.
+// Stall is the queue at one instant, and its causes.
 type Stall struct {
 	At             Instant `json:"at"`
 	Pending        int     `json:"pending_jobs"`
@@ -292,12 +293,12 @@ func (s *situation) add(kind Kind, subject string, weight float64, format string
 	}
 }
 
-// beforeWindow says why the time before a window has no other cause.
+// beforeWindow is the text of the cause of waits before a window.
 const beforeWindow = "before the window begins, the run does not know why jobs wait"
 
 // judge finds the causes.
 func (s *situation) judge() {
-	unusable := s.nodesAway() // they say more than the reasons
+	unusable := s.nodesAway() // reservations and outages say more than the reasons
 	s.byReason()
 	inUse := 0.0
 	if s.stall.Processors > 0 {
@@ -324,9 +325,9 @@ func (s *situation) judge() {
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
-// partition returns the partition of the job that is explained, the processors in it that its jobs
-// hold and all of them, and the share of its processors or nodes in use. The share is 0 if the record does not have the
-// partition.
+// partition returns the partition of the explained job: its name, the processors that jobs hold in
+// it, all its processors, and the share of its processors or nodes in use (0 if the record does not
+// have the partition).
 func (s *situation) partition() (name string, held, all int, share float64) {
 	if s.only == nil {
 		return "", 0, 0, 0
@@ -457,7 +458,7 @@ func (s *situation) freeNodes(unusable int) {
 		}
 		waitsForNodes++
 		if why.Backfill.Tried() {
-			continue // the record says that the nodes do not serve it
+			continue // the record says that the nodes do not suit the job
 		}
 		ends := s.at.Add(row.TimeLimit)
 		if s.nodesOf(row, s.perNode) <= free(row) && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {

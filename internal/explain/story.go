@@ -43,7 +43,7 @@ type Story struct {
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
 	// Priority is that at the start, or the highest while it waited; 0 if there is none. PriorityParts are
-	// its parts; empty if the record does not have them, as that of a replay on Slurm.
+	// its parts; empty if the record does not have them, as after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
@@ -84,7 +84,7 @@ type Part struct {
 	Share   float64    `json:"share"`
 }
 
-// Lost is a run of a job that ended in a requeue. What it computed is lost unless the job writes
+// Lost is a run of a job that ended in a requeue. Its work is lost unless the job writes
 // checkpoints.
 type Lost struct {
 	Start      Instant `json:"start"`
@@ -93,15 +93,15 @@ type Lost struct {
 	Nodes      int     `json:"nodes"`
 	// Cause is the state in which it ended, such as NODE_FAIL; empty if it ended the job, or the record does not say.
 	Cause hpc.State `json:"cause"`
-	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
+	// PreemptedBy is the job that preempted the run; empty if none did, or the record does not say.
 	PreemptedBy string `json:"preempted_by"`
 	// EligibleAgain is when the job might start again; 0 if it did not wait again, or the record does not say.
 	EligibleAgain Instant `json:"eligible_again"`
 }
 
 // Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
-// slurmctld does not log for which job it suspends another one: Started are the jobs that started on nodes of
-// the job at the same time.
+// slurmctld does not log for which job it suspends another job: Started are the jobs that started
+// on nodes of the job at the same time.
 type Stop struct {
 	From    Instant  `json:"from"`
 	Until   Instant  `json:"until"`
@@ -112,7 +112,7 @@ type Stop struct {
 type Crowd struct {
 	Jobs       int `json:"jobs"`
 	Processors int `json:"processors"`
-	// User has the most of them.
+	// User is the user with most of these jobs.
 	User     string   `json:"user"`
 	UserJobs int      `json:"user_jobs"`
 	List     []string `json:"list"` // at most listed
@@ -162,7 +162,7 @@ func (rec *Record) find(name string) (*run.Row, error) {
 	return nil, fmt.Errorf("job %s: the run has no such job (rmreplay jobs lists them)", name)
 }
 
-// Job tells the story of a job. The error says that there is none of that name, or that it was
+// Job tells the story of a job. The error says that no job has that name, or that the job was
 // rejected.
 func (rec *Record) Job(name string) (*Story, error) {
 	row, err := rec.find(name)
@@ -245,8 +245,8 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 	}
 }
 
-// sameTime is how much earlier or later than a suspension the job starts that needs the nodes: slurmctld
-// suspends in its cycle, and starts have whole seconds.
+// sameTime is the largest distance between a suspension and the start of the job that needs the
+// nodes: slurmctld suspends in its cycle, and starts have whole seconds.
 const sameTime = 2 * time.Second
 
 // stops finds when the job was suspended, and what started on its nodes then.
@@ -375,8 +375,8 @@ func (s *Span) middle() hpc.Time {
 	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
 }
 
-// holders finds the jobs that held the job's next nodes while it waited for nodes, or those of its
-// partition if it never started. A job that waited for something else was held by nobody.
+// holders finds the jobs that held the job's next nodes while it waited for nodes, or nodes of its
+// partition if it never started. It finds none if the job waited for something else.
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
@@ -413,7 +413,7 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 // backfill scheduler runs every 30 seconds by default, and nodes complete before they are free.
 const moment = 2 * time.Minute
 
-// letStart finds what happened just before the job's start.
+// letStart finds what happened just before the job's start and let it start.
 func (s *Story) letStart(rec *Record, row *run.Row) {
 	if row.Start == 0 {
 		return
@@ -500,8 +500,8 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 	}
 }
 
-// negligible is the share of a wait below which a part needs no explanation, and worthHolders the share
-// from which the jobs on its nodes are part of it.
+// negligible is the share of a wait below which a part needs no explanation. worthHolders is the
+// share from which on the story names the jobs that held the nodes.
 const (
 	negligible   = 0.01
 	worthHolders = 0.1
@@ -523,7 +523,8 @@ func (s *Story) ranked() float64 {
 	return waited / s.Wait * s.outranked()
 }
 
-// outranked returns the part of that weight that comes from the jobs that started before this one.
+// outranked returns the part of the weight of [Story.ranked] that comes from the jobs that started
+// before this job.
 func (s *Story) outranked() float64 {
 	if s.before == 0 || s.Priority == 0 {
 		return 0
@@ -532,8 +533,8 @@ func (s *Story) outranked() float64 {
 	return float64(s.higher) / float64(s.before) * enough
 }
 
-// forNodes returns the causes at an instant at which a job waited for nodes, or nobody knows for what.
-// The reasons of other jobs do not explain this job.
+// forNodes returns the causes at an instant at which a job waited for nodes or for an unknown
+// reason. The reasons of other jobs do not explain this job.
 func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	for _, c := range rec.look(t, row).stall.Causes {
 		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p, "") == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
@@ -543,8 +544,8 @@ func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	return list
 }
 
-// judge finds the causes: the parts of the wait that name one themselves by their share of it, and for
-// the rest of the wait the causes in the middle of its longest span.
+// judge finds the causes. Parts of the wait that name a cause weigh by their share of the wait. The
+// rest of the wait has the causes in the middle of its longest span.
 func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {
 		return

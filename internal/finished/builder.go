@@ -24,7 +24,7 @@ const (
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
 	RuleElapsed       = "elapsed_too_long"       // longer than from its start to its end, which counts
-	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
+	RuleBadValue      = "bad_value"              // an unnecessary field makes no sense, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an option that is not known, or whose value makes no
 	// sense. The option is left out.
@@ -44,14 +44,14 @@ const (
 	NoteRunning        = "still_running"           // the job had not ended: it runs until its time limit
 	NoteNoInstants     = "cancelled_at_submission" // it never started, and when it was cancelled is not known
 	NoteExitsForOther  = "ends_with_exit_code"     // it ran until something else than its script or its limit ended it
-	NoteNeverStarted   = "never_started"           // what it would have run is not known: until its time limit
+	NoteNeverStarted   = "never_started"           // how long it would have run is not known: until its time limit
 	NoteBegin          = "begin_from_eligible"     // --begin stands for whatever kept the job from being eligible
 	NoteOutside        = "outside_window"          // jobs that ended before the window or were submitted after it
-	NoteRequeuedPreset = "requeued_run_preset"     // the one that ran at the window's start is a job of its own
+	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start is a job of its own
 	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be one job with the others
 	NoteDependencyGone = "dependency_dropped"      // on jobs that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
-	// options behind --wrap, which may be those of the wrapped command, are not read
+	// options behind --wrap are not read, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // components of heterogeneous jobs are jobs of their own
 	NoteOtherCluster = "other_cluster"     // records of clusters that the options do not ask for
@@ -59,7 +59,7 @@ const (
 	NoteOtherRecord    = "other_record"
 	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded: it is the start and the time that the job ran
 	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that a request cannot have, such as burst buffers
-	NoteSuperseded     = "superseded_record"     // an earlier look at a job, of which another record says more
+	NoteSuperseded     = "superseded_record"     // an earlier look at a job about which another record says more
 	NoteResized        = "resized_run_folded"    // an earlier size of a job that became smaller or larger
 	NoteStep           = "step_left_out"         // steps of jobs that are not read, or of which only the job is asked for
 	NoteArrayList      = "array_tasks_from_line" // sacct has cut the list of tasks, and the command line has it
@@ -80,7 +80,7 @@ type Builder struct {
 	book workload.RuleBook
 
 	jobs    map[string]*built // by ID
-	list    []*built          // in the order of the source, and after settle in that of the submissions
+	list    []*built          // in the order of the source; after settle, in the order of the submissions
 	made    []*hpc.Job        // of them, while they may change
 	users   map[string]hpc.User
 	ended   outsiders // jobs that ended before the window
@@ -97,15 +97,15 @@ type built struct {
 	others []Job
 	// startFromSteps says that rec.Start is the start of a step.
 	startFromSteps bool
-	// requeued says that the run is the one at the window's start of a job that ran again.
+	// requeued says that this is the run at the window's start, and that the job ran again later.
 	requeued bool
 	// atStart is the run at the window's start of the same job, if rec is a later run; else
 	// nil.
 	atStart *Job
 	// lastSubmit is when the last run was queued. rec.Submit is when the first one was.
 	lastSubmit hpc.Time
-	// tasks are those of a record of several, and limit is how many of them may run at once; 0 for any
-	// number.
+	// tasks are the tasks of a record that stands for several tasks. limit is how many of them may run
+	// at once; 0 for any number.
 	tasks []int
 	limit int
 }
@@ -137,8 +137,8 @@ func (b *Builder) Fall(rule, format string, args ...any) error {
 // makes anything of it.
 func (b *Builder) Row() { b.rows.Read++ }
 
-// Part counts a record that is not a job, but says something of the one with this ID, such as a step. It
-// returns false, and counts the record under [NoteStep], if there is no such job.
+// Part counts a record that is not a job, but says something of the job with this ID, such as a
+// step. It returns false, and counts the record under [NoteStep], if there is no such job.
 func (b *Builder) Part(job string) bool {
 	if b.jobs[job] == nil {
 		b.Note(NoteStep)
@@ -148,7 +148,7 @@ func (b *Builder) Part(job string) bool {
 	return true
 }
 
-// Joined counts a record that says something of a job that another record is.
+// Joined counts a record that says something of a job which has another record.
 func (b *Builder) Joined() { b.rows.Parts++ }
 
 // Drop is [Builder.Note] for a rule of the reader's own under which a record becomes nothing.
@@ -439,7 +439,7 @@ func (b *Builder) job(entry *built) error {
 	if entry.requeued {
 		request.Requeue = new(false) // its next run is there already
 	}
-	if entry.atStart != nil { // what it waited for then it does not wait for again
+	if entry.atStart != nil { // it does not wait again for what the first run waited for
 		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
 	}
 	if r.HetJob != 0 {
@@ -495,8 +495,8 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// arrayTask adds a task, or those of a record of several, to the job of its array. Tasks that ask for
-// different things, or that were cancelled at different times, make several jobs.
+// arrayTask adds a task, or the tasks of a record of several tasks, to the job of its array. Tasks
+// that ask for different things, or that were cancelled at different times, make several jobs.
 func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
 	r, tasks := &entry.rec, entry.tasks
 	if r.ArrayTask >= 0 {

@@ -69,8 +69,8 @@ type Job struct {
 	// script may have options, too, and the columns have the cluster's defaults.
 	WholeLine bool
 
-	// Interruptions are known of a job of a run. A [Builder] finds the lost runs of other sources in the records of
-	// the same job.
+	// Interruptions are set for a job of a run record. For other sources, a [Builder] finds the lost
+	// runs in the records of the same job.
 	hpc.Interruptions
 }
 

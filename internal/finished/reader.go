@@ -31,7 +31,8 @@ func (n NewReader) One(r io.Reader, name string, opts workload.ReadOptions) (*wo
 	return w, err
 }
 
-// Close is [Builder.Finish] with what a [Reader] returns. what names the format in the error.
+// Close finishes the builder ([Builder.Finish]) and returns what [Reader.Finish] returns. what
+// names the format in the error.
 func (b *Builder) Close(what string) (w *workload.Workload, missing []string, err error) {
 	if w, err = b.Finish(); err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %s: %w", what, b.w.Source, err)
@@ -39,9 +40,9 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 	return w, b.Missing(), nil
 }
 
-// OtherCluster reports whether a job is to be left out because it ran on another cluster than
-// the options ask for, and counts it. Jobs of several clusters are an error if the options name
-// none. An empty name is that of any cluster.
+// OtherCluster reports whether a job is to be left out because it ran on another cluster than the
+// options ask for, and counts it. Jobs of several clusters are an error if the options name none.
+// An empty name fits every cluster.
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":

@@ -68,9 +68,9 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	return request, nil
 }
 
-// commandLine reads the options of the batch script and of the command line. ok is false if
-// there are none, or if they contradict each other; that is counted. So is an option that is
-// left out.
+// commandLine reads the options of the batch script and of the command line. ok is false if there
+// are none, or if they contradict each other. Contradictions are counted, and so are options that
+// are left out.
 func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) {
 	if len(strings.Fields(r.SubmitLine)) < 2 && r.Script == "" {
 		return request, false, nil

@@ -36,8 +36,8 @@ func (b *Builder) fromTRES(r *Job) {
 	}
 }
 
-// takeAllocated sets the allocated processors and nodes that AllocTRES has and no other field, and returns
-// all that it has.
+// takeAllocated sets the allocated processors and nodes from AllocTRES if no other field has them.
+// It returns everything that AllocTRES says.
 func (r *Job) takeAllocated() allocation {
 	got := allocated(r.AllocTRES)
 	if r.AllocCPUs == 0 {
@@ -49,8 +49,8 @@ func (r *Job) takeAllocated() allocation {
 	return got
 }
 
-// take sets what a list of TRES says and the record's other fields do not, and reports whether that is
-// memory or GPUs. GPUs are those of the whole job.
+// take sets what a list of TRES says and the record's other fields do not, and reports whether this
+// includes memory or GPUs. GPUs are counted for the whole job.
 func (r *Job) take(tres allocation) (taken bool) {
 	if r.ReqCPUs == 0 {
 		r.ReqCPUs = tres.cpus
@@ -67,9 +67,9 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets the licenses of a list of TRES, and the generic resources that are not GPUs, which a
-// request has for each node. all is false if the list has a resource that a request cannot have: what is
-// in no such list, an amount that is not the same on each node, a burst buffer.
+// takeOthers sets the licenses of a list of TRES, and the generic resources that are not GPUs,
+// which a request has for each node. all is false if the list has something that a request cannot
+// have, such as a burst buffer or an amount that is not the same on each node.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true
@@ -169,7 +169,7 @@ func recordedSize(request *hpc.Request, r *Job) {
 		request.MinNodes = r.AllocNodes
 	}
 	if request.MinNodes == r.AllocNodes {
-		request.MaxNodes = r.AllocNodes // as it ran; who asked for no number may have got more
+		request.MaxNodes = r.AllocNodes // as it ran: a job that asked for no number may have got more nodes
 	}
 	request.Tasks = r.ReqCPUs
 	if request.Tasks == 0 {
@@ -200,9 +200,9 @@ func (r *Job) nodes() int {
 	return max(r.ReqNodes, 1)
 }
 
-// hold compares a request from the command line with the record, which counts where they differ
-// and where the command line says nothing: the batch script may say it, and a user, an operator
-// or a plugin may have changed the job. A difference is counted.
+// hold compares a request from the command line with the record. The record counts where they
+// differ and where the command line says nothing, because the batch script may say it, and a user,
+// an operator or a plugin may have changed the job. A difference is counted.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	var differs []string
 	asked, size := *request, givesSize(request)
@@ -303,9 +303,9 @@ func mayGetMore(r *hpc.Request) bool {
 		r.Exclusive == "node" || r.CPUsPerGPU > 0 || r.TasksPerGPU > 0
 }
 
-// memoryDiffers reports whether the record's memory must replace that of a request, and in which
-// words they differ, if the request has any. Slurm records the sum over all nodes in units that
-// it rounds to two decimals.
+// memoryDiffers reports whether the record's memory must replace the request's. why says in words
+// how they differ, if the request asks for memory. Slurm records the sum over all nodes in units
+// that it rounds to two decimals.
 func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	const amount = "the memory"
 	switch {
@@ -322,7 +322,7 @@ func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	}
 	total := request.MemPerNode * int64(r.nodes())
 	if request.MemPerCPU > 0 {
-		// Slurm counts the CPUs that the job got, of which hyper-threading may give it more.
+		// Slurm counts the CPUs that the job got, which hyper-threading may make more.
 		for _, cpus := range []int{workload.CPUs(request), r.ReqCPUs, r.AllocCPUs} {
 			if sameAmount(request.MemPerCPU*int64(cpus), r.Memory) {
 				return "", false

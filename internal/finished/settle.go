@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// again keeps another record of a known ID, unless it is the same one again. What the record is, settle
-// decides when it knows all of them, because files may come in any order.
+// again keeps another record of a known ID, unless it repeats a known record. settle decides what
+// the record is when it knows all of them, because files may come in any order.
 func (e *built) again(b *Builder, r *Job, text string) error {
 	e.startFromSteps = false
 	for i := -1; i < len(e.others); i++ {
@@ -46,9 +46,8 @@ func (e *built) latest() *Job {
 	return &e.rec
 }
 
-// settle decides what the records of each ID are, and puts the jobs into the order of their
-// submissions, those of the same instant into that of their numbers. So it does not depend on the order
-// of the source.
+// settle decides what the records of each ID are. It sorts the jobs by their submissions and, if
+// these are equal, by their numbers. So the result does not depend on the order of the source.
 func (b *Builder) settle() error {
 	entries := b.list
 	b.list = make([]*built, 0, len(entries))
@@ -84,8 +83,8 @@ func (r *Job) compareSubmission(o *Job) int {
 	return cmp.Or(cmp.Compare(r.Submit, o.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
 }
 
-// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its runs.
-// Runs that cannot be those of one job become jobs of their own.
+// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its
+// runs. Runs that cannot belong to one job become jobs of their own.
 func (b *Builder) runs(e *built) error {
 	list := b.looks(e, NoteOutside)
 	if len(list) == 0 {
@@ -103,8 +102,8 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the records of an ID, sorted, without those of which another record says more. ended is the
-// rule of those whose end the builder has seen without keeping the record.
+// looks returns the records of an ID, sorted, without records that another one supersedes. ended is
+// the rule for records of runs whose end the builder has seen in a record that it did not keep.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -122,8 +121,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	return b.supersede(list)
 }
 
-// settleRecords hands over the records that had to wait for others: those of jobs that had not ended, and
-// those of jobs that changed their size. Each run of a job is a record of its own.
+// settleRecords hands over the records that had to wait for others: records of jobs that had not
+// ended, and of jobs that changed their size. Each run of a job is a record of its own.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -146,7 +145,7 @@ func (b *Builder) settleRecords() error {
 	return nil
 }
 
-// allEnded reports whether all tasks of a record of several have ended by records of their own.
+// allEnded reports whether all tasks of a record of several tasks have ended, by their own records.
 func (b *Builder) allEnded(r *Job) bool {
 	if r.ArrayJob == 0 || r.ArrayTask >= 0 {
 		return false
@@ -167,8 +166,8 @@ func (r *Job) resized() bool {
 // open reports whether the record was written before the job ended.
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
-// supersede drops the records of which later ones say more: those of a job that waited or ran, if another
-// record has its end, and all but the last of those without an end. list is sorted.
+// supersede drops the records about which later ones say more: records of a job that waited or ran,
+// if another record has its end, and all records without an end but the last. list is sorted.
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // of the open ones
 	for i := range list {
@@ -206,7 +205,8 @@ func (b *Builder) supersede(list []Job) []Job {
 	return kept
 }
 
-// startOrNever returns the start for an order in which a run precedes the time after it, in which the job waits again.
+// startOrNever returns the start, or [hpc.Never] if there is none. In this order a run precedes the
+// time after it, in which the job waits again.
 func (r *Job) startOrNever() hpc.Time {
 	if r.Start == 0 {
 		return hpc.Never
@@ -217,8 +217,8 @@ func (r *Job) startOrNever() hpc.Time {
 // sameOwner reports whether two records with the same ID can be of one job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier look at the run of ended, or at one before it:
-// nobody can submit or start a job again before it has ended.
+// sawBefore reports whether the open record r is an earlier look at the run of the record ended, or
+// at a run before that: nobody can submit or start a job again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):
@@ -262,8 +262,9 @@ func (r *Job) resize(next *Job) {
 		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
 }
 
-// next adds the next record of an ID to the job of the one before: its next size, its next run, the same
-// run with a later end, or another job with the same number. It returns the job of the record.
+// next adds the next record of an ID to the job of the record before: as its next size, as its next
+// run, or as the same run with a later end. A record that is another job with the same number
+// becomes a job of its own. next returns the job of the record.
 func (b *Builder) next(before *built, r *Job) (*built, error) {
 	last := before.rec
 	last.Submit = before.lastSubmit
@@ -356,9 +357,9 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are jobs that ended, of which no record is kept, such as those that ended before the window:
-// another file may show them as they waited or ran. They can be many, so that only hashes of their IDs and
-// submissions are kept, and of their IDs and starts as negative numbers.
+// outsiders are jobs that ended and whose records are not kept, such as jobs that ended before the
+// window. Another file may show them as they waited or ran. They can be many, so only hashes are
+// kept: of the ID with the submission, and of the ID with the start as a negative number.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -373,7 +374,7 @@ func hashOf(id string, submit hpc.Time) uint64 {
 	}{id, submit})
 }
 
-// add adds a job that ended before an instant, and no other one.
+// add adds a job if it ended before an instant.
 func (o *outsiders) add(id string, submit, end, before hpc.Time) {
 	if end != 0 && end <= before {
 		o.hashes, o.sorted = append(o.hashes, hashOf(id, submit)), false
@@ -391,7 +392,7 @@ func (o *outsiders) addRun(r *Job) {
 	}
 }
 
-// What stands behind the IDs of runs that were requeued, and of last runs.
+// Suffixes of the IDs, in hashes, of runs that were requeued, and of last runs.
 const requeuedMark, lastMark = " requeued", " last"
 
 // saw reports whether the run of an open record is known to have ended. A job that waits with the submission
@@ -410,8 +411,8 @@ func (o *outsiders) has(id string, submit hpc.Time) bool {
 	return found
 }
 
-// settleArrays reads the lists of tasks that have not started, and removes those of which another record
-// says more: their own, or a later one of such tasks.
+// settleArrays reads the lists of tasks that have not started, and removes the tasks about which
+// another record says more: their own record, or a later list.
 func (b *Builder) settleArrays() error {
 	waiting := make(map[uint32][]*built) // records of several tasks, by array
 	for _, e := range b.list {
@@ -456,8 +457,8 @@ func (b *Builder) settleArrays() error {
 	return nil
 }
 
-// claim removes from each record of waiting tasks of an array those that have a record of their own,
-// that ended before the window, or that a record has which says more.
+// claim removes tasks from each record of an array's waiting tasks: those that have a record of
+// their own, that ended before the window, or that are in another record which says more.
 func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	slices.SortFunc(list, func(x, y *built) int {
 		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)),
@@ -484,7 +485,8 @@ func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	}
 }
 
-// readTasks reads the tasks of a record of several. It reports whether it can, and counts it otherwise.
+// readTasks reads the tasks of a record of several tasks. It reports whether it can, and counts the
+// record otherwise.
 func (b *Builder) readTasks(e *built) (usable bool, err error) {
 	r := &e.rec
 	if !strings.Contains(r.ArrayRest, cut) {
@@ -510,7 +512,7 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 // a number, so that the last one is not known ("1,4,7,1...%2").
 const cut = "..."
 
-// cutTasks returns the tasks of a list that was cut: those in it, and all behind them that the command
+// cutTasks returns the tasks of a list that was cut: the tasks in it, and all later ones that the command
 // line or the script asks for. ok is false if neither has a list that begins as the cut one does.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
@@ -528,7 +530,7 @@ func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	}
 	at := strings.LastIndexByte(listed, ',')
 	if at < 0 {
-		return a, false // a single range, of which the end is cut
+		return a, false // a single range whose end is cut
 	}
 	known, err := hpc.ParseArray(listed[:at])
 	if err != nil {

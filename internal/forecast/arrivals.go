@@ -17,30 +17,29 @@ import (
 type Arrivals string
 
 const (
-	// NoArrivals: nobody submits a job. The forecast is then too early where later jobs can
-	// overtake those that wait.
+	// NoArrivals: nobody submits a job. The forecast is then too early for a job that later jobs can overtake.
 	NoArrivals Arrivals = "none"
 	// Recent repeats the submissions of the last day, drawn anew for each realization.
 	Recent Arrivals = "recent"
-	// Recorded takes everything that came later in a frozen run.
+	// Recorded takes the later submissions and events of the frozen run.
 	Recorded Arrivals = "recorded"
 )
 
 const (
 	// period is how far ahead submissions are repeated.
 	period = 24 * time.Hour
-	// week is how far back they reach, and shortest from how long a time they are repeated at least.
+	// week is the longest history that is repeated, and shortest is the shortest span that is repeated.
 	week     = 7 * period
 	shortest = time.Hour
 )
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap: each job of the last day (or of the shorter history, which is
-// repeated until a day is full) comes again at the same time of the day k times, where k is drawn
-// from a Poisson distribution of mean 1. A job that has ended runs as long as it did. The run time of one that
-// runs or waits is drawn, since the jobs that have not ended yet are mostly the long ones. A job that was
-// cancelled before it started does not come again. l has the distributions; nil for true run times.
+// [Recent] is a Poisson bootstrap: each job of the last day (a shorter history is repeated until a day is full) comes
+// again at the same time of the day k times, where k is drawn from a Poisson distribution of mean 1. A copy of an
+// ended job runs as long as that job did. If the job still runs or waits, its copy's run time is drawn: jobs that
+// have not ended yet are mostly long. A job that was cancelled before it started does not come again. l has the
+// distributions of run times; it is nil if run times are the true ones.
 func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
@@ -56,7 +55,7 @@ func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realizatio
 	w.Sort()
 }
 
-// recent returns the jobs of the last week, and for how long the history goes back from the instant.
+// recent returns the jobs of the last week, and how far back the history goes.
 func (q *Queue) recent() (list []predict.Case, known time.Duration) {
 	list = since(q.History.List, q.At.Add(-week))
 	if len(list) == 0 {
@@ -76,8 +75,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws the interval of the submissions that a realization repeats. It begins back before the instant, and is
-// span long.
+// source draws the interval of the submissions that a realization repeats: it begins the time back before the
+// instant, and has the length span.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period
@@ -129,8 +128,8 @@ func tasksAt(list []predict.Case) int {
 	return n
 }
 
-// again gives a job the run times of a job that came before, or of the tasks of an array. It reports false if
-// that was cancelled before it started.
+// again gives a job the run times of an earlier job, or of the tasks of an earlier array. It returns false if the
+// earlier job was cancelled before it started.
 func (q *Queue) again(job *hpc.Job, before []predict.Case, l learned, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false
@@ -167,7 +166,7 @@ func (q *Queue) again(job *hpc.Job, before []predict.Case, l learned, opts Optio
 	return comes
 }
 
-// elapsed returns for how many seconds a job of the history has run; 0 if it waits.
+// elapsed returns how many seconds a job of the history has run so far; 0 if it waits.
 func (q *Queue) elapsed(c *predict.Case) float64 {
 	if c.Start == 0 || c.Start > q.At {
 		return 0
@@ -178,11 +177,11 @@ func (q *Queue) elapsed(c *predict.Case) float64 {
 // arrival names the distribution of a job of the history.
 func arrival(c *predict.Case) string { return "arrival\x00" + c.ID }
 
-// clumped is how many submissions tell as much as one of those that come independently of each other.
+// clumped is how many submissions count as one independent submission, because users submit jobs in groups.
 const clumped = 5
 
-// cyclic returns how probable it is that submissions follow the usual daily cycle, and not the same rate at all hours:
-// by Bayes' rule after those of a list, which is not empty. Before them both are as probable.
+// cyclic returns the probability that submissions follow the usual daily cycle, and not one rate at all hours. It
+// applies Bayes' rule to the submissions of a list, which is not empty. The prior probabilities are equal.
 func (q *Queue) cyclic(list []predict.Case) float64 {
 	from, usual, steps := list[0].At, 0.0, 0
 	for at := from; at < q.At; at = at.Add(time.Minute) {
@@ -203,7 +202,7 @@ func poisson(rng *rand.Rand, mean float64) (n int) {
 	return n
 }
 
-// busy returns how many jobs are usually submitted at a time of the day, in an arbitrary unit: the daily cycle of all
+// busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. It is the daily cycle of all
 // jobs in Lublin and Feitelson, "The workload on parallel supercomputers", Journal of Parallel and Distributed
 // Computing 63(11), 2003, a gamma distribution of half-hours that begins at half past five.
 func busy(at hpc.Time) float64 {

@@ -9,14 +9,15 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Changed is the forecast of a pending job with a changed request.
+// Changed is the forecast of a pending job whose request was changed.
 type Changed struct {
 	Waiting
 	// Ends is the probability that the job ends by itself within its time limit.
 	Ends float64
 }
 
-// Changes tries changes of a job that waits. Each keeps the job's age, and has the draws of the forecast of the queue.
+// Changes tries changes of a job that waits. The job keeps its age, and each change has the same draws as the
+// forecast of the queue.
 type Changes struct {
 	q       *Queue
 	key     Key
@@ -25,8 +26,8 @@ type Changes struct {
 	learned learned
 }
 
-// NewChanges learns the run times of a queue once, for all changes of a job. The error says that the job does not wait
-// in the queue, or why the run times cannot be learned.
+// NewChanges learns the run times of a queue, once for all changes of a job. The error says that the job does not
+// wait in the queue, or why the run times cannot be learned.
 func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes, error) {
 	c := &Changes{q: q, key: key, opts: opts}
 	for _, job := range q.Workload.Jobs.All() {
@@ -44,7 +45,7 @@ func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes,
 	return c, err
 }
 
-// Job returns the job as it is.
+// Job returns the unchanged job.
 func (c *Changes) Job() hpc.Job { return *c.job }
 
 // Try forecasts the job with another request.
@@ -84,7 +85,7 @@ func within(d Distribution, seconds float64) float64 {
 		return 0
 	}
 	low, high := 0.0, 1.0
-	for range 20 { // a millionth
+	for range 20 { // to a millionth of the range
 		if middle := (low + high) / 2; d.QuantileAfter(middle, 0) < seconds {
 			low = middle
 		} else {

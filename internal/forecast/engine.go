@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that made the run of a course, to run its queue forward. Values of want that are
-// set take the place of the run's. A pool of processors is possible only if the run is played from its
-// beginning. The error says what is missing.
+// EngineOf returns the engine that runs a course's queue forward: the engine that made its run. Values that are set
+// in want replace the run's. A pool of processors is possible only if the run is played from its beginning. The error
+// says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -57,7 +57,7 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 	return want, nil
 }
 
-// Unplayed says what of a run changes its scheduling, and does not hold in forecasts with an engine.
+// Unplayed returns notes about options of a run that change its scheduling, but that forecasts with an engine ignore.
 func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {
@@ -92,8 +92,8 @@ func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 
 func isScaled(factor float64) bool { return factor != 0 && factor != 1 }
 
-// OnModel gives an engine of [EngineOf] the model of Slurm's scheduler in place of what made the run, with a
-// release of Slurm, such as "22.05"; "" stands for that of the run.
+// OnModel replaces Slurm in an engine of [EngineOf] by the model of Slurm's scheduler. release is the modelled
+// release, such as "22.05"; if it is "", the run's own release is modelled.
 func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec {
 	if engine.Slurm == nil {
 		return engine
@@ -105,14 +105,15 @@ func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec 
 	return engine
 }
 
-// LikeSlurm reports whether Slurm or the model of it runs a queue forward. Both have priorities, fair-share usage
-// and the phases of slurmctld's periodic work, and start jobs in whole seconds.
+// LikeSlurm reports whether Slurm or the model of it runs a queue forward. Slurm and the model have priorities,
+// fair-share usage and the phases of slurmctld's periodic work, and start jobs in whole seconds.
 func LikeSlurm(spec *experiment.Spec) bool {
 	return spec.Slurm != nil || spec.Simulator != nil && spec.Simulator.Policy == experiment.SlurmPolicy
 }
 
-// uncounted names the arrays with a limit of tasks that run at once whose running tasks an engine does not count.
-// A window makes a job of each of them, and only the model of slurmctld counts such jobs with their array.
+// uncounted returns notes about job arrays with a limit on running tasks, if an engine does not count the tasks that
+// already run. In a window such a task is a job of its own, and only the model of slurmctld still counts it for its
+// array.
 func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 	if q.states != nil || spec.Slurm == nil && LikeSlurm(spec) {
 		return nil

@@ -23,7 +23,8 @@ const EstimateFormat = "%F|%K|%S"
 // EstimateCommand is the action that records Slurm's estimates in a replay.
 var EstimateCommand = []string{"squeue", "--start", "--array", "--noheader", "--format=" + EstimateFormat}
 
-// asks reports whether an action only asks Slurm what a forecast is compared with.
+// asks reports whether an action only queries Slurm, with squeue or sdiag, for values that forecasts are compared
+// with.
 func asks(a hpc.Action) bool { return len(a.Run) > 0 && (a.Run[0] == "squeue" || a.Run[0] == "sdiag") }
 
 // readEstimates reads the estimates that actions of a run recorded, by instant.
@@ -74,9 +75,8 @@ func (c *Course) scanEstimates(log io.Reader) error {
 	return nil
 }
 
-// LastBackfill returns the start of the last backfill cycle if a line of sdiag's output has it:
-// "Last cycle when: Mon Mar  4 03:59:33 2024 (1709524773)". sdiag has such a line for the backfill
-// scheduler alone.
+// LastBackfill returns the start of the last backfill cycle if a line of sdiag's output has it: "Last cycle when: Mon
+// Mar 4 03:59:33 2024 (1709524773)". sdiag prints such a line only for the backfill scheduler.
 func LastBackfill(line string) (at hpc.Time, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), "Last cycle when:")
 	if !ok {

@@ -26,15 +26,15 @@ type EvaluateOptions struct {
 	NewLearner func() (Learner, error)
 	// Instant, if not nil, is called before each instant.
 	Instant func(i, n int, at hpc.Time)
-	// See, if not nil, takes the forecasts of each instant, with the starts in the run. The instants are in order.
+	// See, if not nil, is called for each instant, in order, with its forecasts and the starts in the run.
 	See func(at hpc.Time, list []Outcome)
 }
 
-// Outcome is the forecast of a job that waited at an instant, and when it started in the run.
+// Outcome has the forecast of a job that waited at an instant, and its start in the run.
 type Outcome struct {
 	Key       Key
 	Partition string
-	// Start is that in the run, also after the horizon. The quantiles are [Later] after it.
+	// Start is the start in the run, even if it is after the horizon. Quantiles after the horizon are [Later].
 	Start, P10, P50, P90 hpc.Time
 	// Slurm is Slurm's own estimate; 0 if the run has none.
 	Slurm hpc.Time
@@ -51,13 +51,13 @@ type Evaluation struct {
 	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
 	Horizon  float64   `json:"horizon_s,omitempty"`
 	Instants []Instant `json:"instants"`
-	// Notes say what did not go as it should in realizations.
+	// Notes say what went wrong in realizations.
 	Notes []string `json:"notes,omitempty"`
 	Score
-	// Slurm has the errors of Slurm's own estimates (squeue --start) and those of the forecasts for
-	// the same jobs; nil if the run did not record any.
+	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
+	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits has the same for a forecast in which every job runs until its time limit.
+	// Limits compares in the same way with a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -67,23 +67,23 @@ type Instant struct {
 	Score
 }
 
-// Score says how good forecasts were. Errors are distances between the forecast median and the start
-// in the run, in seconds. With a horizon, all starts after it are the same, and only jobs have errors
-// whose start and median are not after it.
+// Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
+// seconds. With a horizon, all starts after it count as equal, and only jobs whose start and median are up to the
+// horizon have errors.
 type Score struct {
-	// Pending counts the jobs that waited. Unstarted are those that never started in the run: they
-	// were cancelled or held, so nobody knows when they would have. They do not count below.
+	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
+	// because they were cancelled or held. They do not count in the other figures.
 	Pending   int `json:"pending"`
 	Unstarted int `json:"unstarted"`
 	Jobs      int `json:"jobs"`
-	// Never counts the jobs that started in the run, and not in most realizations. Their errors are
-	// unbounded, and not in the mean.
+	// Never counts the jobs that started in the run, but not in most realizations. Their errors are infinite, and the
+	// mean leaves them out.
 	Never int `json:"never"`
-	// Beyond counts the jobs whose start in the run and whose P10 are after the horizon. They say
-	// nothing about the width of the intervals.
+	// Beyond counts the jobs whose start in the run and whose P10 are after the horizon. Their starts cannot be outside
+	// the interval, so they do not test its width.
 	Beyond int `json:"beyond"`
-	// Exact is the share with an error below half a second. Covered is the share of starts from P10 to
-	// P90, both included, without the jobs of Beyond. CoveredAll counts these as covered.
+	// Exact is the share with an error below half a second. Covered is the share of starts from P10 to P90, both
+	// included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.
 	Exact       float64 `json:"exact"`
 	Covered     float64 `json:"coverage"`
 	CoveredAll  float64 `json:"coverage_all"`
@@ -103,13 +103,14 @@ type Score struct {
 // Beside compares two estimates of the same starts.
 type Beside struct {
 	Jobs int `json:"jobs"`
-	// MedianError is that of the other estimate, and ForecastError that of the forecast, in seconds.
+	// MedianError is the median error of the other estimate, and ForecastError the median error of the forecast, in
+	// seconds.
 	MedianError   float64 `json:"median_error_s"`
 	ForecastError float64 `json:"forecast_median_error_s"`
 	MeanError     float64 `json:"mean_error_s"`
 	ForecastMean  float64 `json:"forecast_mean_error_s"`
-	// Closer is the share of jobs for which the forecast is closer, and Farther the share for which
-	// the other estimate is.
+	// Closer is the share of jobs for which the forecast is closer, and Farther the share of jobs for which the other
+	// estimate is closer.
 	Closer  float64 `json:"forecast_closer"`
 	Farther float64 `json:"forecast_farther"`
 
@@ -165,8 +166,8 @@ func (s *Score) finish() {
 	s.Bias = s.bias / float64(max(s.finite, 1))
 }
 
-// middleOf returns the median, the mean and the largest of the finite errors. The median also counts
-// those that are not finite; if it is one of them, it is the largest finite error.
+// middleOf returns the median, the mean and the largest of the finite errors. The median counts infinite errors as
+// well. If the median itself is infinite, middleOf returns the largest finite error in its place.
 func middleOf(list []float64) (median, mean, largest float64) {
 	if len(list) == 0 {
 		return 0, 0, 0
@@ -184,7 +185,7 @@ func middleOf(list []float64) (median, mean, largest float64) {
 	return min(sorted[len(sorted)/2], largest), mean, largest
 }
 
-// add compares the estimates of a job, unless the start or one of them is after the horizon.
+// add compares the estimates of a job, unless the start or one of the estimates is after the horizon.
 func (b *Beside) add(actual, other, forecast hpc.Time) {
 	if actual == Later || other == Later || forecast == Later {
 		return
@@ -216,8 +217,8 @@ func (b *Beside) finish() *Beside {
 	return b
 }
 
-// Evaluate freezes a run at random instants, forecasts the jobs that wait, and holds the forecasts
-// against the starts in the run.
+// Evaluate freezes a run at random instants, forecasts the jobs that wait, and compares the forecasts with the starts
+// in the run.
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
@@ -297,8 +298,8 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	return nil
 }
 
-// again plays the run again from its beginning as it was, once for all instants: each forecast with
-// the true run times is what comes after its instant.
+// again plays the whole run again as it was, once for all instants. What this run does after an instant is the
+// forecast with true run times for that instant.
 func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, opts EvaluateOptions) error {
 	first, err := c.Rewind(slices.Min(instants))
 	if err != nil {
@@ -401,8 +402,8 @@ func (c *Course) instants(n int, seed uint64) []hpc.Time {
 // span is a time during which jobs wait.
 type span struct{ from, to hpc.Time }
 
-// waits returns the times during which at least one job waits that starts later, in order. Jobs that
-// started within two seconds did not wait.
+// waits returns the times during which at least one job waits, in order. A job that started within two seconds, or
+// never, did not wait.
 func (c *Course) waits() []span {
 	var all []span
 	first := max(c.workload.Start, c.Manifest.VirtualStart)

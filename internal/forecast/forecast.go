@@ -27,11 +27,11 @@ type Options struct {
 	// Learner learns the run times; nil for [FromLimits] and [True].
 	Learner  Learner
 	Arrivals Arrivals
-	// Horizon is how far ahead of the queue's instant a realization runs. A later start is [Later]. With 0
-	// there is no horizon: a realization runs until all jobs have started that wait.
+	// Horizon is how far ahead of the queue's instant a realization runs. A later start is [Later]. With 0 there is no
+	// horizon: a realization runs until all waiting jobs have started.
 	Horizon time.Duration
-	// Within are spans of time from the queue's instant on. [Waiting.Within] has a probability for each of them that
-	// ends by the horizon.
+	// Within are spans of time from the queue's instant on. [Waiting.Within] has a probability for each span that ends
+	// by the horizon.
 	Within []time.Duration
 	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
@@ -42,10 +42,10 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Later is a start after the horizon ([Options.Horizon]), of which no more is known.
+// Later is a start after the horizon ([Options.Horizon]): the forecast knows only that it is after the horizon.
 const Later = hpc.Never - 1
 
-// realizations returns how many realizations the options want: one if nothing is drawn.
+// realizations returns how many realizations are made: one if all of them would be the same.
 func (o *Options) realizations() int {
 	if o.RunTimes == True || o.RunTimes == FromLimits && o.Arrivals != Recent {
 		return 1
@@ -57,7 +57,7 @@ func (o *Options) realizations() int {
 // in which a job had not started at the horizon, and [hpc.Never] for one in which it does not start.
 type Starts map[Key][]hpc.Time
 
-// horizon returns the last instant of a forecast that is made at an instant.
+// horizon returns the last instant of a forecast that is made for the instant at.
 func (o *Options) horizon(at hpc.Time) hpc.Time {
 	if o.Horizon == 0 {
 		return hpc.Never
@@ -65,7 +65,7 @@ func (o *Options) horizon(at hpc.Time) hpc.Time {
 	return at.Add(o.Horizon)
 }
 
-// seen returns a start as a forecast up to a horizon sees it.
+// seen returns a start, or [Later] if it is after the horizon.
 func seen(start, horizon hpc.Time) hpc.Time {
 	if start > horizon && start != hpc.Never {
 		return Later
@@ -74,19 +74,19 @@ func seen(start, horizon hpc.Time) hpc.Time {
 }
 
 // Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. beyond
-// reports that start and P10 are after the horizon, so that the start says nothing about the interval's width.
+// reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later
 	return !beyond && p10 <= start && start <= p90, beyond
 }
 
-// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts lists
-// what went wrong in realizations.
+// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts says what went wrong in
+// realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }
 
-// forecast is [Make] for some of the jobs that wait. A realization ends when it has their starts.
+// forecast is [Make] for some of the jobs that wait. A realization ends when these jobs have started.
 func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
 	draw, n, err := q.drawer(ctx, opts)
 	if err != nil {
@@ -111,7 +111,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
 		if q.states != nil {
-			return q.seed // so that all happens again
+			return q.seed // the run's seed repeats the run
 		}
 		return opts.Seed + uint64(i)
 	}
@@ -136,7 +136,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 	return all, err
 }
 
-// startsOf returns the starts of jobs in realizations.
+// startsOf returns the starts of jobs in all realizations.
 func startsOf(all []*realization, pending []Key, from hpc.Time) Starts {
 	starts := Starts{}
 	for _, key := range pending {
@@ -150,8 +150,8 @@ func startsOf(all []*realization, pending []Key, from hpc.Time) Starts {
 	return starts
 }
 
-// drawer returns the function that makes the workload of a realization, and how many there are. If
-// nothing is drawn, one is enough.
+// drawer returns the function that makes the workload of a realization, and the number of realizations, which is 1 if
+// nothing is drawn.
 func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*workload.Workload, error), n int,
 	err error) {
 	if opts.RunTimes == True {
@@ -167,7 +167,8 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 	return q.drawing(distributions, opts), opts.realizations(), nil
 }
 
-// drawing returns the function that makes the workload of a realization with run times of distributions.
+// drawing returns the function that makes the workload of a realization with run times that are drawn from
+// distributions.
 func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workload.Workload, error) {
 	return func(i int) (*workload.Workload, error) {
 		w, drawn := q.copy(), distributions.drawn(opts.Seed, i)
@@ -181,7 +182,7 @@ func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workl
 	}
 }
 
-// true returns the workload with what the jobs did in the run.
+// true returns the workload in which the jobs have the run times and results of the run.
 func (q *Queue) true(opts Options) *workload.Workload {
 	if opts.Arrivals == Recorded {
 		return q.future
@@ -209,10 +210,10 @@ func (q *Queue) copy() *workload.Workload {
 	return &w
 }
 
-// Quantile returns the quantile p of sorted starts by linear interpolation between order statistics
-// at p(n+1): the p-quantile of n draws is then exceeded by one more draw with probability 1-p
-// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 6). It returns
-// [hpc.Never] if a start that it needs is never, and [Later] if one is later than the horizon.
+// Quantile returns the quantile p of sorted starts by linear interpolation between order statistics at p(n+1): one
+// more draw exceeds this p-quantile of n draws with probability 1-p (Hyndman and Fan, "Sample quantiles in
+// statistical packages", 1996, definition 6). It returns [hpc.Never] if it needs a start that never happens, and
+// [Later] if it needs a start after the horizon.
 func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	place := p*float64(len(sorted)+1) - 1
 	place = min(max(place, 0), float64(len(sorted)-1))
@@ -229,7 +230,7 @@ func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	return sorted[low].Add(between.Round(time.Second))
 }
 
-// Probability returns the share of the realizations in which a job starts by an instant, which is not
+// Probability returns the share of the realizations in which a job starts by an instant; the instant must not be
 // after the horizon.
 func Probability(sorted []hpc.Time, by hpc.Time) float64 {
 	n, _ := slices.BinarySearch(sorted, by+1)

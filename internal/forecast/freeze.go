@@ -30,28 +30,27 @@ type Queue struct {
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
-	// Reasons are Slurm's words for what pending jobs wait for, such as "Priority" or "QOSMaxJobsPerUserLimit". A
-	// frozen run has none.
+	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
+	// has none.
 	Reasons map[Key]string
-	// Phase is that of slurmctld's periodic work.
+	// Phase says where slurmctld's periodic work is.
 	Phase Phase
-	// Notes say what the source lacks.
+	// Notes say which data the source of the queue lacks.
 	Notes []string
 
-	// future has what came later, if the source is a record.
+	// future is the workload with all that came later, if the source is a record.
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that a job is submitted at the instant, which is forecast as well.
+	// added says that the queue has a job that is submitted at the instant. It is forecast as well.
 	added bool
-	// states has the state of each job if the realizations begin where the run did, and seed the
-	// run's seed; see [Course.Rewind].
+	// states and seed are set if the realizations begin where the run did ([Course.Rewind]): the state of each job, and
+	// the run's seed.
 	states map[Key]*phase
 	seed   uint64
 }
 
-// Pending returns the jobs of the queue that wait, in the order of their submission, each task of
-// an array by itself.
+// Pending returns the waiting jobs and tasks of the queue in the order of their submission.
 func (q *Queue) Pending() []Key {
 	var keys []Key
 	for _, job := range q.Workload.Jobs.All() {
@@ -128,8 +127,8 @@ func ReadCourse(dir string) (*Course, error) {
 	return c, c.readEstimates(r)
 }
 
-// forgetUnstarted clears the run times of the jobs of the history that never started in the run, because they
-// were held or the run ended before.
+// forgetUnstarted clears the run times of the jobs of the history that never started in the run, because they were
+// held or the run ended earlier.
 func (c *Course) forgetUnstarted() {
 	k := 0 // the case of a job or task: see [predict.CasesOf]
 	for _, job := range c.workload.Jobs.All() {
@@ -142,10 +141,9 @@ func (c *Course) forgetUnstarted() {
 	}
 }
 
-// allocated replaces the instants at which scripts were launched, which a replay of Slurm records with
-// [rm.Started], by those of the allocations, which slurmctld reports with the jobs' ends. slurmctld
-// launches a script up to some seconds after it has allocated the nodes. Starts, ages and time limits
-// count from the allocation.
+// allocated replaces the instants at which scripts were launched, which a replay of Slurm records with [rm.Started],
+// by the instants of the allocations, which slurmctld reports with the jobs' ends. slurmctld launches a script up to
+// some seconds after it has allocated the nodes. Starts, ages and time limits count from the allocation.
 func allocated(events []run.Event) {
 	launched := map[Key]int{}
 	for i := range events {
@@ -163,14 +161,13 @@ func allocated(events []run.Event) {
 	}
 }
 
-// phase is how far a job, or a task of an array, is at an instant.
+// phase is the state of a job, or of a task of an array, at an instant.
 type phase struct {
 	over, running, stuck bool
 	start, launched      hpc.Time // of the allocation, and of the script
 	nodes                string
 	processors           int
-	// next is when a job that waits at the instant starts, and end is when a job that runs then
-	// ends by itself; 0 if the run does not have it.
+	// next is when a waiting job starts, and end when a running job ends by itself; 0 if the run has no such event.
 	next, end hpc.Time
 	// requeued is when a job that waits was requeued; 0 if it was not.
 	requeued hpc.Time
@@ -179,7 +176,7 @@ type phase struct {
 	changed bool // an event after the instant is known
 }
 
-// phases returns the state of each job before the events of an instant, and what came next.
+// phases returns the state of each job before the events of an instant, and the next event of each.
 func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	all := map[Key]*phase{}
 	of := func(e *run.Event) *phase {
@@ -234,8 +231,9 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	return all
 }
 
-// unmet notes the jobs that wait at an instant and never start, because a job on which they depend had not
-// ended by then as they need it. slurmctld reports no event for them, and a window no longer has that job.
+// unmet notes the jobs that wait at an instant and never start, because a job that they depend on had already ended
+// in another way than they need. slurmctld reports no event for them, and a window no longer has the job that they
+// depend on.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := newUnmet(c.workload)
 	if len(conditions.after) == 0 {
@@ -294,8 +292,8 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	return q, nil
 }
 
-// at returns the workload with a record of each job's state at an instant. A pending job has the
-// instant as its start, so that the cut keeps it.
+// at returns the workload with a record of each job's state at an instant. A pending job gets the instant as its
+// start, so that cutting the window keeps it.
 func (c *Course) at(at hpc.Time) *workload.Workload {
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
@@ -333,8 +331,8 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 	return &w
 }
 
-// hide replaces the behaviour of jobs, which a forecast does not know, by that of jobs that succeed at once. The
-// window divides arrays, and rewrites dependencies on them according to how their tasks will end.
+// hide makes all jobs succeed at once, because a forecast does not know how they behave. The window divides arrays,
+// and would rewrite dependencies on them by how their tasks will end.
 func hide(jobs *workload.Jobs) {
 	for i, job := range jobs.All() {
 		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
@@ -343,7 +341,8 @@ func hide(jobs *workload.Jobs) {
 	}
 }
 
-// forgetEnd removes from a job's record the state in which it ended. The simulator would end it so.
+// forgetEnd removes from a job's record the state in which it ended. Otherwise the simulator would end the job in
+// this state.
 func forgetEnd(job *hpc.Job) {
 	if job.Recorded != nil && (job.Recorded.State.Ended() || job.Recorded.TaskStates != nil) {
 		record := *job.Recorded
@@ -371,7 +370,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {
 				job.EndAt = p.end
-				// Slurm's ends are whole seconds; the script's end is known better.
+				// Slurm's ends are whole seconds; the end of the script is known more exactly.
 				if end := p.launched.Add(job.RunTime); job.RunTime != hpc.Unlimited && end > p.end && end < p.end.Add(time.Second) {
 					job.EndAt = end
 				}
@@ -403,8 +402,7 @@ func (c *Course) known(at hpc.Time) *predict.Cases {
 	return &predict.Cases{List: list[:n]}
 }
 
-// starts returns when the jobs that waited at an instant started in the run; 0 for those that never
-// did.
+// starts returns when the jobs that waited at an instant started in the run; 0 for a job that never started.
 func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
 	starts := map[Key]hpc.Time{}
 	for key, p := range c.phases(at) {

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// held returns the pending jobs that are held. Nobody releases them, unless a forecast has what happened
-// later.
+// held returns the pending jobs that are held. A forecast assumes that nobody releases them, unless it has the run's
+// later events.
 func (q *Queue) held(opts Options) []string {
 	if opts.Arrivals == Recorded {
 		return nil
@@ -28,9 +28,9 @@ func (q *Queue) held(opts Options) []string {
 	return slices.Compact(list)
 }
 
-// shorten submits the jobs that never start, because they are held or wait for a held job, a second before
-// the window of a realization. At their own instants, months ago, they would make the pre-roll as long.
-// They keep their order. A job on which another one depends that may start stays where it is.
+// shorten submits the jobs that never start, because they are held or wait for a held job, a second before the window
+// of a realization. At their true instants, which may be months ago, they would make the pre-roll months long. They
+// keep their order. A job stays where it is if another job that may start depends on it.
 func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	held := q.held(opts)
 	if len(held) == 0 || q.states != nil {

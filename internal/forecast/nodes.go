@@ -8,13 +8,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// A preset job surely runs once its recorded start is settled ago. Slurm's times are whole seconds, and
-// its scheduler may look at the job in the next one.
+// settled is the time after its recorded start at which a preset job surely runs. Slurm's times are whole seconds,
+// and its scheduler may look at the job a second later.
 const settled = 3 * time.Second
 
-// early makes the states that nodes have when the window begins take effect before it: at the
-// beginning of the pre-roll, or after the last preset job of the node has started. At the
-// window's start pending jobs could start on such a node before its state is known.
+// early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or until
+// after the last preset job of the node has started. Otherwise pending jobs could start on such a node at the
+// window's start, before slurmctld knows its state.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {
@@ -37,7 +37,7 @@ func early(w *workload.Workload) {
 		}
 		e.At = begin
 		if started, busy := last[e.Nodes]; busy {
-			e.At = min(started.Add(settled), w.Start) // its jobs run on, and it takes no other
+			e.At = min(started.Add(settled), w.Start) // its jobs run on, and the node takes no others
 		}
 	}
 	w.Sort()

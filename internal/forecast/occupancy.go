@@ -17,10 +17,10 @@ import (
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`
-	// Reservations are those that begin before the last instant and end after the first.
+	// Reservations are the reservations that begin before the last instant and end after the first.
 	Reservations []Reserved `json:"reservations"`
 	// Out is how many nodes are down, drained or failed at the instant of the forecast. A forecast assumes that they
-	// stay so.
+	// stay out of service.
 	Out int `json:"out_of_service"`
 }
 
@@ -57,7 +57,7 @@ type grid struct {
 	n    int
 }
 
-// grid returns the instants of the occupancy that the options want: those before the horizon.
+// grid returns the instants of the occupancy, those before the horizon.
 func (o *Options) grid(at hpc.Time) grid {
 	span := o.Occupancy
 	if o.Horizon != 0 {
@@ -97,7 +97,7 @@ func (o *occupied) see(e rm.Event) {
 	}
 }
 
-// finish ends the jobs that run at the end of a realization when their drawn run times are over.
+// finish adds the jobs that still run when a realization ends: each ends after its drawn run time.
 func (o *occupied) finish(w *workload.Workload) {
 	for _, job := range w.Jobs.All() {
 		for _, task := range hpc.TasksOf(job) {
@@ -191,7 +191,7 @@ func (q *Queue) occupancy(all []*realization, g grid) *Occupancy {
 		}
 		p := PartitionOccupied{Partition: name, P10: make([]float64, g.n), P50: make([]float64, g.n),
 			P90: make([]float64, g.n)}
-		column := make([]hpc.Time, len(all)) // for [Quantile]: a node is a second
+		column := make([]hpc.Time, len(all)) // numbers of nodes, as if they were seconds, for [Quantile]
 		for i := range g.n {
 			for k, line := range lines {
 				column[k] = hpc.Unix(int64(line[i]))

@@ -25,7 +25,7 @@ type Phase struct {
 	Backfill   time.Duration
 }
 
-// use takes the periods of a slurm.conf.
+// use sets the periods from a slurm.conf.
 func (p *Phase) use(cluster settings) error {
 	if text, given := cluster.Get("PriorityCalcPeriod"); given {
 		period, err := slurmspec.ParseTimeLimit(text)
@@ -40,7 +40,7 @@ func (p *Phase) use(cluster settings) error {
 		if !given {
 			continue
 		}
-		if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 { // slurmctld takes its default for others
+		if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 { // for any other value slurmctld uses its default
 			p.Backfill = time.Duration(seconds) * time.Second
 		}
 	}
@@ -52,13 +52,13 @@ type settings interface {
 	Get(key string) (string, bool)
 }
 
-// align returns for how long slurmctld has run when a workload begins, at least a minute, so that its
-// periodic work has this phase, and the interval of backfill cycles from its start to the instant at
-// which the window begins. Both are 0 if the phase is not known.
+// align returns lead, the time for which slurmctld has run when a workload begins, so that its periodic work has this
+// phase. It is at least a minute. backfill is the interval of backfill cycles from slurmctld's start to the start of
+// the window. Both are 0 if the phase is not known.
 //
-// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time
-// is divided into n intervals. The lead can be longer by whole periods. If n and the period have no
-// common factor, one of the first n leads makes the time a multiple of n seconds.
+// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time is divided
+// into n intervals of whole seconds. For this the lead may grow by whole periods: if n and the period have no common
+// factor, one of the first n leads makes the time a multiple of n seconds.
 func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	const least, longest = time.Minute, 3 * time.Hour
 	if p.Began == 0 {

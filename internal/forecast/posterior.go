@@ -10,21 +10,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// posterior has the distributions of a realization. A few jobs do not show how long those of a user or of an array
-// really run, and what is wrong for one of them is wrong for all. So a realization first draws the distribution of each
-// group from what it may be after the jobs that have ended, and then the run times from it: jobs of a group are long
-// or short together.
+// posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
+// really run, and an error in one job's run time is probably an error in all. So a realization first draws a
+// distribution for each group, from those that are likely after the jobs that have ended. It then draws the run times
+// from it: in a realization the jobs of a group are long or short together.
 //
-// That of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The Annals of
-// Statistics 9(1), 1981). Each narrower one is a draw of the Dirichlet process of [Shares]: the group's jobs, and
-// sticks (Sethuraman, "A constructive definition of Dirichlet priors", Statistica Sinica 4(2), 1994) from the wider
-// group's draw, with weights that are gamma variables.
+// The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
+// Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
+// [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
+// Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables.
 type posterior struct {
 	seed  [8]byte // of the realization
 	drawn map[groupLimit]*drawn
 }
 
-// drawn is a distribution that was drawn, with that of the wider group.
+// drawn is a distribution that was drawn, with the draw of the wider group.
 type drawn struct {
 	empirical
 	wider *drawn // nil for the widest group
@@ -45,7 +45,7 @@ func newPosterior(seed uint64, realization int) *posterior {
 	return p
 }
 
-// draw draws a distribution. The draw of a group depends on the seed, the realization and the group.
+// draw draws a distribution. The draw for a group depends only on the seed, the realization and the group.
 func (p *posterior) draw(d Distribution) Distribution {
 	learned, ok := d.(pooled)
 	if !ok {
@@ -54,7 +54,8 @@ func (p *posterior) draw(d Distribution) Distribution {
 	return p.level(learned.levels, learned.limit)
 }
 
-// level draws the distribution of levels[0], after that of the wider group behind it. levels is not empty.
+// level draws the distribution of levels[0], after it has drawn the distribution of levels[1], the wider group.
+// levels is not empty.
 func (p *posterior) level(levels []pool, limit float64) *drawn {
 	of := &levels[0]
 	key := groupLimit{of.group, limit}
@@ -63,7 +64,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	}
 	name := fnv.New64a()
 	_, _ = name.Write(p.seed[:])              // a hash takes everything
-	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: all of them are long or short together
+	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
 	masses := make([]mass, 0, len(of.masses))
 	for _, m := range of.masses {
@@ -79,18 +80,18 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	return one
 }
 
-// A stick is not one run time, which all jobs of a group would then have, but some that are near it in the wider
-// distribution.
+// A stick is not a single run time, because all jobs of a group would then have it. It is a few (pieces) run times
+// that are close to each other (near) in the wider distribution.
 const (
 	pieces = 5
 	near   = 0.1
 )
 
-// mostSticks bounds the sticks of a draw. What is left of a process with a large concentration is close to the
-// distribution itself.
+// mostSticks bounds the sticks of a draw. With a large concentration, many sticks are close to the wider distribution
+// itself.
 const mostSticks = 200
 
-// sticks draws the part of the wider distribution in that of a group. The weights add up to a gamma variable
+// sticks draws the part of the wider distribution in a group's distribution. The weights add up to a gamma variable
 // whose mean is the concentration.
 func sticks(rng *rand.Rand, concentration float64, wider empirical) (list []mass) {
 	if math.IsInf(concentration, 1) || concentration > mostSticks/5 {

@@ -16,11 +16,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs have started that it waits for, except
-// those that never start.
+// realization is one run of a queue. It ends as soon as all jobs that it waits for have started. It does not wait for
+// jobs that never start.
 type realization struct {
 	from  hpc.Time
-	until hpc.Time // it does not end earlier, unless the horizon comes
+	until hpc.Time // it does not end before until, except at the horizon
 	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
@@ -35,7 +35,7 @@ type realization struct {
 	occupied *occupied       // nil unless the forecast has an occupancy
 	late     int             // running jobs that did not run at the instant
 	lost     int             // pending jobs that were refused
-	refused  string          // the first of them, and why
+	refused  string          // the first refused job, and why it was refused
 }
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
@@ -51,7 +51,7 @@ func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realiz
 	if opts.Occupancy > 0 {
 		r.occupied = &occupied{grid: opts.grid(q.At), use: use{}, running: map[Key]placed{}}
 		r.until = q.At
-		if opts.Arrivals == Recent { // jobs that arrive after the last start of one that waits count
+		if opts.Arrivals == Recent { // the occupancy counts jobs that arrive later than the last start of a waiting job
 			r.until = q.At.Add(time.Duration(r.occupied.n) * r.occupied.step)
 		}
 	}
@@ -59,7 +59,7 @@ func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realiz
 	return r
 }
 
-// spec returns what [experiment.Watch] runs for a realization.
+// spec returns the specification of a realization, for [experiment.Watch].
 func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64) experiment.Spec {
 	spec := opts.Engine
 	spec.Workload = experiment.Workload{Value: w}
@@ -150,8 +150,8 @@ func (r *realization) see(e rm.Event) error {
 	return nil
 }
 
-// start returns the first start of a job from an instant on. It is [Later] if the realization has ended
-// at its horizon while it waited for the job, and [hpc.Never] if the job does not start.
+// start returns the first start of a job at an instant or later. It returns [Later] if the job still waited when the
+// realization ended at its horizon, and [hpc.Never] if the job does not start.
 func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	for _, at := range r.starts[key] {
 		if at >= from {
@@ -171,7 +171,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.
+// doubtsOf counts the realizations in which a running job did not run, a pending job was refused, or the engine
+// warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Report is a forecast as it is printed.
+// Report is a forecast in the form in which it is printed.
 type Report struct {
 	Source       string    `json:"source"`
 	At           time.Time `json:"at"`
@@ -24,14 +24,14 @@ type Report struct {
 	Seed         uint64    `json:"seed"`
 	// Horizon is the last instant of the forecast; nil for none.
 	Horizon *time.Time `json:"horizon,omitempty"`
-	// By is the instant of the probabilities; nil for none.
+	// By is the instant for [Waiting.StartsBy]; nil for none.
 	By      *time.Time `json:"by,omitempty"`
 	Running int        `json:"running"`
 	Jobs    []Waiting  `json:"jobs"`
 	// WhatIf has the variants of a job that is submitted at the instant of the forecast.
 	WhatIf []Waiting `json:"what_if,omitempty"`
 	Notes  []string  `json:"notes,omitempty"`
-	// Occupancy is how many nodes jobs will occupy; nil unless it was asked for.
+	// Occupancy has the numbers of nodes that jobs will occupy; nil unless it was asked for.
 	Occupancy *Occupancy `json:"occupancy,omitempty"`
 }
 
@@ -49,23 +49,22 @@ type Waiting struct {
 	CPUs   int       `json:"cpus"`
 	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
 	Submit time.Time `json:"submit"`
-	// P10, P50 and P90 are quantiles of the start; nil if the job does not start in so many
-	// realizations, or later than the horizon.
+	// P10, P50 and P90 are quantiles of the start; nil if the job starts in too few realizations, or after the horizon.
 	P10 *time.Time `json:"p10"`
 	P50 *time.Time `json:"p50"`
 	P90 *time.Time `json:"p90"`
-	// Beyond has those of "p10", "p50" and "p90" that are nil because they are after the horizon.
+	// Beyond names the quantiles ("p10", "p50", "p90") that are nil because they are after the horizon.
 	Beyond []string `json:"beyond_horizon,omitempty"`
 	// StartsBy is the probability that it starts by [Report.By].
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Within has the probability to start within each span of [Options.Within].
 	Within []Within `json:"within,omitempty"`
-	// Reason is Slurm's word for what the job waits for, and Dependency what it depends on, as sbatch writes it.
+	// Reason is Slurm's reason why the job waits, and Dependency the jobs that it depends on, in sbatch's form.
 	Reason     string `json:"reason,omitempty"`
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which it does not start.
 	Never int `json:"never,omitempty"`
-	// Why says why a job of [Report.WhatIf] starts in no realization: the notes about it.
+	// Why says why a job of [Report.WhatIf] starts in no realization, in notes.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if it does not say.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
@@ -86,9 +85,9 @@ type Variant struct {
 // submitted is the ID of the job of a [Variant].
 const submitted = "forecast-submit"
 
-// NewReport makes a forecast of a queue, and of each variant of a job that is submitted to it. The
-// realizations of all variants have the same draws. by is the instant of the probabilities, or 0. The
-// error says that by is after the horizon, or why no forecast can be made.
+// NewReport makes a forecast of a queue, and one for each variant of a job that is submitted to it. The realizations
+// of all variants have the same draws. by is the instant for [Waiting.StartsBy], or 0. The error says that by is
+// after the horizon, or why no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)
@@ -117,7 +116,7 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 	return r, nil
 }
 
-// forecast forecasts the jobs that wait, and what all jobs occupy.
+// forecast forecasts the jobs that wait, and the nodes that all jobs occupy.
 func (r *Report) forecast(ctx context.Context, q *Queue, by hpc.Time, opts Options) error {
 	pending := q.Pending()
 	if len(pending) == 0 && opts.Occupancy == 0 {
@@ -230,7 +229,7 @@ func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time, opts Options) []
 	return list
 }
 
-// instant returns nil for an instant that is not set, is not known, or never comes.
+// instant returns nil for an instant that is not set, is after the horizon, or never comes.
 func instant(t hpc.Time) *time.Time {
 	if t == 0 || t >= Later {
 		return nil

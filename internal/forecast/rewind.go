@@ -9,10 +9,10 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Rewind is [Course.Freeze] without a window: the realizations play the run again from its beginning.
-// What had ended by the instant is played as it was, and only then do the draws count. So the scheduler
-// has everything that it had, also what no window can give it: the shares of jobs on their nodes, the
-// phase of its periodic work, and the reservations that it planned. It takes as long as the run did.
+// Rewind is [Course.Freeze] without a window: the realizations play the run again from its beginning. Everything up
+// to the instant is played as it was, and only the run times of jobs that end later are drawn. So the scheduler has
+// its whole state, also parts that no window can give it: the shares of jobs on their nodes, the phase of its
+// periodic work, and the reservations that it planned. A realization takes as long as the run did.
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
 		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at,
@@ -42,7 +42,7 @@ func (q *Queue) state(key Key) phase {
 	return phase{}
 }
 
-// redraw gives the tasks of a job that have not ended the run times of a realization.
+// redraw gives new run times to the tasks of a job that have not ended at the instant.
 func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
 		job.CancelAfter = 0
@@ -53,7 +53,7 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		if state.over {
 			continue
 		}
-		elapsed := state.lost.Seconds() // the run time is that of all runs, and this one was cut short
+		elapsed := state.lost.Seconds() // a job that was requeued runs for the same time again, and a run was cut short
 		if state.running {
 			elapsed = max(elapsed, q.At.Sub(state.start).Seconds())
 		}

@@ -16,25 +16,26 @@ import (
 type RunTimes string
 
 const (
-	// FromHistory draws from the shares of their time limits that earlier jobs used. See [Shares].
+	// FromHistory draws the share of its time limit that a job uses from the shares that earlier jobs used. See
+	// [Shares].
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
 	FromModel RunTimes = "model"
 	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`, and
 	// succeed, so that the jobs which depend on it can start.
 	FromLimits RunTimes = "limits"
-	// True takes the run times that the jobs had. It is for a frozen run alone.
+	// True takes the recorded run times. It is only for a frozen run.
 	True RunTimes = "true"
 )
 
 // Distribution is a distribution of a run time.
 type Distribution interface {
-	// QuantileAfter returns the quantile q, from 0 to 1, of the whole run time in seconds of a job
-	// that has been running for so many seconds.
+	// QuantileAfter returns the quantile q, from 0 to 1, of the whole run time in seconds of a job that has run for
+	// elapsed seconds so far.
 	QuantileAfter(q, elapsed float64) float64
 }
 
-// Learner learns run times from what happened, and has a distribution for any job.
+// Learner learns run times from past jobs, and has a distribution for any job.
 type Learner interface {
 	predict.Predictor
 	Distribution(s predict.Submission) Distribution
@@ -46,15 +47,15 @@ type Modelled struct{ predict.Predictor }
 // Distribution is [Learner.Distribution].
 func (m Modelled) Distribution(s predict.Submission) Distribution { return m.Predict(s) }
 
-// untilLimit is the distribution of a job that succeeds after so many seconds, at its time limit.
+// untilLimit is the distribution of a job that succeeds after this number of seconds, at its time limit.
 type untilLimit float64
 
 // QuantileAfter is [Distribution.QuantileAfter].
 func (l untilLimit) QuantileAfter(float64, float64) float64 { return float64(l) }
 
-// newUntilLimit returns the distribution of a request. Without a limit the job does not end. On Slurm it
-// ends a second before its limit, because slurmctld could look at time limits (every 30 seconds) in the
-// second in which it ends, and stop it.
+// newUntilLimit returns the distribution of a request. Without a limit the job does not end. On Slurm it ends a
+// second before its limit, because slurmctld looks at time limits every 30 seconds, and could stop the job in the
+// second in which it ends.
 func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 	limit := predict.Limit(r)
 	switch {
@@ -66,7 +67,7 @@ func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 	return untilLimit(limit)
 }
 
-// learned has the distribution of each job of a queue, and of those that [Recent] repeats and that have not ended
+// learned has the distribution of each job of a queue, and of each job that [Recent] repeats but that has not ended
 // ([arrival]).
 type learned map[string]Distribution
 
@@ -118,8 +119,8 @@ func (l learned) drawn(seed uint64, realization int) learned {
 	return of
 }
 
-// draw gives a job the run times of a realization. The draw of a job depends on the seed, the
-// realization and the job's name alone, so variants of a queue have the same draws.
+// draw gives a job the run times of a realization. The draw depends only on the seed, the realization and the job's
+// name, so variants of a queue have the same draws.
 func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	switch {
 	case q.past[job.ID]:

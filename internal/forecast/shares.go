@@ -12,27 +12,25 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
-// limits that earlier jobs used, times its own limit. Without a limit the run times themselves count.
-// The earlier jobs are those of its class ([predict.Class]); of its user with its limit, partition and
-// constraint; of all users with these; of all users with its limit; and all. Of each group the last jobs that started
-// count, whether they have ended or
-// not: see [weigh].
+// Shares is a [Learner] that needs no training. A job's distribution is made of the shares of their time limits that
+// earlier jobs used, times its own limit. For jobs without a limit it is made of run times. The earlier jobs form
+// groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit, partition and
+// constraint; all users' jobs with these; all users' jobs with its limit; all jobs. In each group the last jobs that
+// started count, whether they have ended or not: see [weigh].
 //
-// Few jobs of a group do not show its whole distribution, so the distribution of each group has a share
-// of the next wider one: that of a Dirichlet process whose mean is the wider group's distribution, after
-// the group's ended jobs (Ferguson, The Annals of Statistics 1(2), 1973). The concentration of the
+// A few jobs do not show the whole distribution of their group, so each group's distribution has a share of the next
+// wider group's. It is the posterior of a Dirichlet process, given the group's ended jobs, and the mean of the
+// process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2), 1973). The concentration of the
 // process says how many jobs the wider group is worth. It is learned: see [Shares.learnConcentrations].
 type Shares struct {
 	open    map[int64]*share // that wait or run
 	started map[group][]*share
-	// first is the first end. Of jobs that started earlier only those are known that had not ended by
-	// then.
+	// first is the first end. A job that started earlier is known only if it had not ended by then.
 	first hpc.Time
-	// concentration is that of each level but the last one; nil if it must be learned anew.
+	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
-	// weighed has what [Shares.weigh] returned since the last start or end, for an instant: jobs that wait together have
-	// wide groups in common.
+	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
+	// same time share wide groups.
 	weighed   map[groupLimit]weighed
 	weighedAt hpc.Time
 }
@@ -47,20 +45,19 @@ type weighed struct {
 	ended  int
 }
 
-// share is a job from which others are predicted.
+// share is a job from which the run times of other jobs are predicted.
 type share struct {
 	groups     [levels]group
 	limit      float64  // in seconds; 0 for none
 	start, end hpc.Time // 0 if it has not started or not ended
 }
 
-// used returns the share of its limit that a job used which has ended, or its run time in seconds if it
-// has no limit.
+// used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
 func (s *share) used() float64 {
 	return s.end.Sub(s.start).Seconds() / cmp.Or(s.limit, 1)
 }
 
-// group is a group of jobs. The levels are from the narrowest to the widest.
+// group is a group of jobs. Levels count from the narrowest group to the widest.
 type group struct {
 	level                 int
 	class                 predict.ClassKey
@@ -69,7 +66,7 @@ type group struct {
 
 const levels = 5
 
-// most has the largest number of jobs that counts of a group, by level.
+// most is the number of last jobs that count in a group, by level.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner that has seen nothing.
@@ -77,7 +74,7 @@ func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
 
-// groupsOf returns the groups to which a job belongs. A manual class is its user's.
+// groupsOf returns the groups to which a job belongs. A class that a user chose belongs to this user alone.
 func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
@@ -107,7 +104,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
-		if len(list) >= 2*most[group.level] { // moved seldom
+		if len(list) >= 2*most[group.level] { // the list is seldom moved
 			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
 		}
 		s.started[group] = append(list, job)
@@ -153,15 +150,15 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 		}
 		d.levels = append(d.levels, pool{group, s.weighGroup(group, job.At, limit), wider})
 	}
-	if d.levels[levels-1].ended == 0 { // any share of the limit is as likely
+	if d.levels[levels-1].ended == 0 { // all shares of the limit are equally likely
 		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
 	}
 	d.empirical = d.mean()
 	return d
 }
 
-// pooled is the distribution of a job that is learned from its groups, the narrowest one first: the mean of
-// what they may be.
+// pooled is a job's distribution, learned from its groups, the narrowest one first: the mean of the distributions
+// that they may have.
 type pooled struct {
 	empirical
 	levels []pool
@@ -172,13 +169,13 @@ type pooled struct {
 type pool struct {
 	group group
 	weighed
-	wider float64 // how many jobs the wider groups are worth: the concentration
+	wider float64 // the concentration: the number of jobs that the wider groups are worth
 }
 
 // mean returns the expected distribution.
 func (d *pooled) mean() empirical {
 	var mixed []mass
-	left := 1.0 // the share that this group and wider ones have
+	left := 1.0 // the share of this group and the wider groups
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {
@@ -202,7 +199,7 @@ func sorted(masses []mass) []mass {
 // mass is the weight of a run time in a distribution.
 type mass struct{ seconds, weight float64 }
 
-// weighGroup is weigh for the last jobs of a group.
+// weighGroup applies weigh to the last jobs of a group.
 func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	if s.weighed == nil || s.weighedAt != at {
 		s.weighed, s.weighedAt = map[groupLimit]weighed{}, at
@@ -217,11 +214,11 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	return known
 }
 
-// points is how many run times describe the distribution of a group at most.
+// points is the largest number of run times that describe a group's distribution.
 const points = 512
 
-// thin returns a distribution of at most [points] run times: neighbours become their mean. Each job of a queue has a
-// distribution, and those of five thousand jobs would take a gigabyte.
+// thin returns a distribution of at most [points] run times: neighbouring run times become their mean. Each job of a
+// queue has a distribution, and without this the distributions of five thousand jobs would take a gigabyte.
 func thin(masses []mass) []mass {
 	if len(masses) <= points {
 		return masses
@@ -231,7 +228,7 @@ func thin(masses []mass) []mass {
 		total += m.weight
 	}
 	list := make([]mass, 0, points)
-	var one mass // seconds is a sum until it is complete
+	var one mass // until one is complete, seconds is a sum
 	passed := 0.0
 	for i, m := range masses {
 		one.seconds += m.seconds * m.weight
@@ -245,13 +242,12 @@ func thin(masses []mass) []mass {
 	return list
 }
 
-// weigh returns the distribution that jobs show which have ended and others which still run, as shares of
-// their limits times another limit ([stats.ProductLimit]). Of jobs that started together the short ones
-// end first, so those that have ended are too short; and of jobs that started before the first known end
-// the short ones are missing, so those that are known are too long. The share of jobs that is longer
-// than all that have ended lies evenly between the longest job and the limit, or without a limit at the
-// longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if none has, there
-// is not a distribution.
+// weigh returns the distribution that ended and running jobs show, as shares of their limits times the given limit
+// ([stats.ProductLimit]). Two errors are corrected: short jobs end first, so the jobs that have ended are too short
+// on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
+// too long. Jobs that are longer than all ended jobs are spread evenly between the longest job and the limit, or
+// without a limit put at the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if
+// none has, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
@@ -273,7 +269,7 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 		longest = max(longest, ran.Time)
 		list[i] = ran
 	}
-	longer := 1.0 // the share of jobs that is longer
+	longer := 1.0 // the share of longer jobs
 	for seconds, rest := range stats.ProductLimit(list) {
 		masses = append(masses, mass{seconds, longer - rest})
 		longer = rest
@@ -289,14 +285,14 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	return masses, ended
 }
 
-// concentrations are those among which the best ones are found. With the last one the narrower group does not
+// concentrations are the values from which learnConcentrations chooses. With the last one the narrower group does not
 // count.
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
-// learnConcentrations finds the concentration of each level under which the last jobs would have been
-// predicted best, each from the jobs that had ended when it started. Best is the largest likelihood of
-// the bins in which their used shares lie; the edges of the bins are quantiles of all shares. The wider
-// levels come first.
+// learnConcentrations finds the concentration of each level under which the last jobs would have been predicted best,
+// each job from the jobs that had ended when it started. The best concentration gives the largest likelihood of the
+// bins in which the jobs' used shares lie; the edges of the bins are quantiles of all shares. The wider levels come
+// first.
 func (s *Shares) learnConcentrations() {
 	const bins = 20
 	var ended []*share
@@ -320,8 +316,8 @@ func (s *Shares) learnConcentrations() {
 		return sort.Search(len(edges), func(i int) bool { return edges[i] > job.used() })
 	}
 
-	// seen has how many jobs of each group had ended when a job started, and how many of them were in
-	// the bin of that job.
+	// seen counts, for a job and one of its groups, the group's jobs that had ended when the job started (all), and
+	// those of them in the job's bin (same).
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64
@@ -351,7 +347,7 @@ func (s *Shares) learnConcentrations() {
 		}
 	}
 
-	likely := make([]float64, len(ended)) // of the job's bin, by the wider levels
+	likely := make([]float64, len(ended)) // the probability of the job's bin, from the wider levels
 	for i := range likely {
 		all := before[i][levels-1]
 		likely[i] = (all.same + 1.0/bins) / (all.all + 1)
@@ -380,8 +376,8 @@ func (s *Shares) learnConcentrations() {
 	}
 }
 
-// empirical is a distribution of run times, ascending. The run times stand in the middle of their
-// weights, the first one at 0 and the last one at the end, and quantiles between them are interpolated.
+// empirical is a distribution of run times, ascending. Each run time is the quantile at the middle of its weight, the
+// first one at 0 and the last one at 1. Quantiles between them are interpolated.
 type empirical struct {
 	seconds, places []float64
 	limit           float64 // in seconds; 0 for none
@@ -399,8 +395,8 @@ func newEmpirical(masses []mass, limit float64) empirical {
 	return e
 }
 
-// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than all run times of the
-// distribution runs until its limit, or twice as long as it has without one.
+// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than all run times of the distribution
+// runs until its limit, or without a limit twice as long as it has run.
 func (e empirical) QuantileAfter(q, elapsed float64) float64 {
 	last := len(e.seconds) - 1
 	if elapsed > e.seconds[last] {
@@ -410,8 +406,8 @@ func (e empirical) QuantileAfter(q, elapsed float64) float64 {
 	return max(elapsed, interpolate(e.places, e.seconds, passed+q*(e.places[last]-passed)))
 }
 
-// interpolate returns the value at x of the line through points whose xs ascend. Outside of them it is
-// that of the nearest point. Of points with the same x the last one counts.
+// interpolate returns the value at x of the line through points whose xs ascend. Outside of the points it is the
+// value of the nearest point. If several points have the same x, the last one counts.
 func interpolate(xs, ys []float64, x float64) float64 {
 	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
 	switch i {

@@ -5,13 +5,13 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a trained model, which knows what happened until an instant. It keeps only the jobs
-// that were open then: nobody told it when these end. Until time passes the instant, nobody knows
-// which jobs they are, so the events are held back.
+// trained is a model that was trained on everything until an instant. Of the jobs until then it must still hear about
+// those that had not ended: their ends were not in the training. Only when time passes the instant is it known which
+// jobs these are, so until then the events are held back.
 type trained struct {
 	predict.Predictor
 	until hpc.Time
-	open  map[int64]*heldJob // submitted by until, and not ended
+	open  map[int64]*heldJob // jobs submitted by the instant until that have not ended
 	held  []heldEvent        // in the order of time
 }
 
@@ -28,9 +28,8 @@ type heldEvent struct {
 	starts bool
 }
 
-// Trained returns a [Learner] of a trained model. It does not learn again from what happened until an
-// instant, which the model has been trained on. Of jobs that were submitted by then it learns if they
-// ended later, or wait or run.
+// Trained returns a [Learner] of a trained model. The model was trained on everything until an instant, and does not
+// learn from this again. It learns from later jobs, and from those earlier jobs that had not ended by the instant.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
 	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
 }
@@ -75,7 +74,7 @@ func (t *trained) End(number int64, at hpc.Time, state hpc.State) {
 	t.Predictor.End(number, at, state)
 }
 
-// release tells the model of the events that were held back, except for those of jobs that ended.
+// release tells the model of the events that were held back, except for events of jobs that ended.
 func (t *trained) release() {
 	for _, e := range t.held {
 		switch {

@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// unmet finds the jobs of a realization that never start, because a job on which they depend did not
-// end as they need it. slurmctld does not report them. A realization that waited for them would end
-// only when nothing has happened for a day.
+// unmet finds the jobs of a realization that never start, because a job that they depend on ended in another way than
+// they need. slurmctld does not report them. A realization that waited for them would end only after a day without an
+// event.
 type unmet struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
@@ -19,7 +19,7 @@ type unmet struct {
 	open, stuck []string
 }
 
-// condition is a condition of a job on how another one ends. Without it the job never starts.
+// condition says how another job must end so that a job can start.
 type condition struct {
 	job      string // that waits
 	since    hpc.Time
@@ -64,8 +64,8 @@ func (u *unmet) ended(key Key, state hpc.State, at hpc.Time) []string {
 	return u.add(u.broken(key, state, at))
 }
 
-// broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. Of a job
-// that is submitted later, the resource manager may have forgotten the other one by then.
+// broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. A job that is
+// submitted later does not count, since the resource manager may have forgotten the ended job by then.
 func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[key.Job] {
 		if (c.task < 0 || c.task == key.Task) && c.since <= at && c.fails(key, state) {
@@ -75,9 +75,8 @@ func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 	return stuck
 }
 
-// fails reports whether the end of a job or task breaks the condition. An array has succeeded when
-// all its tasks have, so one that fails breaks afterok; afternotok needs one that fails, and the
-// tasks that succeed prove nothing.
+// fails reports whether the end of a job or task breaks the condition. An array succeeds if all its tasks succeed, so
+// a single failed task breaks afterok. afternotok needs one failed task, so tasks that succeed do not break it.
 func (c *condition) fails(key Key, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed
@@ -85,8 +84,8 @@ func (c *condition) fails(key Key, state hpc.State) bool {
 	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
 }
 
-// add adds jobs that never start, and returns all jobs that never start: those that wait for one of these
-// do not start either.
+// add adds jobs that never start, and returns all jobs that never start: the jobs that wait for one of them do not
+// start either.
 func (u *unmet) add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil

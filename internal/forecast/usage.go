@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UseCluster makes the queues of a run have the fair-share usage and the phase of slurmctld's periodic
-// work of their instants. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the
-// periods. Only Slurm and the model of it use them.
+// UseCluster gives each queue of a run the fair-share usage and the phase of slurmctld's periodic work at its
+// instant. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the periods. Only Slurm and the model
+// of Slurm use them.
 func (c *Course) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Course) UseCluster(dir string) error {
 	return c.phase.use(cluster)
 }
 
-// UseCluster gives the phase of slurmctld's periodic work in a queue the periods of a site's slurm.conf.
+// UseCluster sets the periods of slurmctld's periodic work in a queue from a site's slurm.conf.
 func (q *Queue) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -66,9 +66,9 @@ func Priorities(dir string) string {
 		"--engine slurm)"
 }
 
-// usage returns the usage of each user in each account at an instant: the usage with which the run
-// began and the processor seconds since then, less the decay. It is Slurm's without
-// TRESBillingWeights and usage factors of QOS. Jobs that name no account are left out.
+// usage returns the usage of each user in each account at an instant: the usage at the run's beginning and the
+// processor seconds since then, less the decay. It equals Slurm's usage if there are no TRESBillingWeights and no
+// usage factors of QOS. Jobs that name no account are left out.
 func (c *Course) usage(at hpc.Time) []hpc.Usage {
 	if c.halfLife == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (c *Course) usage(at hpc.Time) []hpc.Usage {
 	return list
 }
 
-// left returns the share of a usage that is left after some time.
+// left returns the share of a usage that is left after a time of decay.
 func (c *Course) left(after time.Duration) float64 {
 	if c.halfLife == hpc.Unlimited {
 		return 1
@@ -111,8 +111,8 @@ func (c *Course) left(after time.Duration) float64 {
 	return math.Exp2(-after.Seconds() / c.halfLife.Seconds())
 }
 
-// sinceThen returns what is left of the usage of one processor in the last d: the integral of left
-// from 0 to d, in seconds.
+// sinceThen returns what is left of one processor's usage during the last d: the integral of left from 0 to d, in
+// seconds.
 func (c *Course) sinceThen(d time.Duration) float64 {
 	if c.halfLife == hpc.Unlimited {
 		return d.Seconds()

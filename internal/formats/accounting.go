@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// accounting are the formats in which resource managers record finished jobs.
+// accounting lists the formats in which resource managers record finished jobs.
 var accounting = []struct {
 	name   string
 	reader finished.NewReader
@@ -36,7 +36,7 @@ func AccountingNames() (names []string) {
 	return names
 }
 
-// AccountingReader returns what reads a format of [AccountingNames].
+// AccountingReader returns the function that makes a reader of a format of [AccountingNames].
 func AccountingReader(name string) (finished.NewReader, error) {
 	for _, f := range accounting {
 		if f.name == name {
@@ -46,8 +46,8 @@ func AccountingReader(name string) (finished.NewReader, error) {
 	return nil, fmt.Errorf("%s: no format of accounting records (want %s)", name, strings.Join(AccountingNames(), ", "))
 }
 
-// DetectAccounting returns the format of AccountingNames of a file, which is recognized by its
-// content. The error says what else the file is.
+// DetectAccounting recognizes a file's format by its content, and returns its name in
+// [AccountingNames]. If the file is something else, the error says what.
 func DetectAccounting(path string) (name string, err error) {
 	if path == "-" {
 		return "", errors.New(
@@ -78,9 +78,9 @@ func DetectAccounting(path string) (name string, err error) {
 	return format.Name, nil
 }
 
-// Accounting reads files of one format of accounting records, which may be compressed. name is
-// that of the format in errors. The path "-" is standard input. missing says what no record has and what follows from
-// that.
+// Accounting reads files of one format of accounting records, which may be compressed. name is the
+// format's name in errors. The path "-" is standard input. missing says which facts no record has,
+// and what follows from that.
 func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload,
 	missing []string, err error) {
 	reader := read(sourceName(paths), opts)
@@ -92,7 +92,7 @@ func Accounting(name string, read finished.NewReader, paths []string, opts workl
 	return reader.Finish()
 }
 
-// sourceName names several files by the first and their number.
+// sourceName makes a name for several files: the first file's name, and the number of files.
 func sourceName(paths []string) string {
 	name := filepath.Base(paths[0])
 	if len(paths) > 1 {
@@ -144,12 +144,12 @@ func otherKind(format string, head []byte) error {
 	return nil
 }
 
-// Files returns the paths, with the regular files of a directory in its place, in the order of
-// their names. Files whose names begin with a dot are left out.
+// Files returns the paths. It replaces a directory by its regular files, in the order of their
+// names. Files whose names begin with a dot are left out.
 func Files(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
-			files = append(files, path) // who opens it reports the error
+			files = append(files, path) // opening it later reports the error
 			continue
 		}
 		entries, err := os.ReadDir(path)

@@ -24,7 +24,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// All are the formats. If two are equally sure of a file, the earlier one reads it.
+// All returns the formats. If two are equally sure of a file, the earlier one reads it.
 func All() []workload.Format {
 	return []workload.Format{
 		trace.Format, swf.Format, events.Format, batsim.Format, pbs.Format, lsf.Format, gridengine.Format, sacct.Format,
@@ -60,8 +60,8 @@ func ByName(name string) (workload.Format, error) {
 	return workload.Format{}, fmt.Errorf("format %s: %s (want %s)", name, what, strings.Join(Names(), ", "))
 }
 
-// ForFile returns the name of the format that the ending of a file's name means, before an
-// optional .gz. For any other ending it returns [Default].
+// ForFile returns the name of the format for the ending of a file's name; a final .gz does not
+// count. For any other ending it returns [Default].
 func ForFile(path string) string {
 	path = strings.TrimSuffix(path, ".gz")
 	ending := path[strings.LastIndexByte(path, '.')+1:]
@@ -71,7 +71,7 @@ func ForFile(path string) string {
 	return Default
 }
 
-// Detect returns the format that is surest that this is the beginning of its file.
+// Detect returns the format that is surest that head is the beginning of one of its files.
 func Detect(head []byte) (best workload.Format, found bool) {
 	surest := workload.No
 	for _, f := range All() {
@@ -89,7 +89,7 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 		return nil, err
 	}
 	losses, err := f.Write(w, wl)
-	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // none has a place for them
+	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format has a place for them
 		if losses == nil {
 			losses = workload.Losses{}
 		}

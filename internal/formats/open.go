@@ -29,8 +29,8 @@ import (
 // The error names the path and says what was expected.
 func Open(path string) (*workload.Workload, error) { return OpenWith(path, workload.ReadOptions{}) }
 
-// OpenWith is [Open] with options. The options do not apply to a run, because the records of a
-// run break no rules.
+// OpenWith is [Open] with options. The options do not apply to a run, because a run's records never
+// break the rules.
 func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error) {
 	info, err := os.Stat(path)
 	if err != nil {

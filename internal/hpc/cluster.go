@@ -25,8 +25,8 @@ func (u User) Equal(other User) bool {
 }
 
 // CheckUserName returns an error for the name of a user or group that cannot stand in a passwd(5)
-// or group(5) file, from which the daemons read the users. A line break in a name would add
-// another user there. The empty name is none and has no error.
+// or group(5) file, from which the daemons read the users. A line break in a name would add another
+// user there. An empty name means that there is no name, and is no error.
 func CheckUserName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):

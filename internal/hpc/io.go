@@ -13,8 +13,8 @@ type FileSystem struct {
 	Name string
 	// Bandwidth is what all jobs together can move, in bytes per second.
 	Bandwidth int64
-	// Limit is the bandwidth that schedulers count with, in bytes per second; Bandwidth if 0. It
-	// is what a site believes its file system can do.
+	// Limit is the bandwidth that schedulers assume, in bytes per second; Bandwidth if 0. It is what a
+	// site believes its file system can do.
 	Limit int64
 	// Licenses is the number of licenses that stand for the limit; [DefaultIOLicenses] if 0.
 	Licenses int64
@@ -120,8 +120,8 @@ func ParseRate(text string) (int64, error) {
 // Phase is a part of a job's run in which it moves data to or from a file system, or computes. A
 // job's phases follow one another. The time of the run that is left after them is computing.
 type Phase struct {
-	// Duration is how long the phase takes if the job gets all the bandwidth that it asks for. A
-	// phase without a duration has the rest of the run time; a job has at most one.
+	// Duration is how long the phase takes if the job gets all the bandwidth that it asks for. A phase
+	// without a duration has the rest of the run time; a job has at most one such phase.
 	Duration time.Duration
 	// FileSystem is the name of the file system; empty for a phase of computing.
 	FileSystem string
@@ -145,7 +145,7 @@ func (p *Phase) Check() error {
 	return nil
 }
 
-// Demand returns the bandwidth that the phase asks for if it takes a time, in bytes per second,
+// Demand returns the bandwidth that the phase asks for if it takes the time d, in bytes per second,
 // rounded up.
 func (p *Phase) Demand(d time.Duration) int64 {
 	switch {
@@ -174,10 +174,10 @@ func CheckPhases(phases []Phase) error {
 	return nil
 }
 
-// SpreadPhases returns the phases of a run of a given time, with their durations and rates. A
-// phase without a duration, and otherwise the end of the run, has the time that the others leave.
-// Phases that are longer than the run together are shortened in proportion, and keep their
-// volumes.
+// SpreadPhases returns the phases of a run of a given time, with their durations and rates. The
+// time that the other phases leave goes to the phase without a duration or, if there is none, to
+// the end of the run. If the phases together are longer than the run, they are shortened in
+// proportion, and keep their volumes.
 func SpreadPhases(phases []Phase, run time.Duration) []Phase {
 	var sum, spread time.Duration
 	for _, p := range phases {

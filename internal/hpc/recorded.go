@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors and
-// Priority are those of its last run, and Eligible is when the job might first start, before all its
-// runs. A time of 0 never came or is not known. For a job array, the
-// eligible and start times and the priority are those of the first task, the end
-// time is that of the last task to end, the state is that of all tasks (empty if they
-// differ), and Processors are those of one task.
+// Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
+// and Priority belong to its last run, and Eligible is when the job might first start, before all
+// its runs. A time of 0 never came or is not known. For a job array, Eligible and Start are the
+// earliest of the tasks, Priority and Processors belong to the task that started first, End is the
+// end of the last task, and State is the state of all tasks (empty if they differ).
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
@@ -20,12 +19,12 @@ type Recorded struct {
 	// UsedMemory is the largest memory that the job had in use, in KiB for each of its processors
 	// (field 7 of an SWF record). MovedBytes is what it read and wrote, in bytes. Both are 0 if unknown.
 	UsedMemory, MovedBytes int64
-	// Interruptions are those of a job that is not an array.
+	// Interruptions are the interruptions of a job that is not an array.
 	Interruptions
 	// TaskEligible says when single tasks of a job array might first start, by task index, if they
-	// differ. A task that is not in it never might, or that is not known.
+	// differ. If a task is not in it, this time never came or is not known.
 	TaskEligible map[int]Time
-	// TaskProcessors and TaskPriorities are those of single tasks that started, if they differ.
+	// TaskProcessors and TaskPriorities are the values of single tasks that started, if they differ.
 	TaskProcessors map[int]int
 	TaskPriorities map[int]uint32
 	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
@@ -46,8 +45,8 @@ type Interruptions struct {
 	LostRuns []LostRun
 	// Suspensions are the times in which the job was suspended during any of its runs, in order.
 	Suspensions []Suspension
-	// PreemptedBy is the ID of the job for which the last run ended, of a task ID_TASK; empty if it ended
-	// otherwise, or that is not known.
+	// PreemptedBy is the ID of the job for which the last run was ended, or ID_TASK for a task. It is
+	// empty if the run ended otherwise, or if the job is not known.
 	PreemptedBy string
 }
 
@@ -61,8 +60,8 @@ type LostRun struct {
 	// Cause is what ended the run: [Preempted], [Requeued] by a user or an administrator, [NodeFail] or
 	// [BootFail]; empty if that is not known.
 	Cause State
-	// PreemptedBy is the ID of the job for which the run ended, of a task ID_TASK; empty if it ended
-	// otherwise, or that is not known.
+	// PreemptedBy is the ID of the job for which the run was ended, or ID_TASK for a task. It is empty
+	// if the run ended otherwise, or if the job is not known.
 	PreemptedBy string
 }
 
@@ -76,7 +75,7 @@ func (i *Interruptions) None() bool {
 	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
 }
 
-// Preempted reports whether it is known for which job a run ended.
+// Preempted reports whether a job is known for which one of the runs was ended.
 func (i *Interruptions) Preempted() bool {
 	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
 }
@@ -116,7 +115,8 @@ func (r *Recorded) OfTask(task int) Recorded {
 	return of
 }
 
-// Unify drops what single tasks of a job array have alike, and the array has. tasks are all tasks.
+// Unify drops the values of single tasks that all tasks of the array have in common, because the
+// array itself has them. tasks are all tasks.
 func (r *Recorded) Unify(tasks []int) {
 	if alike(r.TaskEligible, tasks) {
 		r.TaskEligible = nil
@@ -181,7 +181,7 @@ func (r *Recorded) ranAt(s Suspension) bool {
 	})
 }
 
-// each calls a function for the interruptions of the job and of its tasks. What it changes is kept.
+// each calls a function for the interruptions of the job and of its tasks. Its changes are kept.
 func (r *Recorded) each(visit func(*Interruptions)) {
 	visit(&r.Interruptions)
 	for task, of := range r.TaskInterruptions {
@@ -190,7 +190,7 @@ func (r *Recorded) each(visit func(*Interruptions)) {
 	}
 }
 
-// MoveTimes replaces all times but those of 0.
+// MoveTimes replaces all times that are not 0.
 func (r *Recorded) MoveTimes(move func(Time) Time) {
 	replace := func(times ...*Time) {
 		for _, t := range times {
@@ -236,7 +236,7 @@ func (r *Recorded) NodeLists(visit func(list *string) error) (err error) {
 	return err
 }
 
-// RenamePreemptors replaces the IDs of the jobs for which runs ended. rename gets the ID of a job, or a name ID_TASK.
+// RenamePreemptors replaces the IDs of the jobs for which runs were ended. rename gets the ID of a job, or ID_TASK.
 func (r *Recorded) RenamePreemptors(rename func(name string) string) {
 	replace := func(name *string) {
 		if *name != "" {

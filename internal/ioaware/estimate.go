@@ -13,25 +13,25 @@ import (
 
 // Estimator predicts what a job will do. [ParseEstimator] makes one by its name.
 type Estimator interface {
-	// Estimate predicts a task of a job array, or with task -1 another job, on a file
-	// system.
+	// Estimate predicts a task of a job array on a file system. For a job that is not an array, task
+	// is -1.
 	Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate
 }
 
-// Nothing is the estimator that knows nothing, so that only requested licenses count.
+// Nothing is an estimator without knowledge: only requested licenses count.
 type Nothing struct{}
 
 // Estimate implements [Estimator].
 func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estimate{} }
 
-// Behaviour predicts from what the job will do: its mean rate and its run time without other jobs,
-// as the services of the workload-adaptive scheduler would learn them from earlier jobs of the
+// Behaviour predicts from the job's own future: its mean rate, and its run time without other jobs.
+// The services of the workload-adaptive scheduler would learn these values from earlier jobs of the
 // class.
 type Behaviour struct {
 	// Factor multiplies the use; 1 for perfect estimates. The run time is always right.
 	Factor float64
-	// Sigma is the standard deviation of the logarithm of another factor, which is drawn for each
-	// class from Seed. The median of that factor is 1. Jobs with one name are one class.
+	// Each class gets a second, random factor, drawn from Seed. The factor's median is 1, and Sigma is
+	// the standard deviation of its logarithm. Jobs with the same name are one class.
 	Sigma float64
 	Seed  uint64
 }

@@ -7,13 +7,14 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Groups is how [TwoGroup] divides the jobs, and its target. Uses are in licenses for each node.
+// Groups says how [TwoGroup] divides the jobs, and has its target. Uses are in licenses per node.
 //
-// The zero group has the pending jobs of least use for each node, up to a fraction of the pending
-// area; all others are regular. Only the use of regular jobs above the zero group's mean counts
-// towards the target, so jobs of the zero group fill the nodes that regular jobs leave.
+// The zero group has the pending jobs with the least use per node, up to a fraction of the pending
+// area (nodes x time). All other jobs are regular. Only the use of regular jobs above the zero
+// group's mean counts towards the target, so jobs of the zero group fill the nodes that regular
+// jobs leave.
 type Groups struct {
-	// RTarget is the mean use of all jobs, weighted with nodes and time.
+	// RTarget is the mean use of all jobs, weighted by nodes x time.
 	RTarget float64
 	// RStar is the largest use of the zero group, and RBar its mean.
 	RStar, RBar float64
@@ -23,8 +24,8 @@ type Groups struct {
 	starUse, starNodes int64 // RStar as a fraction
 }
 
-// Regular reports whether a job with a number of nodes and a use is a regular one: its use is
-// above the largest whole number that its nodes have at RStar.
+// Regular reports whether a job with a number of nodes and a use (in licenses) is regular: whether
+// the use is above nodes x RStar, rounded down.
 func (g *Groups) Regular(nodes int, use int64) bool {
 	if g.starNodes == 0 {
 		return use > 0
@@ -35,16 +36,16 @@ func (g *Groups) Regular(nodes int, use int64) bool {
 // above returns a job's use above the zero group's mean, in whole licenses.
 func (g *Groups) above(nodes int, use int64) int64 { return use - round(float64(nodes)*g.RBar) }
 
-// cap returns the most that regular jobs may use when a job is added whose use is s above the
-// mean. The job may exceed the target by half of s. If s alone exceeds the target, the job waits
-// until half of the target is free.
+// cap returns how much regular jobs may already use when a job is added. s is the added job's use
+// above the zero group's mean. The job may exceed the target by half of s. If s alone exceeds the
+// target, the job waits until half of the target is free.
 func (g *Groups) cap(s float64) int64 {
 	target := float64(g.StarTarget)
 	least := max(0, target-s)
 	return round(least + 0.5*(target-least))
 }
 
-// share is the part of a job in the sums.
+// share is what one job adds to the sums.
 type share struct {
 	nodes, use  int64
 	area        float64 // nodes x minutes
@@ -99,7 +100,8 @@ func (p *planner) divide(running []Running) Groups {
 	return g
 }
 
-// share returns the part of a pending job. It lasts as long as predicted, at most its limit.
+// share returns what a pending job adds to the sums. The job counts for its predicted run time, at
+// most its limit.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {
@@ -112,7 +114,7 @@ func (p *planner) share(j *Job) share {
 	return s
 }
 
-// remaining returns how long a running job is expected to run on, in minutes.
+// remaining returns the expected rest of a running job's time, in minutes.
 func (p *planner) remaining(r *Running) float64 {
 	if r.End == hpc.Never {
 		return 0
@@ -124,8 +126,8 @@ func (p *planner) remaining(r *Running) float64 {
 	return max(d.Minutes(), 0)
 }
 
-// addStars makes the tracker of the use above the zero group's mean. Every running job is in its
-// first value, and every one gives its part back at its end, also one without use.
+// addStars makes the tracker of the use above the zero group's mean. Every running job, even
+// without use, is in the tracker's first value, and gives back its part at its end.
 func (p *planner) addStars(running []Running) {
 	for i := range running {
 		use, _ := p.use(&running[i].Job)
@@ -135,7 +137,8 @@ func (p *planner) addStars(running []Running) {
 	}
 }
 
-// belowTarget looks for the target of the regular jobs. Jobs of the zero group have none.
+// belowTarget returns when the regular jobs are below their target. Jobs of the zero group do not
+// wait for it.
 func (p *planner) belowTarget(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	use := p.tested(j)

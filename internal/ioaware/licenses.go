@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ParseLicenses reads licenses by name: "lustre:200,matlab", a request or the value of Slurm's
-// Licenses. A name without a number counts once. A part without a number of at least 0 is left out:
-// slurmctld refuses it.
+// ParseLicenses reads licenses by name, such as "lustre:200,matlab", from a request or from Slurm's
+// Licenses. A name without a number counts once. A number that is negative or cannot be read is
+// left out: slurmctld refuses it.
 func ParseLicenses(text string) map[string]int64 {
 	var list map[string]int64
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {

@@ -1,13 +1,13 @@
-// Package ioaware plans the starts of jobs on a cluster whose file system is a resource. It has
-// the rules of the workload-adaptive scheduler of Goponenko, Lamar, Allan, Brandt and Dechev
-// ("Workload-Adaptive Scheduling for Efficient Use of Parallel File Systems in HPC Clusters",
-// SC'24 workshops, DOI 10.1109/SCW63240.2024.00190) and of the I/O-aware scheduler before it.
-// docs/IO.md has the rules, and where this package differs from the authors' plugin.
+// Package ioaware plans the starts of jobs on a cluster whose file system is a resource. It has the
+// rules of the workload-adaptive scheduler of Goponenko, Lamar, Allan, Brandt and Dechev
+// ("Workload-Adaptive Scheduling for Efficient Use of Parallel File Systems in HPC Clusters", SC'24
+// workshops, DOI 10.1109/SCW63240.2024.00190) and of the I/O-aware scheduler before it. docs/IO.md
+// has the rules, and says where this package differs from the authors' plugin.
 //
 // The file system's bandwidth is a count of licenses. A job's use is the number of licenses that
-// its user requests, or else the number that an estimate predicts. [Plan] looks at the pending
-// jobs in the order of their priority and gives each the earliest start at which the licenses,
-// the file system and the nodes have room until the job's time limit.
+// its user requests or, without a request, that an estimate predicts. [Plan] looks at the pending
+// jobs in the order of their priority and gives each the earliest start at which the licenses, the
+// file system and the nodes have room until the job's time limit.
 //
 // The package does no I/O and reads no clock: the simulator and a driver of a live cluster call
 // the same code.
@@ -30,24 +30,24 @@ const (
 	Baseline Strategy = "baseline"
 	// Aware keeps the use of the file system at or below its licenses.
 	Aware Strategy = "aware"
-	// TwoGroup also keeps the jobs with much I/O at a target that follows from the queue: the
-	// workload-adaptive strategy.
+	// TwoGroup is the workload-adaptive strategy. It also keeps the use of jobs with much I/O at a
+	// target, which follows from the queue.
 	TwoGroup Strategy = "two-group"
 )
 
 // Options say how to plan.
 type Options struct {
 	Strategy Strategy
-	// TrackNodes gives nodes only to jobs that start now. Jobs of the future are counted, and
-	// no nodes are reserved for them.
+	// TrackNodes gives nodes only to jobs that start now. For jobs that start later, nodes are only
+	// counted, not reserved.
 	TrackNodes bool
 	// Resolution is the step of the trackers; [DefaultResolution] if 0.
 	Resolution time.Duration
-	// Fraction is the part of the pending jobs' area (nodes x time) that makes the zero group
-	// of [TwoGroup]; 0.5 if 0.
+	// Fraction is the part of the pending jobs' area (nodes x time) that is in the zero group of
+	// [TwoGroup]; 0.5 if 0.
 	Fraction float64
-	// StartsOnly ends a plan when no later job in the queue can start in this round, because it asks for
-	// more nodes or licenses than are free now.
+	// StartsOnly ends a plan when no later job of the queue can start in this round, because all of
+	// them ask for more nodes or licenses than are free now.
 	StartsOnly bool
 }
 
@@ -62,42 +62,44 @@ type License struct{ Total, Used int64 }
 type Cluster struct {
 	// Nodes is the number of nodes in service.
 	Nodes int
-	// FileSystem is the name of the license that stands for the file system's bandwidth, and
-	// Licenses has it and all others.
+	// FileSystem is the name of the license that stands for the file system's bandwidth. Licenses has
+	// this license and all others.
 	FileSystem string
 	Licenses   map[string]License
 	// Pools are the sets of nodes on which jobs of one kind may run, by name; nil if every job may run
 	// on every node.
 	Pools map[string]Pool
-	// Reserved are the nodes of reservations, which no pending job may have for a time.
+	// Reserved has the nodes of reservations. No pending job may have them while they are reserved.
 	Reserved []Reserved
-	// Measured is the file system's use as measured, in licenses.
+	// Measured is the measured use of the file system, in licenses.
 	Measured int64
-	// Selector chooses nodes. Without one, nodes are counted, as if a job could run on any.
+	// Selector chooses nodes. Without a selector, nodes are only counted, as if a job could run on any
+	// of them.
 	Selector Selector
 }
 
-// Pool is a set of nodes: the number of those in service, and the names of the pools with which it
-// shares nodes, itself included.
+// Pool is a set of nodes. It has the number of nodes in service, and the names of the pools with
+// which it shares nodes, including its own name.
 type Pool struct {
 	Nodes    int
 	Overlaps []string
 }
 
-// Reserved is a number of nodes, in all and in each pool, from an instant until another one.
+// Reserved is a number of nodes that are reserved in an interval, in all and in each pool.
 type Reserved struct {
 	From, Until hpc.Time
 	Nodes       int
 	Uses        map[string]int
-	// Idle are those of its nodes that are idle now and that no earlier reservation has, by pool.
+	// Idle is the number of these nodes, by pool, that are idle now and that no earlier reservation
+	// has.
 	Idle map[string]int
 }
 
 // Selector is the cluster's own selection of nodes.
 type Selector interface {
-	// Earliest returns the earliest instant at or after an instant at which a pending job, by its
-	// index, has nodes until its time limit beside the running jobs and what Reserve has taken;
-	// [hpc.Never] if there is none.
+	// Earliest returns the earliest instant, at or after an instant, from which a pending job can have
+	// nodes until its time limit; [hpc.Never] if there is none. Nodes of running jobs, and nodes that
+	// Reserve has taken, are not available. job is the index of the pending job.
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest has returned.
 	Reserve(job int, at hpc.Time)
@@ -112,31 +114,31 @@ type Job struct {
 	Pool string
 	// Limit is the time limit.
 	Limit time.Duration
-	// Licenses are those that the user requests, by name. A request of the file system's
-	// license, also of 0, takes the place of the estimate.
+	// Licenses are the requested licenses by name. A request for the file system's license, even for
+	// 0, replaces the estimate.
 	Licenses map[string]int64
 	Estimate Estimate
 }
 
-// Estimate is what a job's class leads to expect. Zero values mean that nothing is known.
+// Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
 	Use     int64         // of the file system, in licenses
-	RunTime time.Duration // never part of the planned window
+	RunTime time.Duration // not used for the planned window
 }
 
 // Running is a running job. End is when its time limit ends it.
 type Running struct {
 	Job
 	End hpc.Time
-	// Uses is the number of its nodes in each pool; nil if the cluster has no pools.
+	// Uses is the number of the job's nodes in each pool; nil if the cluster has no pools.
 	Uses map[string]int
-	// Twice are, as negative numbers, those of its nodes that would count twice while it runs: they are
-	// in [Cluster.Reserved] too, or they are no longer in service.
+	// Twice has, as negative numbers, the job's nodes that would count twice while it runs: nodes that
+	// are in [Cluster.Reserved] too, or that are no longer in service.
 	Twice []Reserved
 }
 
 // Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that asks for
-// more than there is.
+// more than the cluster has.
 type Start struct {
 	Job int // index among the pending jobs
 	At  hpc.Time
@@ -144,8 +146,8 @@ type Start struct {
 
 // Round is the outcome of one round of planning.
 type Round struct {
-	// Starts has every pending job, in the order of priority; with [Options.StartsOnly], those that the
-	// plan looked at. If it looked at none, the rest of the round is zero.
+	// Starts has every pending job, in the order of priority. With [Options.StartsOnly], it has only
+	// the jobs that the plan looked at. If the plan looked at none, the other fields are zero.
 	Starts []Start
 	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
 	// with much I/O.
@@ -201,16 +203,18 @@ type planner struct {
 	pools      map[string]*Tracker
 	star       *Tracker
 	groups     Groups
-	// constraints are what a pending job has to meet, in the order of their tests.
+	// constraints are the conditions for the start of a pending job, in the order in which they are
+	// tested.
 	constraints []constraint
-	// reserved are the nodes of reservations, and those of running jobs that count twice.
+	// reserved has the nodes of reservations, and the corrections for nodes of running jobs that count
+	// twice.
 	reserved []reserved
 
-	// What running jobs, reservations and the jobs that start now have: nodes, nodes by pool, and use.
+	// The nodes, the nodes by pool, and the use of running jobs, reservations and jobs that start now.
 	taken      int
 	takenPools map[string]int
 	takenUse   int64
-	next       int // the first pending job that may fit beside them; no earlier job does
+	next       int // the first pending job that may still fit now; no earlier job fits
 }
 
 func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
@@ -250,8 +254,8 @@ type reserved struct {
 	until hpc.Time
 }
 
-// reserve adds nodes of reservations. They are given back at the end of the reservation, or at an
-// earlier instant.
+// reserve adds nodes of reservations. They are given back at the end of the reservation, or at the
+// instant earlier if that comes first.
 func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	for i := range list {
 		r := &list[i]
@@ -266,7 +270,7 @@ func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	}
 }
 
-// take counts nodes that somebody has now.
+// take counts nodes that a job or a reservation has now.
 func (p *planner) take(nodes int, uses map[string]int) {
 	p.taken += nodes
 	for name, n := range uses {
@@ -293,9 +297,10 @@ func (p *planner) use(j *Job) (use int64, requested bool) {
 }
 
 // addRunning makes the trackers of nodes and licenses from the running jobs. The file system's
-// begins at the larger of what slurmctld counts and what is measured, so that predicted use which
-// the measurement already contains does not count twice. Measured use that no running job explains
-// ends with the last of them. Otherwise, a job that needs nearly all licenses might never start.
+// tracker begins at the larger of slurmctld's count and the measured use, so that predicted use
+// that the measurement already contains does not count twice. Measured use that no running job
+// explains is taken to end with the last running job. Otherwise, a job that needs nearly all
+// licenses might never start.
 func (p *planner) addRunning(running []Running) {
 	fs := p.cluster.Licenses[p.cluster.FileSystem]
 	initial := fs.Used
@@ -304,7 +309,7 @@ func (p *planner) addRunning(running []Running) {
 	}
 	p.fileSystem = NewTracker(initial)
 	offset, explained, last := fs.Used-initial, int64(0), p.now
-	for _, r := range byEnd(running) { // in this order every step of a tracker is its last one
+	for _, r := range byEnd(running) { // in this order, every new step of a tracker is the last
 		end := p.giveBack(r)
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
 		for name, n := range r.Uses {
@@ -338,7 +343,8 @@ func (p *planner) addRunning(running []Running) {
 	}
 }
 
-// addReserved adds reserved nodes to the trackers. Those of now are in them for ever.
+// addReserved adds reserved nodes to the trackers. The trackers already contain the nodes that are
+// reserved now, without an end: for these it only adds the end.
 func (p *planner) addReserved(r *reserved) {
 	add := func(t *Tracker, n int) {
 		if r.From <= p.now {
@@ -366,7 +372,7 @@ func byEnd(running []Running) []*Running {
 }
 
 // giveBack returns when a running job gives back what it holds. A job that runs beyond its limit
-// holds it at least until the next step.
+// holds its resources at least until the next step.
 func (p *planner) giveBack(r *Running) hpc.Time {
 	return p.up(max(r.End, p.now))
 }
@@ -377,7 +383,7 @@ func (p *planner) down(t hpc.Time) hpc.Time {
 	return t / r * r
 }
 
-// up rounds an instant up. A multiple of the resolution becomes the next one.
+// up returns the next multiple of the resolution after an instant.
 func (p *planner) up(t hpc.Time) hpc.Time {
 	if t >= hpc.Never-hpc.Time(p.options.Resolution) {
 		return hpc.Never
@@ -411,11 +417,12 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant at or after an instant that suits a pending job.
+// constraint returns the earliest instant, at or after a given instant, at which a pending job
+// meets one condition.
 type constraint func(i int, at hpc.Time) hpc.Time
 
-// selected asks the cluster's own selection of nodes. A later instant is rounded up to a multiple
-// of the resolution.
+// selected is the constraint of the cluster's own selection of nodes. A later instant is rounded up
+// to a multiple of the resolution.
 func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	t := p.cluster.Selector.Earliest(i, at)
 	if t <= at || t == hpc.Never || p.down(t) == t {
@@ -435,7 +442,7 @@ func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	return start
 }
 
-// licensesFree looks for the licenses except the file system's.
+// licensesFree is the constraint of all licenses except the file system's.
 func (p *planner) licensesFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	for name, n := range j.Licenses {
@@ -453,7 +460,7 @@ func (p *planner) licensesFree(i int, at hpc.Time) hpc.Time {
 	return at
 }
 
-// nodesFree looks for nodes by their number: in the job's pool, and in all.
+// nodesFree is the constraint of the number of free nodes, in the job's pool and in all.
 func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	if !p.countNodes() {
@@ -467,9 +474,10 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
-// idleFree looks at the nodes that are idle now, without those of reservations that begin before the
-// job's end. The trackers count a reservation's nodes from its beginning on, whichever they are. A job
-// that does not start now is planned for the next step.
+// idleFree is the constraint of the nodes that are idle now, except nodes whose reservation begins
+// before the job's end. It is needed because the trackers count only the number of a reservation's
+// nodes, and only from its beginning on. A job that does not start now is planned for the next
+// step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at
@@ -496,8 +504,8 @@ func (p *planner) idle(j *Job) int {
 	return n
 }
 
-// anyFits reports whether a pending job may start now, by the free nodes and licenses: the i-th one or a
-// later one. What is free becomes less during a round only.
+// anyFits reports whether the free nodes and licenses may suffice to start a pending job now: the
+// i-th or a later one. During a round, free nodes and licenses only become fewer.
 func (p *planner) anyFits(i int) bool {
 	if s := p.cluster.Selector; s != nil && s.Full() {
 		return false
@@ -510,7 +518,7 @@ func (p *planner) anyFits(i int) bool {
 	return false
 }
 
-// fits reports whether the nodes that are free now suffice for a pending job, and the file system.
+// fits reports whether the nodes and the file system have room for a pending job now.
 func (p *planner) fits(j *Job) bool {
 	if use := p.tested(j); use > 0 && use > p.total-p.takenUse {
 		return false
@@ -525,8 +533,8 @@ func (p *planner) fits(j *Job) bool {
 // tells whether a job fits.
 func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.Selector == nil }
 
-// fileSystemFree looks for the file system. Predicted use that no file system could serve is
-// tested as one license less than there are.
+// fileSystemFree is the constraint of the file system. Predicted use of more licenses than exist is
+// tested as one license less than exist.
 func (p *planner) fileSystemFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	use := p.tested(j)
@@ -536,7 +544,7 @@ func (p *planner) fileSystemFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.fileSystem, j, at, p.total-use)
 }
 
-// tested returns the use with which a job is tested.
+// tested returns the use that the test for a job assumes.
 func (p *planner) tested(j *Job) int64 {
 	use, requested := p.use(j)
 	if !requested && use >= p.total {
@@ -564,7 +572,7 @@ func (p *planner) allocate(i int, at hpc.Time) {
 		p.takenUse += max(use, 0)
 	}
 	for _, name := range p.cluster.Pools[j.Pool].Overlaps {
-		if t := p.pools[name]; t != nil { // the job may get nodes of that pool
+		if t := p.pools[name]; t != nil { // the job may get nodes of this pool
 			t.Add(from, until, int64(j.Nodes))
 			if at == p.now {
 				p.takenPools[name] += j.Nodes

@@ -10,21 +10,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Planning says how somebody plans with a file system: a policy of the simulator, or a driver beside slurmctld.
+// Planning says how a policy of the simulator, or a driver beside slurmctld, plans with a file
+// system.
 type Planning struct {
 	Options
 	// Estimator predicts the use of jobs that request no licenses.
 	Estimator Estimator
-	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
-	// licenses. Nothing is measured then: the jobs are started as stock Slurm does with bf_licenses.
+	// EstimateIsRequest makes every estimate a request, like a job_submit plugin that sets licenses.
+	// The use is then not measured, and jobs start as in stock Slurm with bf_licenses.
 	EstimateIsRequest bool
-	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
-	// ([Rounds]), and for Slurm's bf_interval with EstimateIsRequest.
+	// Interval is the time between two rounds at fixed instants. With 0, rounds follow changes
+	// ([Rounds]) or, with EstimateIsRequest, come at Slurm's default bf_interval.
 	Interval time.Duration
 }
 
-// PlanningBy returns how a strategy plans unless options say otherwise: with perfect estimates, and the baseline
-// without any.
+// PlanningBy returns the default planning of a strategy: with perfect estimates or, for the
+// baseline, without estimates.
 func PlanningBy(s Strategy) Planning {
 	p := Planning{Options: Options{Strategy: s}, Estimator: Behaviour{Factor: 1}}
 	if s == Baseline {
@@ -77,8 +78,9 @@ func (p Planning) With(text string) (Planning, error) {
 	return p, nil
 }
 
-// EstimateName returns the name, for [ParseEstimator], of the estimates that the options of a planning choose, or
-// its own. It returns an empty string for one without estimates.
+// EstimateName returns the name, for [ParseEstimator], of the estimates that the options choose or,
+// without such an option, of the planning's own. It returns an empty string if there are no
+// estimates.
 func (p Planning) EstimateName(options string) string {
 	estimate := "perfect"
 	if p.Estimator == (Nothing{}) {
@@ -95,7 +97,8 @@ func (p Planning) EstimateName(options string) string {
 	return estimate
 }
 
-// EstimateName is [Planning.EstimateName] of a strategy with its options, and "" of any other text.
+// EstimateName is [Planning.EstimateName] for the text of a strategy with its options. For any
+// other text it returns "".
 func EstimateName(text string) string {
 	name, options, _ := strings.Cut(text, ":")
 	p, err := ParsePlanning(name)

@@ -17,11 +17,11 @@ const (
 )
 
 // Rounds says when a scheduler plans. A round follows a change: a job that is submitted, ends or is
-// requeued, nodes that return to service, and measured use that is less than the last round counted
-// with. Rounds are at least [LeastPause] and at most [MostPause] apart. The zero Rounds is ready.
+// requeued, nodes that return to service, and measured use that is less than in the last round.
+// Rounds are at least [LeastPause] and at most [MostPause] apart. The zero Rounds is ready.
 type Rounds struct {
-	// Fixed is the interval of rounds at fixed instants, whatever changes: its multiples after
-	// Begin. The authors' plugin plans so. 0 means rounds that follow changes.
+	// Fixed is the interval of rounds at fixed instants: its multiples after Begin, whether or not
+	// anything changes. The authors' plugin plans in this way. With 0, rounds follow changes.
 	Fixed time.Duration
 	// Begin is the earliest instant of a round.
 	Begin hpc.Time

@@ -36,7 +36,7 @@ func (t *Tracker) At(at hpc.Time) int64 {
 	return t.before(i)
 }
 
-// Add adds v from an instant until, but without, another one.
+// Add adds v to the function from one instant up to, but not including, another.
 func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	if v == 0 || from >= until {
 		return
@@ -55,7 +55,7 @@ func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	t.merge(first)
 }
 
-// RemoveTillEnd takes v off from an instant on, for ever.
+// RemoveTillEnd subtracts v from an instant on, for ever.
 func (t *Tracker) RemoveTillEnd(from hpc.Time, v int64) { t.Add(from, hpc.Never, -v) }
 
 // Shift adds v everywhere.
@@ -66,14 +66,14 @@ func (t *Tracker) Shift(v int64) {
 	}
 }
 
-// WhenBelow returns the earliest instant at or after an instant from which on the function
-// stays below v for d. It returns [hpc.Never] if there is none.
+// WhenBelow returns the earliest instant, at or after an instant, from which the function stays
+// below v for d. It returns [hpc.Never] if there is none.
 func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	i, found := t.search(after)
 	if found {
 		i++
 	}
-	for start := after; ; i++ { // the value from start on is that before step i
+	for start := after; ; i++ { // from start on, the value is the one before step i
 		for t.before(i) >= v {
 			if i == len(t.steps) {
 				return hpc.Never
@@ -104,7 +104,7 @@ func (t *Tracker) before(i int) int64 {
 	return t.steps[i-1].value
 }
 
-// split returns the index of the step at an instant. It inserts a missing one.
+// split returns the index of the step at an instant. It inserts a missing step.
 func (t *Tracker) split(at hpc.Time) int {
 	i, found := t.search(at)
 	if !found {

@@ -16,8 +16,9 @@ func NamedClass(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ClassOfArguments returns the ID of the class of jobs whose script has the same arguments: the SHA-256
-// of their JSON as Python's json.dumps writes it. The first argument is the script's path.
+// ClassOfArguments returns the ID of the class of all jobs whose scripts have these arguments. It
+// is the SHA-256 of the arguments' JSON as Python's json.dumps writes it. The first argument is the
+// script's path.
 func ClassOfArguments(arguments []string) string {
 	quoted := make([]string, len(arguments))
 	for i, a := range arguments {
@@ -49,14 +50,15 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// errJobType says that a comment names a class in a wrong way.
+// errJobType says that a comment has a jobtype that is not well formed.
 var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's begin, NAME of letters, digits and _)")
 
-// nameCharacters are those of a class's name.
+// nameCharacters are the characters that a class's name may have.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-// NameInComment returns the class that a user named at the begin of a job's comment: jobtype=NAME;
-// behind a variety_id=ID; that a plugin has put there. The name is "" if there is none.
+// NameInComment returns the class that a user named at the beginning of a job's comment
+// (jobtype=NAME;), or behind a variety_id=ID; that a plugin has put there. It returns "" if the
+// comment names no class.
 func NameInComment(comment string) (string, error) {
 	if rest, found := strings.CutPrefix(comment, "variety_id="); found {
 		_, comment, _ = strings.Cut(rest, ";")
@@ -73,8 +75,9 @@ func NameInComment(comment string) (string, error) {
 	return name, nil
 }
 
-// IDInComment returns the class ID that a plugin has put at a comment's begin: variety_id=ID;. It
-// returns "" if there is none, and for N/A, which stands for a class that was not known.
+// IDInComment returns the class ID that a plugin has put at the beginning of a comment
+// (variety_id=ID;). It returns "" if there is no ID, or if it is N/A, which stands for an unknown
+// class.
 func IDInComment(comment string) string {
 	rest, found := strings.CutPrefix(comment, "variety_id=")
 	id, _, closed := strings.Cut(rest, ";")

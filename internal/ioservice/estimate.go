@@ -2,17 +2,18 @@ package ioservice
 
 import "math"
 
-// Estimate is what is expected of a quantity of a class's jobs. Newer jobs count more: each job that
-// follows multiplies the weight of a job by 1-decay. The zero value is that of no jobs.
+// Estimate is the expected value and the variance of a quantity (rate or run time) of a class's
+// jobs. Newer jobs count more: with each further job, the weights of all earlier jobs are
+// multiplied by 1-decay. The zero value is an estimate from no jobs.
 type Estimate struct {
 	Mean     float64 `json:"mean"`
 	Variance float64 `json:"variance"`
 	Count    float64 `json:"count"` // the sum of the jobs' weights
-	Sum      float64 `json:"sum"`   // of the jobs' values by their weights
+	Sum      float64 `json:"sum"`   // the weighted sum of the jobs' values
 }
 
-// Add returns the estimate after one more job with the mean x and, within the job, the variance v. The
-// formulas are those of the analytical services of the Slurm-LDMS project, with a for decay:
+// Add returns the estimate after one more job with the mean x and, within the job, the variance v.
+// The formulas come from the analytical services of the Slurm-LDMS project; a is the decay:
 //
 //	C' = 1 + (1-a) C
 //	S' = x + (1-a) S
@@ -28,13 +29,13 @@ func (e Estimate) Add(x, v, decay float64) Estimate {
 
 func square(x float64) float64 { return x * x }
 
-// Predict returns the smallest integer from (mean + sigmas standard deviations) factor up.
+// Predict returns (mean + sigmas x standard deviation) x factor, rounded up.
 func (e Estimate) Predict(sigmas, factor float64) int64 {
 	return ceil((e.Mean + sigmas*math.Sqrt(max(0, e.Variance))) * factor)
 }
 
-// ceil rounds up to an integer, and keeps what no int64 holds at its bounds. Less than a billionth is a
-// rounding error of floating-point numbers, and no reason to round up.
+// ceil rounds up to an integer; values outside the range of int64 become its bounds. An excess of
+// less than a billionth is a rounding error of floating-point numbers, and is not rounded up.
 func ceil(x float64) int64 {
 	if !math.IsInf(x, 0) {
 		x = math.Ceil(x - 1e-9*max(1, math.Abs(x)))

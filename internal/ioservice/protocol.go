@@ -16,12 +16,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// MaxAnswer is the longest answer in bytes, with its newline: the original's client reads no more.
+// MaxAnswer is the length of the longest answer in bytes, including its newline. The original
+// project's client reads no more.
 const MaxAnswer = 1024
 
-// Limits of what a request names, so that an answer and the state stay small.
+// Limits of the values in a request, so that answers and the state stay small.
 const (
-	maxReqID   = 128 // bytes, of its JSON
+	maxReqID   = 128 // bytes of the value's JSON
 	maxName    = 128
 	maxClassID = 256
 	maxError   = 400
@@ -42,7 +43,7 @@ type Answer struct {
 	Status    string            `json:"status"`
 	Error     string            `json:"error,omitempty"`
 	VarietyID string            `json:"variety_id,omitempty"`
-	Response  map[string]string `json:"response,omitzero"` // empty, not absent, for an unknown class
+	Response  map[string]string `json:"response,omitzero"` // present but empty for an unknown class
 	JobID     string            `json:"job_id,omitempty"`
 	StartTime string            `json:"start_time,omitempty"` // seconds since 1970
 	EndTime   string            `json:"end_time,omitempty"`
@@ -77,7 +78,8 @@ func RequestTypes() []string {
 		"variety_id/manual"}
 }
 
-// Handle answers one request: a JSON object. The answer is a line of at most [MaxAnswer] bytes.
+// Handle answers one request, which is a JSON object. The answer is a line of at most [MaxAnswer]
+// bytes.
 func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	answer := s.Answer(now, text, "")
 	line, err := json.Marshal(answer)
@@ -88,7 +90,7 @@ func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	return append(line, '\n')
 }
 
-// Answer answers one request. kind, if it is not "", stands for the request's type.
+// Answer answers one request. If kind is not "", it replaces the request's type.
 func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	a = Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError}
 	fail := func(err error) Answer {
@@ -98,7 +100,7 @@ func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	if !utf8.Valid(text) || json.Unmarshal(text, &req) != nil || req == nil {
 		return fail(errors.New("JSON decode error"))
 	}
-	// A field that is null is absent: it would be read as an empty text.
+	// A field with the value null counts as absent. Otherwise it would be read as an empty text.
 	maps.DeleteFunc(req, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	if id := bytes.TrimSpace(req["req_id"]); len(id) > 0 {
 		if len(id) > maxReqID || !json.Valid(id) || bytes.IndexByte([]byte("{[tf"), id[0]) >= 0 {
@@ -185,7 +187,8 @@ func (r request) jobID() (string, error) {
 	return strconv.FormatInt(n, 10), err
 }
 
-// maxInstant bounds instants of requests, in seconds since 1970: [hpc.Time] holds them.
+// maxInstant bounds the instants in requests, in seconds since 1970, so that [hpc.Time] can hold
+// them.
 const maxInstant = 9e9
 
 // instant returns a field that is an instant: seconds since 1970, or a date and time in UTC as NumPy
@@ -268,8 +271,8 @@ func (s *Service) handleUtilization(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// handleProcess takes a finished job. In place of variety_id, which only the fork's epilog knows, a
-// request may have variety_name, as variety_id/manual has it.
+// handleProcess takes a finished job. Only the epilog of the project's Slurm fork knows the job's
+// variety_id. Other clients may send variety_name instead, as in a request variety_id/manual.
 func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) {
 	var job Job
 	if job.ID, err = r.jobID(); err != nil {
@@ -296,7 +299,7 @@ func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) 
 	return s.Finished(now, job)
 }
 
-// allocation reads when and where a job ran, if the request says it.
+// allocation reads when and where a job ran, if the request says so.
 func (r request) allocation(job *Job) (err error) {
 	given := 0
 	for _, name := range []string{"job_start", "job_end", "job_nodes"} {
@@ -386,7 +389,7 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 func fraction(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// Refusal is the answer to what is not a request that can be read.
+// Refusal is the answer to a request that cannot be read.
 func Refusal(reason string) []byte {
 	// of strings alone
 	line, _ := json.Marshal(Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError, Error: cut(reason)})

@@ -1,9 +1,9 @@
 // Package ioservice is the analytical service of scheduling with knowledge of the file system. It
 // learns from finished jobs, and predicts the I/O of each job class for schedulers.
 //
-// The rules, the protocol and the formulas are those of the Slurm-LDMS project
-// (github.com/algo74/py-sim-serv): Goponenko et al., "Workload-Adaptive Scheduling for Efficient Use of
-// Parallel File Systems in HPC Clusters", 2024, DOI 10.1109/SCW63240.2024.00190.
+// The rules, the protocol and the formulas come from the Slurm-LDMS project
+// (github.com/algo74/py-sim-serv): Goponenko et al., "Workload-Adaptive Scheduling for Efficient
+// Use of Parallel File Systems in HPC Clusters", 2024, DOI 10.1109/SCW63240.2024.00190.
 //
 // A [Service] is a state machine. It reads no clock, file or connection: the caller passes each request
 // with its instant to [Service.Handle], and calls [Service.Advance] at the instant that [Service.Next]
@@ -26,23 +26,24 @@ import (
 
 // Config is how the service counts and predicts. [DefaultConfig] has the original's values.
 type Config struct {
-	Licenses  float64 // that stand for the whole file system
-	Bandwidth float64 // of the file system, bytes per second
-	Decay     float64 // of the estimates, from 0 to below 1
-	// Sigmas are the standard deviations that predictions add to the mean: of the rate and of the run
-	// time.
+	Licenses  float64 // the number of licenses for the whole file system
+	Bandwidth float64 // the file system's, bytes per second
+	Decay     float64 // the decay of the estimates, from 0 to below 1
+	// RateSigmas and TimeSigmas are the numbers of standard deviations that predictions of rates and
+	// of run times add to the mean.
 	RateSigmas, TimeSigmas float64
-	// A job is looked for Delay after its epilog, and Tries times in all, Retry apart.
+	// The service looks for a job's use first Delay after the job's epilog, then every Retry, Tries
+	// times in all.
 	Delay, Retry time.Duration
 	Tries        int
 	// The use of the file system is measured every MeasureEvery over the last MeasureOver. A measurement
 	// that is older than StaleAfter counts as 0.
 	MeasureEvery, MeasureOver, StaleAfter time.Duration
-	// Baseline answers that the use is 0 and that no class is known: a scheduler that asks then works
-	// without knowledge of the file system.
+	// Baseline makes the service answer that the use is 0 and that no class is known, so that the
+	// scheduler works without knowledge of the file system.
 	Baseline   bool
-	MostJobs   int // that wait to be processed
-	MostClass  int // classes; the one that learned longest ago is forgotten
+	MostJobs   int // largest number of jobs that wait to be processed
+	MostClass  int // largest number of classes; the class that learned longest ago is forgotten
 	MostScript int // bytes of a script in a request
 }
 
@@ -81,8 +82,8 @@ type Job struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// Source knows what jobs did to the file system: counters of nodes, profiles, or a replay. The service
-// calls one method at a time.
+// Source knows how much jobs read and wrote, from counters of nodes, from profiles, or from a
+// replay. The service calls one method at a time.
 type Source interface {
 	// Use returns the use of a finished job. found is false if the source knows nothing about it yet.
 	Use(job Job) (use counters.Use, found bool)
@@ -91,9 +92,10 @@ type Source interface {
 	Rate(from, to hpc.Time) (rate float64, known bool)
 }
 
-// Log keeps the records of what changed the state. Begin is called in the order of the changes; a
-// record is safe when wait has returned without an error. After an error, Begin fails until Snapshot has
-// replaced all records by a state. [rmreplay/internal/wal.State] is a Log.
+// Log keeps a record of each change of the state. Begin is called in the order of the changes. A
+// record is safely stored when wait has returned without an error. After an error, Begin fails
+// until Snapshot has replaced all records by a complete state. [rmreplay/internal/wal.State] is a
+// Log.
 type Log interface {
 	Begin(record []byte) (wait func() error, err error)
 	Snapshot(state []byte) error
@@ -108,24 +110,25 @@ type Service struct {
 	sources []Source
 	log     Log
 
-	advancing sync.Mutex // held by Advance, which asks sources without the lock below
+	advancing sync.Mutex // held by Advance while it asks sources, without the other lock
 
 	mu      sync.Mutex
 	state   state
-	tries   map[string]int // of waiting jobs, by their key
+	tries   map[string]int // tries so far of waiting jobs, by key
 	due     map[string]hpc.Time
-	names   map[string]string // of classes that have learned nothing yet
+	names   map[string]string // names of classes that have learned nothing yet
 	records int               // since the last snapshot
 	written func() error      // waits for the last record
-	unsaved bool              // a record could not be written, so the state is to be saved as a whole
+	unsaved bool              // a record could not be written, so the whole state must be saved
 
 	nextMeasure, measured hpc.Time
 	rate                  float64 // measured, bytes per second
 	changed               uint64  // counts changes of classes
 }
 
-// New returns a service that goes on from a saved state and the records after it, which may be nil. Sources are
-// asked in their order; the first that knows a job counts. log may be nil: the state is then lost.
+// New returns a service that continues from a saved state and the later records; both may be nil.
+// For each job, the first source that knows it counts. log may be nil: the state is then lost at
+// the end.
 func New(config Config, sources []Source, log Log, saved []byte, records [][]byte) (*Service, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -145,9 +148,9 @@ func New(config Config, sources []Source, log Log, saved []byte, records [][]byt
 // errBusy refuses jobs when too many wait.
 var errBusy = errors.New("too many jobs wait to be processed")
 
-// Finished takes a finished job, of which the service learns later. When it returns without an error,
-// the job is in the log. A job that waits already, and one with times that was processed lately, is
-// not taken twice.
+// Finished takes a finished job. The service learns from it later. When Finished returns without an
+// error, the job is in the log. It ignores a job that already waits, and a job with times that was
+// processed recently.
 func (s *Service) Finished(now hpc.Time, job Job) error {
 	s.mu.Lock()
 	if s.state.knows(job) {
@@ -175,7 +178,7 @@ func (s *Service) Finished(now hpc.Time, job Job) error {
 	return s.sync(written)
 }
 
-// change writes a record and changes the state by it. The caller holds the lock.
+// change writes a record and applies it to the state. The caller holds the lock.
 func (s *Service) change(r record) error {
 	if s.log != nil {
 		text, err := json.Marshal(r)
@@ -194,8 +197,8 @@ func (s *Service) change(r record) error {
 	return nil
 }
 
-// sync waits for a record. If it could not be written, the state has changes that the log does not have, and the
-// next [Service.Advance] saves it as a whole.
+// sync waits for a record. If the record could not be written, the state has changes that the log
+// lacks, and the next [Service.Advance] saves the whole state.
 func (s *Service) sync(written func() error) error {
 	if written == nil {
 		return nil
@@ -209,8 +212,8 @@ func (s *Service) sync(written func() error) error {
 	return nil
 }
 
-// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller knows. It
-// does not wait for the disk: [Service.Save] does.
+// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller
+// knows. It does not wait until the record is on disk; [Service.Save] does.
 func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +227,7 @@ func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	return s.learn(now, job, &use)
 }
 
-// learn ends a job's processing, with its use or, if nothing was found, without. The caller holds the
-// lock.
+// learn ends a job's processing. use is nil if no source knows the job. The caller holds the lock.
 func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
 	r := record{At: now, Done: &done{Job: job}}
 	if use != nil {
@@ -254,7 +256,8 @@ func (s *Service) Next() hpc.Time {
 	return next
 }
 
-// Advance does what is due until now: it measures the use of the file system and learns from jobs.
+// Advance does everything that is due by now: it measures the use of the file system and learns
+// from jobs.
 func (s *Service) Advance(now hpc.Time) error {
 	s.advancing.Lock()
 	defer s.advancing.Unlock()
@@ -274,7 +277,8 @@ func (s *Service) Advance(now hpc.Time) error {
 	return s.sync(written)
 }
 
-// dueJobs returns the jobs that are due, by their instant and the order in which they were taken.
+// dueJobs returns the jobs that are due, ordered by their instants and then by the order in which
+// they were taken.
 func (s *Service) dueJobs(now hpc.Time) []Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,13 +308,14 @@ func (s *Service) use(job Job) (counters.Use, bool) {
 	return counters.Use{}, false
 }
 
-// sound reports whether estimates can be made from the numbers of a use.
+// sound reports whether the numbers of a use are finite and small enough for estimates.
 func sound(use counters.Use) bool {
-	const most = 1e30 // its square is a number
+	const most = 1e30 // its square is still finite
 	return use.RunTime >= 0 && use.Mean >= 0 && use.Mean < most && use.Variance >= 0 && use.Variance < most*most
 }
 
-// tried ends a job's processing, or sets the instant of the next try.
+// tried handles the result of a try: it ends the job's processing, or sets the instant of the next
+// try.
 func (s *Service) tried(now hpc.Time, job Job, use counters.Use, found bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +355,7 @@ func (s *Service) measure(now hpc.Time) {
 // Save writes the whole state to the log, so that the next start is quick.
 func (s *Service) Save() error { return s.snapshot(1) }
 
-// snapshot saves the state if so many records were written since the last time.
+// snapshot saves the state if at least this many records were written since the last snapshot.
 func (s *Service) snapshot(records int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,7 +373,7 @@ func (s *Service) snapshot(records int) error {
 	return nil
 }
 
-// licenses returns what a rate of the file system is in licenses, rounded up.
+// licenses converts a rate of the file system to licenses, rounded up.
 func (s *Service) licenses(rate float64) int64 {
 	return ceil(rate * s.config.Licenses / s.config.Bandwidth)
 }
@@ -389,7 +394,8 @@ type Prediction struct {
 	Licenses int64 `json:"lustre_licenses"` // of the file system
 }
 
-// Predict returns the prediction for a class. known is false if the service has not learned of it.
+// Predict returns the prediction for a class. known is false if the service has not learned from a
+// job of the class.
 func (s *Service) Predict(class string) (p Prediction, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -407,7 +413,7 @@ func (s *Service) prediction(c *Class) Prediction {
 	}
 }
 
-// Class is what the service has learned of a class.
+// Class is what the service has learned about a class.
 type Class struct {
 	ID      string   `json:"variety_id"`
 	Name    string   `json:"name,omitempty"`
@@ -416,7 +422,7 @@ type Class struct {
 	Rate    Estimate `json:"rate_bytes_per_s"`
 }
 
-// Forecast is a class and what it makes the scheduler expect.
+// Forecast is a class with its prediction.
 type Forecast struct {
 	Class
 	Prediction
@@ -434,17 +440,17 @@ func (s *Service) Classes() []Forecast {
 	return list
 }
 
-// Changes counts the jobs from which the service has learned since its start, and those it gave up.
+// Changes returns how many jobs the service has learned from or given up since its start.
 func (s *Service) Changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Status is the service's account of itself.
+// Status describes the state of the service, for monitoring.
 type Status struct {
 	Accepted  uint64  `json:"accepted_jobs"`  // of all times
-	Processed uint64  `json:"processed_jobs"` // of which it has learned
+	Processed uint64  `json:"processed_jobs"` // jobs from which it has learned
 	GivenUp   uint64  `json:"jobs_without_data"`
 	Waiting   int     `json:"waiting_jobs"`
 	Classes   int     `json:"classes"`
@@ -453,7 +459,7 @@ type Status struct {
 	Usage     int64   `json:"usage_licenses"`
 }
 
-// Status returns the service's account of itself.
+// Status returns the state of the service.
 func (s *Service) Status(now hpc.Time) Status {
 	usage := s.Usage(now)
 	s.mu.Lock()
@@ -476,8 +482,8 @@ func (s *Service) Probe(now hpc.Time, p Probe) error {
 	return s.sync(written)
 }
 
-// Probes returns the mean duration of the probes that ran between two instants, in seconds, and their
-// number. The middle of a probe may lie up to 10 s outside.
+// Probes returns the mean duration of the probes that ran between two instants, in seconds, and
+// their number. A probe counts if its middle is at most 10 s outside this time.
 func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -490,6 +496,6 @@ func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	return mean / float64(max(1, number)), number
 }
 
-// probeMargin is how far from a job a probe may lie and still say something about it: the original's
-// wiggle time.
+// probeMargin is the largest distance in time between a job and a probe that still counts for the
+// job. The original project calls it wiggle time.
 const probeMargin = 10 * time.Second

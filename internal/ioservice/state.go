@@ -15,7 +15,7 @@ const stateVersion = 1
 // mostRecent is the number of processed jobs, and of probes, that the state keeps.
 const mostRecent = 10_000
 
-// state is all that survives a crash.
+// state is everything that survives a crash.
 type state struct {
 	Version   int                 `json:"version"`
 	Accepted  uint64              `json:"accepted"`
@@ -23,7 +23,7 @@ type state struct {
 	GivenUp   uint64              `json:"given_up"`
 	Forgotten uint64              `json:"forgotten"`
 	Classes   map[string]*Class   `json:"classes"`
-	Learned   map[string]hpc.Time `json:"learned"` // when each class learned last
+	Learned   map[string]hpc.Time `json:"learned"` // when each class last learned from a job
 	Waiting   map[string]*waiting `json:"waiting"`
 	Recent    []string            `json:"recent"` // keys of processed jobs with times, the oldest first
 	Probes    []Probe             `json:"probes"` // the oldest first
@@ -31,7 +31,7 @@ type state struct {
 	recent map[string]bool
 }
 
-// waiting is a job that waits to be processed. Number is its place in the order in which jobs were
+// waiting is a job that waits to be processed. Number counts jobs in the order in which they were
 // taken.
 type waiting struct {
 	Job
@@ -45,8 +45,8 @@ type done struct {
 	Use *learned `json:"use,omitempty"`
 }
 
-// learned is what was added to a class's estimates, with the settings of that time, so that a restart with other
-// settings restores the same estimates.
+// learned has the values that were added to a class's estimates, and the settings at that time, so
+// that a restart with other settings restores the same estimates.
 type learned struct {
 	RunTime  float64 `json:"run_s"`
 	Mean     float64 `json:"mean"`
@@ -63,7 +63,7 @@ type Probe struct {
 	Duration float64  `json:"duration_s"`
 }
 
-// record is one change of the state. One of its pointers is set.
+// record is one change of the state. Exactly one of its pointers is set.
 type record struct {
 	At    hpc.Time `json:"at"`
 	Job   *waiting `json:"job,omitempty"`
@@ -71,7 +71,8 @@ type record struct {
 	Probe *Probe   `json:"probe,omitempty"`
 }
 
-// keyOf tells jobs apart. A job that was requeued has the same number and another start.
+// keyOf returns a key that differs between runs. After a requeue, a job has the same number but
+// another start.
 func keyOf(job Job) string {
 	return job.ID + " " + strconv.FormatInt(int64(job.Start), 10) + " " + strconv.FormatInt(int64(job.End), 10) + " " +
 		job.Class
@@ -83,7 +84,7 @@ func (s *state) processed(job Job) bool { return s.recent[keyOf(job)] }
 // knows reports whether a job waits or was processed lately.
 func (s *state) knows(job Job) bool { return s.Waiting[keyOf(job)] != nil || s.processed(job) }
 
-// restore makes the state of a saved one and the records after it.
+// restore makes the state from a saved state and the records after it.
 func (s *state) restore(saved []byte, records [][]byte) error {
 	*s = state{Version: stateVersion}
 	if len(saved) > 0 {
@@ -121,7 +122,7 @@ func (s *state) restore(saved []byte, records [][]byte) error {
 	return nil
 }
 
-// apply changes the state by a record.
+// apply applies a record to the state.
 func (s *state) apply(r record) {
 	switch {
 	case r.Job != nil:
@@ -182,7 +183,8 @@ func (s *state) forget() {
 	s.Forgotten++
 }
 
-// keepLast returns the last elements, so that lists do not grow without end.
+// keepLast returns the last mostRecent elements of a list, so that the list does not grow without
+// end.
 func keepLast[T any](list []T) []T {
 	if len(list) > 2*mostRecent {
 		return append([]T(nil), list[len(list)-mostRecent:]...)

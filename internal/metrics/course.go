@@ -15,9 +15,10 @@ import (
 type Course struct {
 	From, To hpc.Time
 	// Used are the processors that jobs held, and Queued the jobs that waited, on average over each column.
-	// Waits are the mean waits of the jobs that were submitted in it, in seconds; NaN without such jobs.
+	// Waits are the mean waits, in seconds, of the jobs submitted in each column; NaN without such
+	// jobs.
 	Used, Queued, Waits []float64
-	// Processors are those of the machine; 0 if not known.
+	// Processors is the number of the machine's processors; 0 if not known.
 	Processors int
 }
 
@@ -61,8 +62,8 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 // bars are the heights of a column, from nothing to full.
 var bars = []rune(" ▁▂▃▄▅▆▇█")
 
-// spark draws a series as bars. The largest value, or most if that is larger, is a full bar. A value above
-// 0 is never without a bar.
+// spark draws a series as bars. The largest value, or the parameter most if it is larger, is a full
+// bar. A value above 0 is never without a bar.
 func spark(values []float64, most float64) string {
 	for _, v := range values {
 		if v > most {

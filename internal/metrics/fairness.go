@@ -18,9 +18,9 @@ const ByJob By = "job"
 var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the
-// groups, so that a user counts once however many jobs he has. They depend on what the groups
-// ask for, too: large jobs wait longer under any scheduler. So compare them between runs of one
-// workload, and not with a value that would be fair.
+// groups, so that a user counts once however many jobs he has. The numbers also depend on what the
+// groups ask for: large jobs wait longer under any scheduler. So compare the numbers between runs
+// of one workload. No single value is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -37,7 +37,7 @@ type Fairness struct {
 	//
 	// 1 if all are equal, also if all are 0, and 1/n if only one of n groups waits at all.
 	WaitJain Float `json:"wait_jain"`
-	// The same of the groups' mean bounded slowdowns.
+	// SlowdownGini and SlowdownJain are the same numbers for the groups' mean bounded slowdowns.
 	SlowdownGini Float `json:"bounded_slowdown_gini"`
 	SlowdownJain Float `json:"bounded_slowdown_jain"`
 }
@@ -150,7 +150,7 @@ type FairnessFigure struct {
 	Of     func(Fairness) Float
 }
 
-// FairnessFigures are the numbers by which the fairness of runs is compared. Their keys begin with the
+// FairnessFigures are the numbers that compare the fairness of runs. Their keys begin with the
 // grouping: user_wait_gini.
 var FairnessFigures = func() (list []FairnessFigure) {
 	for _, by := range FairnessBy {
@@ -185,8 +185,8 @@ type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
 	// Agreement is the share of jobs that the simulator starts, with all jobs of the run, within a
-	// second of the run's own starts. Exact says that it is 1. Otherwise fair start times are those
-	// of a model of the run's scheduler and machine, which begins with the run's own state at each
+	// second of the run's own starts. Exact says that Agreement is 1. Otherwise fair start times come
+	// from a model of the run's scheduler and machine, which begins with the run's own state at each
 	// submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
@@ -194,14 +194,14 @@ type FairStart struct {
 	// state at their submission, because the queue had not been empty for long.
 	Approximated int `json:"approximated_jobs"`
 	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
-	// they never started, ran when the window began, were requeued, have no size or times, or are
-	// tasks of an array that may run only some at once, in a run of Slurm.
+	// they never started, ran when the window began, were requeued, have no size or times, or, in a
+	// run of Slurm, are tasks of an array with a limit of tasks at once.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.
 	Unfair int `json:"unfair_jobs"`
 	// MeanMiss is the mean over all jobs of max(0, start − fair start time), MeanUnfairMiss the mean
-	// over the unfair ones, and MaxMiss the largest, in seconds.
+	// over unfairly treated jobs, and MaxMiss the largest value, in seconds.
 	MeanMiss       Float `json:"mean_miss_s"`
 	MeanUnfairMiss Float `json:"mean_miss_of_unfair_s"`
 	MaxMiss        Float `json:"max_miss_s"`
@@ -216,7 +216,7 @@ type FairStartFigure struct {
 	Of     func(*FairStart) Float
 }
 
-// FairStartFigures are the numbers by which the unfairness of runs is compared.
+// FairStartFigures are the numbers that compare the unfairness of runs.
 var FairStartFigures = []FairStartFigure{
 	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
 		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},

@@ -15,14 +15,14 @@ import (
 )
 
 // Feedback compares what reacting users did with what they had done when the workload was
-// recorded. Its metrics are those of Madon, Da Costa & Pierson, "Replay with Feedback",
-// FGCS 155 (2024), section 6. They are computed over submissions: a job array is one
-// submission, and rejected jobs count.
+// recorded. Its metrics are defined by Madon, Da Costa & Pierson, "Replay with Feedback", FGCS 155
+// (2024), section 6. They are computed over submissions: a job array is one submission, and
+// rejected jobs count.
 //
 // A user who is served faster submits the next job earlier, so the waits of rigid and of
 // reacting users cannot be compared: a machine that a rigid workload overloads has waits of
-// months, which no user would accept. Two machines differ in how much work they let their
-// users do, and lateness measures that.
+// months, which no user would accept. Two machines differ in how much work users can do on them,
+// and lateness measures that difference.
 type Feedback struct {
 	run.Feedback
 
@@ -42,8 +42,8 @@ type Feedback struct {
 }
 
 // Lateness describes the lateness ℓ(i) = â(i) − a(i) of a set of submissions: the instant
-// of the submission in the replay minus the recorded one (definition 13). It is negative
-// for an earlier submission.
+// of the submission in the replay minus the recorded one (definition 13). Lateness is negative for
+// an earlier submission.
 type Lateness struct {
 	Submissions int `json:"submissions"`
 	// Mean is ℓ̄ = Σ ℓ(i) / n in seconds (equation 3). It grows with the length of the
@@ -126,9 +126,9 @@ type submission struct {
 	recorded, at hpc.Time
 }
 
-// NewFeedback computes the metrics of a run with feedback. The inner window is that of
-// opts. By default it begins when a twentieth of the time between the first and the last
-// recorded submission has passed, and ends after three quarters of it.
+// NewFeedback computes the metrics of a run with feedback. opts gives the inner window. By default
+// the window begins when a twentieth of the time between the first and the last recorded submission
+// has passed, and ends after three quarters of it.
 func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 	return NewFeedbackOf(all(rows), how, opts)
 }
@@ -168,7 +168,7 @@ func submissions(rows iter.Seq[*run.Row]) []submission {
 		if r.RecordedSubmit == 0 || r.Submit == 0 || again {
 			continue
 		}
-		if len(list) == cap(list) { // append alone grows a long list by a quarter at a time
+		if len(list) == cap(list) { // append alone would grow a long list by a quarter at a time
 			list = slices.Grow(list, len(list)+64)
 		}
 		list = append(list, submission{r.User, r.RecordedSubmit, r.Submit})

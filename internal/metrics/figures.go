@@ -28,7 +28,7 @@ type Figure struct {
 	Meaning string
 }
 
-// Figures are the numbers by which runs are compared, in the order of their tables.
+// Figures are the numbers that compare runs, in the order of their tables.
 var Figures = []Figure{
 	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds },
 		"from the first start of a job, or the begin of the window, to the last end"},
@@ -91,8 +91,8 @@ type FeedbackFigure struct {
 	Of     func(*Feedback) Float
 }
 
-// FeedbackFigures are the numbers by which runs with reacting users are compared. Waits are
-// not among them: a user who is served faster submits earlier.
+// FeedbackFigures are the numbers that compare runs with reacting users. Waits are not among them:
+// a user who is served faster submits earlier.
 var FeedbackFigures = []FeedbackFigure{
 	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower,
 		Meaning: "how much later than recorded a job was submitted, on average; negative if earlier"},
@@ -112,8 +112,8 @@ type IOFigure struct {
 	Of func(*Metrics, *IO) Float
 }
 
-// IOFigures are the numbers by which runs are compared whose jobs share file systems. Those of a
-// single file system have its name after their key and a colon.
+// IOFigures are the numbers that compare runs whose jobs share file systems. The key of a number
+// about one file system ends in a colon and the file system's name.
 func IOFigures(fileSystems []string) []IOFigure {
 	list := []IOFigure{
 		{FigureOf("makespan_s"), func(m *Metrics, _ *IO) Float { return m.MakespanSeconds }},
@@ -203,8 +203,8 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
 	totalWait)
 
-// FigureOf returns the figure of a key. Its Of is nil for a figure that is not of [Metrics], and
-// the figure is empty for an unknown key.
+// FigureOf returns the figure of a key. Of is nil if the figure is not a number of [Metrics]. The
+// figure is empty for an unknown key.
 func FigureOf(key string) Figure {
 	if key == totalWait.Key {
 		return totalWait

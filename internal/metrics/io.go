@@ -13,9 +13,9 @@ import (
 
 // IO is how the jobs of a run shared its file systems.
 type IO struct {
-	// Jobs counts the jobs with I/O that started. Stretched counts those of them that completed
-	// and ran more than a second longer than they would have alone. The stretch of a job is its
-	// run time, divided by that. Suspended time is left out.
+	// Jobs counts the jobs with I/O that started. Stretched counts those of them that completed and
+	// ran more than a second longer than they would have alone. The stretch of a job is its run time
+	// divided by its run time alone. Suspended time is left out.
 	Jobs        int   `json:"jobs"`
 	Stretched   int   `json:"stretched_jobs"`
 	MeanStretch Float `json:"mean_stretch"`
@@ -26,8 +26,8 @@ type IO struct {
 	// AWRT is the mean turnaround, weighted with the jobs' areas a = nodes x run time: Σ a F / Σ a.
 	// ASpWAS weights every instant at which a node works with how long the job's user has waited
 	// for it: M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround and
-	// W the wait (Goponenko et al., SBAC-PAD 2022; there it is M(p+1) / M(p), here p = 1). Both
-	// are over the jobs that started and ended, in seconds.
+	// W the wait (Goponenko et al., SBAC-PAD 2022, define M(p+1) / M(p); here p = 1). Both are in
+	// seconds, over the jobs that started and ended.
 	AWRT   Float `json:"awrt_s"`
 	ASpWAS Float `json:"aspwas_s"`
 
@@ -38,19 +38,19 @@ type IO struct {
 type FileSystemUse struct {
 	Name      string `json:"name"`
 	Bandwidth int64  `json:"bytes_per_s"`
-	// Moved is the bytes that the jobs moved. Utilization is Moved, divided by what the file system
-	// could have moved. Demand is the same with what the jobs asked for, and PeakDemand the largest
-	// part of the bandwidth that they asked for at once. Oversubscribed is the part of the time in
-	// which they asked for more than the bandwidth.
+	// Moved is the bytes that the jobs moved. Utilization is Moved divided by what the file system
+	// could have moved. Demand is what the jobs asked for divided by the same, and PeakDemand the
+	// largest part of the bandwidth that jobs asked for at once. Oversubscribed is the part of the
+	// time in which they asked for more than the bandwidth.
 	Moved          Float `json:"moved_bytes"`
 	Utilization    Float `json:"utilization"`
 	Demand         Float `json:"demand"`
 	PeakDemand     Float `json:"peak_demand"`
 	Oversubscribed Float `json:"oversubscribed"`
-	// Limit is the bandwidth that schedulers count with, in bytes per second. Licenses is the number
-	// of licenses that stand for it. Requested is the mean number of licenses that running jobs
-	// requested. Expected adds the estimates for those that requested none; it has no value if the
-	// record names no estimates.
+	// Limit is the bandwidth that schedulers use for planning, in bytes per second. Licenses is the
+	// number of licenses that stand for it. Requested is the mean number of licenses that running jobs
+	// requested. Expected adds the estimates for running jobs that requested none; it has no value if
+	// the record has no estimates.
 	Limit     int64 `json:"limit_bytes_per_s"`
 	Licenses  int64 `json:"licenses"`
 	Requested Float `json:"requested_licenses"`
@@ -73,8 +73,8 @@ const IOParts = 24
 
 // NewIO returns how the jobs of a run shared file systems, or nil if the run has none. The record
 // has no rates: they follow from the periods in which jobs ran by the model of package bandwidth.
-// Of the stretch of a job that ran several times the last run counts. The error is that of a
-// record's job or file system that cannot be read.
+// For the stretch of a job that ran several times, the last run counts. NewIO returns an error if a
+// job or a file system of the record cannot be read.
 func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {

@@ -15,9 +15,9 @@ import (
 	"rmreplay/internal/run"
 )
 
-// FileSystemLoad is what running jobs ask of a file system and get of it, in bytes per second, and
-// the licenses for it that they hold: those that they requested, and these with the estimates for
-// jobs that requested none.
+// FileSystemLoad is what running jobs ask of a file system and get, in bytes per second, and the
+// licenses that they hold for it: Requested is what they requested, and Expected adds the estimates
+// for jobs that requested none.
 type FileSystemLoad struct {
 	bandwidth.Load
 	Requested, Expected int64
@@ -27,8 +27,8 @@ type FileSystemLoad struct {
 type FileSystemCourse struct {
 	hpc.FileSystem
 	From, To hpc.Time
-	// Asked and Granted are in bytes per second. Oversubscribed is the part of the time in which
-	// more was asked for than the bandwidth.
+	// Asked and Granted are in bytes per second. Oversubscribed is the part of the time in which jobs
+	// asked for more than the bandwidth.
 	Asked, Granted, Oversubscribed []float64
 	// Requested and Expected are licenses, as in [FileSystemLoad]. Expected is nil if the record
 	// names no estimates.
@@ -36,7 +36,7 @@ type FileSystemCourse struct {
 }
 
 // NewFileSystemCourses returns the loads of a run's file systems between two instants, in parts of
-// equal length; nil if the run has no file systems. The error is that of [NewIO].
+// equal length; nil if the run has no file systems. It fails as [NewIO] does.
 func NewFileSystemCourses(rows []run.Row, m *run.Manifest, from, to hpc.Time, parts int) ([]FileSystemCourse, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {
@@ -57,8 +57,8 @@ func NewFileSystemCourses(rows []run.Row, m *run.Manifest, from, to hpc.Time, pa
 	return courses, nil
 }
 
-// MovedBytes returns what the job of each row moved in its last run, on all file systems of the run
-// together; nil if the run has none. The error is that of [NewIO].
+// MovedBytes returns, for each row, the bytes that its job moved in its last run on all file
+// systems together; nil if the run has no file system. It fails as [NewIO] does.
 func MovedBytes(rows []run.Row, m *run.Manifest) ([]float64, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {
@@ -132,7 +132,7 @@ func (c *FileSystemCourse) divide() {
 	}
 }
 
-// summarize returns the use over the whole time. The values are means after it.
+// summarize returns the use over the whole time. It turns the values into means.
 func (c *FileSystemCourse) summarize() FileSystemUse {
 	moved := 0.0
 	for _, v := range c.Granted {
@@ -303,8 +303,8 @@ func (p *playback) stop(c *change)    { p.model.Stop(c.at, c.job) }
 func (p *playback) suspend(c *change) { p.model.Suspend(c.at, c.job) }
 func (p *playback) resume(c *change)  { p.model.Resume(c.at, c.job) }
 
-// each calls a function for the periods until an instant. In each the loads, which are those of the
-// file systems in their order, are constant. A playback plays once.
+// each calls a function for the periods up to an instant. The loads of the file systems, in their
+// order, are constant in a period. A playback plays once.
 func (p *playback) each(until hpc.Time, visit func(from, to hpc.Time, loads []FileSystemLoad)) {
 	changes := p.changes()
 	if len(changes) == 0 {

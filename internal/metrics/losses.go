@@ -13,22 +13,22 @@ import (
 	"rmreplay/internal/run"
 )
 
-// LossCause says why what a run of a job computed came to nothing.
+// LossCause says why the work of a job's run was lost.
 type LossCause string
 
-// The causes of losses. A run that did not end by itself with success, and that was not requeued,
-// counts for the last state of its job, in lower case.
+// The causes of losses. If a run failed and was not requeued, its cause is the last state of its
+// job, in lower case.
 const (
 	LostToPreemption LossCause = "preempted" // another job ended it, by a requeue or for good
 	LostToRequeue    LossCause = "requeued"  // by a failure of its node, its user or an administrator
 )
 
-// Loss is what runs held that came to nothing for one cause.
+// Loss is what the runs held whose work was lost for one cause.
 type Loss struct {
 	Cause LossCause `json:"cause"`
 	Runs  int       `json:"runs"`
-	// ProcessorSeconds is what these runs held, whenever they ran, and Share its share of what all jobs
-	// held.
+	// ProcessorSeconds is what these runs held, and Share is its share of what all jobs held. Both are
+	// about the whole run.
 	ProcessorSeconds Float `json:"processor_s"`
 	Share            Float `json:"share"`
 }
@@ -49,7 +49,8 @@ func (a *accumulator) lose(cause LossCause, held area) {
 	l.held.join(held)
 }
 
-// addLosses adds what a job held, and which of its runs were lost. A run that lasts still has no end.
+// addLosses adds what a job held, and which of its runs were lost. A run that has not ended has no
+// end.
 func (a *accumulator) addLosses(r *run.Row) {
 	sum, lost := &area{}, &area{} // of the present run in lost
 	if known := a.byState[r.State]; known != nil {
@@ -87,7 +88,7 @@ func (a *accumulator) addLosses(r *run.Row) {
 	a.addLimit(r)
 }
 
-// addLimit adds the time limit of a job that ended, and what it left of it.
+// addLimit adds the time limit of a job that ended, and the part of it that the job did not use.
 func (a *accumulator) addLimit(r *run.Row) {
 	if r.Start == 0 || r.End == 0 || r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
 		return
@@ -125,8 +126,8 @@ func (m *Metrics) LostShare() Float {
 	return ratio(lost, all)
 }
 
-// LostStory says for people how many runs of jobs a run lost, from the values of [LossFigures] of one of several runs;
-// empty if it lost none.
+// LostStory says for people how many runs of jobs a replay lost, from its values of [LossFigures];
+// run is its number among several. The text is empty if nothing was lost.
 func LostStory(value func(key string, run int) Float, run int) string {
 	requeues, preemptions := value("requeues", run), value("preemptions", run)
 	if !(requeues+preemptions > 0) {

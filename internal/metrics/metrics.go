@@ -2,10 +2,9 @@
 //
 // # The machine
 //
-// Makespan, utilization and throughput are those of Martinasso et al., "RM-Replay: A
-// High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18,
-// section IV.B. They describe a workload that was known in advance and that ran to its end.
-// Two traps:
+// Makespan, utilization and throughput are defined as by Martinasso et al., "RM-Replay: A
+// High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
+// IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
 //   - All three depend on the interval T over which they are taken. By default T runs from
 //     the first start to the last end. It then includes the slow filling and the long
@@ -37,11 +36,10 @@
 // # Who is counted
 //
 // Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and
-// nowhere else. A job that never started has no wait, one that did not end has no
-// turnaround, and one that ran for no time has no slowdown (it has a bounded one). Beware
-// of survivorship: in a run that was cut short, or where impatient users cancel waiting
-// jobs, the longest waits are missing from the mean. [Metrics.LeftOut] counts the missing
-// jobs.
+// nowhere else. A job that never started has no wait, a job that did not end has no turnaround, and
+// a job that ran for no time has no slowdown, but a bounded one. Beware of survivorship: in a run
+// that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
+// from the mean. [Metrics.LeftOut] counts the missing jobs.
 //
 // A requeued job waits until its first start, and from each requeue to the next start: a run that is
 // lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
@@ -71,11 +69,11 @@ type Options struct {
 	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
 	Tau time.Duration
 	// Window is the instant at which the workload's window begins; 0 for a workload without
-	// one. Jobs that started before it are preset jobs: what they use after it counts as
+	// one. Jobs that started before this instant are preset jobs: what they use after it counts as
 	// used, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
-	// Submitted leaves out the waits of jobs that were submitted before this instant, with all that depends on a
-	// wait; 0 counts all. What such jobs use counts as used.
+	// Submitted leaves out the waits of jobs that were submitted before this instant, and all figures
+	// that depend on a wait. 0 leaves out none. What such jobs use counts as used.
 	Submitted hpc.Time
 	// From and To bound the interval T of utilization, throughput and queue length. 0
 	// stands for the first start and the last end.
@@ -114,15 +112,15 @@ type Metrics struct {
 	// a job held processors; periods outside T add nothing.
 	Utilization Float `json:"utilization"`
 	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
-	// how long nodes had jobs, summed over nodes, in node seconds, and IdleNodeSeconds how long
-	// they had none, those that were out of service included. A node that jobs share counts once.
-	// All three are NaN if the machine's nodes are not known, or the nodes of a job ([NoNodes]).
+	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long they
+	// had none, including nodes that were out of service. A node that jobs share counts once. All
+	// three are NaN if the machine's nodes are not known, or the nodes of a job ([NoNodes]).
 	NodeUtilization Float `json:"node_utilization"`
 	UsedNodeSeconds Float `json:"used_node_s"`
 	IdleNodeSeconds Float `json:"idle_node_s"`
-	// UnnamedNodes is the number of jobs whose nodes the record counts and does not name. A node that
-	// they share counts once for each of them: the use of nodes is at most, and idle nodes are at least,
-	// what the figures say. Use is never above all nodes then.
+	// UnnamedNodes is the number of jobs for which the record has only the number of nodes, without
+	// names. A node that such jobs share counts once for each of them. So the true use is at most the
+	// figure, and true idle nodes are at least the figure. The figure of use is never above all nodes.
 	UnnamedNodes int `json:"jobs_with_unnamed_nodes"`
 	// UsedProcessorSeconds is Σ usage(T), in processor seconds.
 	UsedProcessorSeconds Float `json:"used_processor_s"`
@@ -133,11 +131,11 @@ type Metrics struct {
 	// MeanQueue is the number of waiting jobs, averaged over the time of T.
 	MeanQueue Float `json:"mean_queue_jobs"`
 
-	// Wait is start − submit, less the runs of a requeued job that were lost. EligibleWait is its
-	// part from the instant at which the job might first start: after its dependencies, its begin time
-	// and its holds. It leaves out jobs of which the record does not have that instant. Turnaround is end − submit. Slowdown is turnaround / run time
-	// with run time = end − start (SC'18, IV.C). BoundedSlowdown is max(1, turnaround /
-	// max(run time, τ)).
+	// Wait is start − submit, less the runs of a requeued job that were lost. EligibleWait is the part
+	// of the wait after the job might first start: after its dependencies, its begin time and its
+	// holds. It leaves out jobs for which the record does not have that instant. Turnaround is end −
+	// submit. Slowdown is turnaround / run time with run time = end − start (SC'18, IV.C).
+	// BoundedSlowdown is max(1, turnaround / max(run time, τ)).
 	Wait
 	EligibleWait
 	Turnaround
@@ -149,19 +147,20 @@ type Metrics struct {
 	HighSlowdown int `json:"high_slowdown_jobs"`
 
 	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs that
-	// another job ended, by a requeue or for good. LostProcessorSeconds is what these runs held, whenever
-	// they ran, in processor seconds: it is lost unless the jobs write checkpoints.
+	// another job ended, by a requeue or for good. LostProcessorSeconds is what these runs held,
+	// inside T or not, in processor seconds: lost unless the jobs write checkpoints.
 	Requeues             int   `json:"requeues"`
 	Preemptions          int   `json:"preemptions"`
 	LostProcessorSeconds Float `json:"lost_processor_s"`
-	// HeldByState is what all jobs held, whenever they ran, by their final state, in processor seconds. A run that lasts still does not count.
+	// HeldByState is what all jobs held, inside T or not, by their final state, in processor seconds.
+	// A run that has not ended does not count.
 	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
 
 	// Losses are processor hours that led to nothing, by their cause.
 	Losses []Loss `json:"losses"`
 	// LimitProcessorSeconds is time limit x processors of the last runs that ended, and
-	// UnusedLimitProcessorSeconds what they did not use of it. A scheduler plans with limits. Runs without a
-	// limit do not count. Both are NaN if no run has one.
+	// UnusedLimitProcessorSeconds is the part of it that they did not use. A scheduler plans with
+	// limits. Runs without a limit do not count. Both are NaN if no run has one.
 	LimitProcessorSeconds       Float `json:"limit_processor_s"`
 	UnusedLimitProcessorSeconds Float `json:"unused_limit_processor_s"`
 
@@ -175,8 +174,8 @@ type Metrics struct {
 type WaitPart struct {
 	Part waits.Part `json:"part"`
 	Jobs int        `json:"jobs"` // whose waits have such a part
-	// Seconds is its sum over jobs, Mean its mean over all jobs that have a wait, and Share its share of
-	// all waits. The means add up to the mean wait.
+	// Seconds is the part's sum over jobs, Mean its mean over all jobs that have a wait, and Share its
+	// share of all waits. The means add up to the mean wait.
 	Seconds Float `json:"wait_s"`
 	Mean    Float `json:"mean_wait_s"`
 	Share   Float `json:"share"`
@@ -204,11 +203,11 @@ const (
 	// NoProcessors jobs started on an unknown number of processors. They add nothing to
 	// utilization.
 	NoProcessors Omission = "no_processors"
-	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How its nodes were used is then not
-	// known.
+	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How the machine's nodes
+	// were used is then not known.
 	NoNodes Omission = "no_nodes"
-	// NoEligible jobs have no wait since they were eligible, because the record does not have that instant. They count
-	// here only if other jobs have one.
+	// NoEligible jobs have no wait since they were eligible, because the record does not have that
+	// instant. They count here only if other jobs have such a wait.
 	NoEligible Omission = "no_eligible_time"
 )
 

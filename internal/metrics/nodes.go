@@ -78,7 +78,7 @@ func (u *nodeUse) listed(text string) ([]int32, bool) {
 // without names count once for each job.
 func (u *nodeUse) sum() area {
 	slices.SortFunc(u.periods, func(a, b nodePeriod) int { return cmp.Compare(a.from, b.from) })
-	busy, until := u.counted, make([]hpc.Time, len(u.places)) // when the node's jobs so far have ended
+	busy, until := u.counted, make([]hpc.Time, len(u.places)) // for each node, the last end of the jobs seen so far
 	for i := range u.periods {
 		p := &u.periods[i]
 		for _, n := range p.nodes {

@@ -13,16 +13,16 @@ import (
 )
 
 // Overview is what an administrator asks of a run first: how its jobs ended, who used the
-// machine, who waited, and when. The waits are those of [Metrics]: jobs that never started,
-// preset jobs and jobs with inconsistent times have none.
+// machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
+// jobs and jobs with inconsistent times have none.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
 	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]
 	NeverStarted int               // accepted jobs without a start
 	Preset       int               // jobs that ran when the window began
 
-	// FirstSubmit and LastSubmit bound the submissions, without those of preset jobs. FirstStart
-	// and LastEnd bound what ran.
+	// FirstSubmit and LastSubmit bound the submissions other than preset jobs. FirstStart and LastEnd
+	// bound the runs of jobs.
 	FirstSubmit, LastSubmit, FirstStart, LastEnd hpc.Time
 
 	// Usage is what each partition, account and user used, the largest user of processors
@@ -137,7 +137,7 @@ func (o *Overview) count(r *run.Row, opts Options) {
 	o.LastEnd = max(o.LastEnd, r.End)
 }
 
-// addLongest keeps the jobs that waited longest. Of equal waits the first one stays first.
+// addLongest keeps the jobs that waited longest. Jobs with equal waits keep their order.
 func (o *Overview) addLongest(r *run.Row, wait float64) {
 	n := len(o.Longest)
 	if wait <= 0 || n == longestWaits && wait <= secondsWaited(o.Longest[n-1]) {

@@ -16,20 +16,21 @@ import (
 
 // ReasonTotal is how long jobs waited for one reason.
 type ReasonTotal struct {
-	// Reason is in Slurm's words without its details; empty for waits of which the run has no
-	// reason, because they were short or fell between two looks.
+	// Reason is in Slurm's words without its details; empty for waits without a recorded reason,
+	// because they were short or fell between two looks.
 	Reason string `json:"reason"`
-	Jobs   int    `json:"jobs"` // that had it at some time
+	Jobs   int    `json:"jobs"` // that had the reason at some time
 	// Seconds is the sum of their waits with the reason, and Share its share of all waits.
 	Seconds Float `json:"wait_s"`
 	Share   Float `json:"share"`
-	// NeverStarted are the jobs that had it last, and never started.
+	// NeverStarted counts the jobs that had this reason last and never started.
 	NeverStarted int `json:"never_started_jobs"`
 }
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
-// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil
-// for a run without reasons, and for one of the simulator's other policies, whose reasons explain only some waits.
+// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not
+// count. It returns nil for a run without reasons, and for runs of the simulator's own policies,
+// whose reasons explain only some waits.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal { return ReasonsOfAll(all(rows), m) }
 
 // ReasonsOfAll is [ReasonsOf] for rows that are not in a slice.

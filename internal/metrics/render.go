@@ -102,7 +102,7 @@ func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
 }
 
-// renderNodes ends the line of the utilization with that of nodes.
+// renderNodes adds the utilization of nodes to the line of the utilization.
 func (s *Summary) renderNodes(b *bytes.Buffer) {
 	idle := number(s.IdleNodeSeconds / 3600)
 	switch n := s.LeftOut[NoNodes]; {

@@ -18,8 +18,8 @@ import (
 // infinity: both become null.
 type Float float64
 
-// MarshalJSON encodes f as a number or null. It keeps twelve digits: those behind them are of the sums of binary
-// fractions, as in 1342.8000000000002.
+// MarshalJSON encodes f as a number or null. It keeps twelve digits: later digits come from
+// rounding in sums of binary fractions, as in 1342.8000000000002.
 func (f Float) MarshalJSON() ([]byte, error) {
 	if !f.Known() {
 		return []byte("null"), nil
@@ -125,8 +125,8 @@ type Group struct {
 	Metrics
 }
 
-// Of returns the summary of a run. The run's manifest gives the options that opts leaves
-// open. It returns the error of reading the run's tables.
+// Of returns the summary of a run. The run's manifest gives the options that opts leaves open. Of
+// fails if the run's tables cannot be read.
 func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	rows, err := r.Histories()
 	if err != nil {
@@ -158,7 +158,7 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	return s
 }
 
-// Of returns the options, with those that are 0 taken from a run's manifest.
+// Of returns the options; a run's manifest replaces options that are 0.
 func (o Options) Of(m *run.Manifest) Options {
 	if o.Nodes == 0 {
 		o.Nodes = m.Cluster.Nodes
@@ -196,9 +196,9 @@ func known(v float64) Float {
 }
 
 // Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size.
-// The interval T is that of all jobs, so that the processor seconds of the groups add up to
-// those of all jobs. Utilization is the group's share of the machine. For [ByPartition] it
-// is the share of the partition's own capacity, if partitions has the partition.
+// All groups have the interval T of all jobs, so that the processor seconds of the groups add up to
+// the total. Utilization is the group's share of the machine. For [ByPartition] it is the share of
+// the partition's own capacity, if partitions has the partition.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := bounds(all(rows))
 	if opts.From == 0 {

@@ -57,8 +57,8 @@ func (m *Metrics) MeanPart(part waits.Part) Float {
 	return 0
 }
 
-// WaitFigures are the means by which runs are compared in why jobs waited: the wait since jobs were
-// eligible, and the parts of the wait. The parts add up to the mean wait.
+// WaitFigures are means that compare why jobs waited: the wait since jobs were eligible, and the
+// parts of the wait. The parts add up to the mean wait.
 var WaitFigures = func() []Figure {
 	list := []Figure{{
 		"mean_wait_since_eligible_s", "wait since eligible", "s", Lower, func(m *Metrics) Float { return m.EligibleWait.Mean },

@@ -1,6 +1,6 @@
-// Package predict has what all predictors of run times share: the prediction, the view of a job
-// that a predictor may use, and the stream of events through which it learns. The same predictors
-// predict the memory and the I/O of jobs: see [Target].
+// Package predict has the parts that all predictors of run times share: the prediction, the data
+// about a job that a predictor may use, and the stream of events from which it learns. The same
+// predictors also predict the memory and the I/O of jobs: see [Target].
 //
 // # No leakage
 //
@@ -13,7 +13,7 @@
 //   - [Play] calls the methods in the order of time. An end at an instant comes before a
 //     submission at the same instant, as in the simulator, so the submission knows of it.
 //
-// So the prediction for a job that is submitted at t is a function of what happened until t.
+// So the prediction for a job that is submitted at t depends only on events until t.
 package predict
 
 import (
@@ -27,8 +27,8 @@ import (
 
 // Submission is what is known about a job when its user submits it.
 type Submission struct {
-	// Number names the job in the calls for its start and its end. No other job that has been
-	// submitted and has not ended may have it.
+	// Number names the job in the calls for its start and its end. No two jobs may have the same
+	// number at the same time, from submission to end.
 	Number int64
 	At     hpc.Time
 	// Request is what the user asked for. A predictor must not keep the pointer.
@@ -44,8 +44,9 @@ type Predictor interface {
 	Submit(s Submission) Prediction
 	// Start says that a submitted job starts.
 	Start(number int64, at hpc.Time)
-	// End says that a submitted job ends. A job that ends without a start has no run time, and
-	// neither has one that ends in the state [hpc.Pending]: it is requeued, under another number.
+	// End says that a submitted job ends. A job that ends without a start has no run time. A job that
+	// ends in the state [hpc.Pending] is requeued under another number, and its run does not count as
+	// a run time either.
 	End(number int64, at hpc.Time, state hpc.State)
 }
 
@@ -55,7 +56,7 @@ type Prediction struct {
 	P10 float64 `json:"p10_s"`
 	P50 float64 `json:"p50_s"`
 	P90 float64 `json:"p90_s"`
-	// Limit is the job's time limit in seconds, which no quantile exceeds; 0 for none.
+	// Limit is the job's time limit in seconds, 0 for none. No quantile exceeds it.
 	Limit float64 `json:"limit_s,omitempty"`
 }
 
@@ -85,7 +86,8 @@ func (p Prediction) Sound() Prediction {
 	return p
 }
 
-// within returns x, or the nearer of the two bounds. It returns the lower bound for NaN.
+// within returns x if it is between the bounds, and otherwise the nearer bound. For NaN it returns
+// the lower bound.
 func within(x, least, most float64) float64 {
 	if !(x > least) {
 		return least
@@ -100,8 +102,8 @@ func within(x, least, most float64) float64 {
 // deviates is the distance of the 90 % quantile of a normal distribution from its median.
 const deviates = 1.2815515655446004
 
-// Quantile returns the run time in seconds that a share q of the distribution does not exceed.
-// q is between 0 and 1; a draw from a uniform distribution gives a draw of the run time.
+// Quantile returns the quantile q of the run time in seconds. q is between 0 and 1: a uniform
+// random q gives a random run time.
 func (p Prediction) Quantile(q float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*within(q, 0, 1)-1)
 	median := math.Log1p(p.P50)
@@ -119,7 +121,7 @@ func (p Prediction) Quantile(q float64) float64 {
 	return within(math.Expm1(median+slope*z/deviates), 0, most)
 }
 
-// Probability returns the probability that the run time is at most so many seconds.
+// Probability returns the probability that the run time is at most the given number of seconds.
 func (p Prediction) Probability(seconds float64) float64 {
 	switch {
 	case seconds < 0:
@@ -141,19 +143,19 @@ func (p Prediction) Probability(seconds float64) float64 {
 	return 0.5 * math.Erfc(-distance/slope*deviates/math.Sqrt2)
 }
 
-// QuantileAfter is [Prediction.Quantile] for a job that has been running for so many seconds: the
-// quantile of the whole run time, among the run times that are longer. If the distribution has
-// none, the result is elapsed.
+// QuantileAfter is [Prediction.Quantile] for a job that has run for elapsed seconds so far: the
+// quantile of the whole run time, among the run times longer than elapsed. If the distribution has
+// no longer run times, the result is elapsed.
 //
-// Beyond the median it computes with the share s of longer run times, since 1-s is exactly 1 in the far
-// tail: the quantile is that which a share s(1-q) exceeds.
+// Beyond the median it computes with the share s of longer run times, since 1-s rounds to 1 in the
+// far tail. The result is the run time that a share s(1-q) exceeds.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)
 	if ran <= 0.5 {
 		return max(elapsed, p.Quantile(ran+q*(1-ran)))
 	}
-	const least = 1e-290 // of which any share that a float64 can have is a float64 as well
+	const least = 1e-290 // its product with any share is still a normal float64
 	median := math.Log1p(p.P50)
 	slope := math.Log1p(p.P90) - median
 	longer := 0.5 * math.Erfc((math.Log1p(elapsed)-median)/slope*deviates/math.Sqrt2)
@@ -167,8 +169,8 @@ func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	return max(elapsed, seconds)
 }
 
-// Processors returns how many processors a request asks for, as far as the request alone says it:
-// tasks, or nodes times tasks per node, times processors per task; at least 1.
+// Processors returns how many processors a request asks for, as far as the request tells: tasks, or
+// nodes times tasks per node, times processors per task; at least 1.
 func Processors(r *hpc.Request) float64 {
 	tasks := max(float64(r.Tasks), float64(r.MinNodes)*float64(max(r.TasksPerNode, 1)), 1)
 	return tasks * float64(max(r.CPUsPerTask, 1))

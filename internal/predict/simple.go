@@ -9,8 +9,8 @@ import (
 
 // The predictors of this file need no training. Their predictions are single numbers.
 
-// ledger has the jobs that were submitted and have not ended, and what a predictor wants to know
-// of each at its end.
+// ledger has the submitted jobs that have not ended. For each it keeps a value of type T that the
+// predictor needs at the job's end.
 type ledger[T any] struct {
 	target Target
 	jobs   map[int64]open[T]
@@ -19,7 +19,7 @@ type ledger[T any] struct {
 type open[T any] struct {
 	what     T
 	start    hpc.Time // 0 while the job waits
-	value    float64  // of a measured target
+	value    float64  // the value of a measured target
 	measured bool
 }
 
@@ -57,8 +57,9 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs about which a predictor knows nothing else: what the user asked for, or the
-// mean of all jobs that have ended if that is not known, or 0 before any has.
+// fallback predicts for jobs about which a predictor knows nothing else. It predicts what the user
+// asked for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any
+// job has ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -73,8 +74,8 @@ func (f *fallback) value(t Target, r *hpc.Request) float64 {
 	return f.sum / f.count
 }
 
-// UserLimit predicts what the user asked for: the time limit, or the memory. A job that does not ask
-// gets the mean of all jobs that have ended.
+// UserLimit predicts what the user asked for: the time limit, or the memory. For a job that asks
+// for nothing it predicts the mean of all ended jobs.
 type UserLimit struct {
 	ledger[struct{}]
 	all fallback
@@ -146,7 +147,8 @@ func (l *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
 	l.users[name] = &lastTwo{value, value}
 }
 
-// ClassKey is what makes two jobs of one class: resubmissions of one thing.
+// ClassKey names a class. Two jobs with equal keys are of one class: they probably run the same
+// program again.
 type ClassKey struct {
 	// Manual is the name that the user gave the class with "jobtype=NAME;" in the job's comment.
 	// The other fields are then empty.
@@ -161,8 +163,8 @@ type ClassKey struct {
 // workload-adaptive scheduler do (github.com/algo74).
 var manualClass = regexp.MustCompile(`jobtype=([A-Za-z0-9_]+);`)
 
-// Class returns the class of a request. Where the original takes the script's arguments, a class
-// here is user, name, size and limit, since few records have the arguments.
+// Class returns the class of a request. The original uses the script's arguments. Few records have
+// these, so here a class is the user, name, size and limit.
 func Class(r *hpc.Request) ClassKey {
 	if r.Comment != "" {
 		if found := manualClass.FindStringSubmatch(r.Comment); found != nil {
@@ -172,13 +174,13 @@ func Class(r *hpc.Request) ClassKey {
 	return ClassKey{User: r.User, Name: r.Name, Size: Processors(r), Limit: r.TimeLimit}
 }
 
-// DecayRate is the weight that the recursive average takes from a class's earlier run times with
-// each new one: the original's value.
+// DecayRate is the share by which each new run time lowers the weight of earlier ones in the
+// recursive average. It is the original's value.
 const DecayRate = 0.2
 
 // DecayedMean is a recursive average with decay: C' = 1 + (1-a)C; S' = x + (1-a)S; the average is
 // S'/C' (the rule of the workload-adaptive scheduler's analytical services). The zero DecayedMean
-// has seen nothing.
+// has no values yet.
 type DecayedMean struct {
 	Count float64 `json:"c"`
 	Sum   float64 `json:"s"`
@@ -193,8 +195,8 @@ func (d *DecayedMean) Add(x, a float64) {
 func (d *DecayedMean) Mean() float64 { return d.Sum / d.Count }
 
 // ClassAverage predicts the recursive average with decay of the run times in the job's class; see
-// [Class]. A job of a new class gets the average of its user, and a job of a new user its limit, as
-// [UserLimit] predicts.
+// [Class]. A job of a new class gets the average of its user, and a job of a new user the
+// prediction of [UserLimit].
 type ClassAverage struct {
 	ledger[ClassKey]
 	classes map[ClassKey]*DecayedMean
@@ -206,7 +208,8 @@ func NewClassAverage(t Target) *ClassAverage {
 	return &ClassAverage{ledger: newLedger[ClassKey](t), classes: map[ClassKey]*DecayedMean{}}
 }
 
-// userClass is the class of all jobs of a user. No class of a job equals it: a job's size is not 0.
+// userClass is the key under which all jobs of a user are averaged. No job's own class equals it,
+// since a job's size is not 0.
 func userClass(user string) ClassKey { return ClassKey{User: user} }
 
 // Predict is [Predictor.Predict].
@@ -222,7 +225,7 @@ func (c *ClassAverage) Predict(s Submission) Prediction {
 // Submit is [Predictor.Submit].
 func (c *ClassAverage) Submit(s Submission) Prediction {
 	key := Class(s.Request)
-	key.User = s.Request.User // of a manual class as well, for the user's own average
+	key.User = s.Request.User // also for a class that the user named, for the user's own average
 	c.submit(s.Number, key)
 	return c.Predict(s)
 }

@@ -13,20 +13,21 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Case is a job of a workload with the answer: how long it ran. Predictors get only its
-// Submission; the answer is for the caller of [Play].
+// Case is a job of a workload together with its run time. Predictors get only its Submission; the
+// run time is for the caller of [Play].
 type Case struct {
 	Submission
-	ID string // in the workload; that of a task is "ARRAY_TASK"
-	// Job is the job's place in the workload, from 0.
+	ID string // in the workload; "ARRAY_TASK" for a task
+	// Job is the job's index in the workload, from 0.
 	Job int `json:"-"`
-	// Start and End are when it ran; both 0 if it never did, or if nobody knows. A job that ran when its
-	// record was read has a start alone.
+	// Start and End say when it ran. Both are 0 if it never ran, or if the times are not known. A job
+	// that was still running when its record was made has only a start.
 	Start, End hpc.Time
-	// Gone is when a job that never ran left the queue; 0 if nobody knows.
+	// Gone is when a job that never ran left the queue; 0 if that is not known.
 	Gone  hpc.Time
 	State hpc.State
-	// Used is the value of a measured target, in its unit; 0 if nobody knows it, or for run times.
+	// Used is the value of a measured target, in its unit; 0 if it is not known, and for the target
+	// [RunTime].
 	Used float64 `json:",omitempty"`
 
 	target Target
@@ -49,31 +50,33 @@ func (c *Case) Value() float64 {
 	return c.Seconds()
 }
 
-// Cases are the jobs of a workload in the order of their submissions, and what had to be decided
+// Cases are the jobs of a workload in the order of their submissions, with counts of decisions
 // about them.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start, and Unknown those whose end
-	// nobody knows. Predictors see their submissions.
+	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is not
+	// known. Predictors still see the submissions of both.
 	NeverRan, Unknown int
-	// NoStart counts jobs whose start is not recorded. They are taken to start when they are
-	// submitted, which is the earliest instant.
+	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
+	// submission, the earliest possible instant.
 	NoStart int
 	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a
 	// record without a run time.
 	LeftOut map[string]int
-	// NoUser counts jobs without a user, and NoLimit those that do not ask for the target: jobs
-	// without a time limit, or without memory.
+	// NoUser counts jobs without a user, and NoLimit jobs whose request has no value for the target:
+	// no time limit, or no memory.
 	NoUser, NoLimit int
-	// NoValue counts jobs that ran and have no value of a measured target. They are not learned from.
+	// NoValue counts jobs that ran but have no value of a measured target. Predictors do not learn
+	// from them.
 	NoValue int
-	// Made counts the jobs by the fields that rules made and nobody recorded: see [Cases.MadeNote].
+	// Made counts the jobs by the fields that were not recorded, but made by rules: see
+	// [Cases.MadeNote].
 	Made   map[workload.Field]int
 	Target Target
 }
 
-// MadeNote says which of the fields that predictors read were made by rules, and what that means for scores. It
-// is empty if none was.
+// MadeNote says which fields that predictors read were made by rules, and what that means for
+// scores. It is empty if there is no such field.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {
@@ -91,9 +94,9 @@ func (c *Cases) MadeNote() string {
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
 func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
 
-// TargetCases returns the jobs of a workload, each task of an array as a job. A run time is that of
-// the record (end minus start), or that of the workload if nothing is recorded. The error says
-// which job has an array that is not one.
+// TargetCases returns the jobs of a workload, each task of an array as a job. A run time is the
+// recorded one (end minus start), or the workload's if nothing is recorded. The error names a job
+// whose array is not valid.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
@@ -131,7 +134,7 @@ func (c *Cases) Check() error {
 		}
 	}
 	if c.NoValue == 0 {
-		return nil // no job ran, which is for others to judge
+		return nil // no job ran: others report that
 	}
 	want := "field 7 of SWF, or the steps' TRESUsageInTot of sacct"
 	if c.Target == IO {
@@ -142,8 +145,8 @@ func (c *Cases) Check() error {
 		want)
 }
 
-// AtOnce returns the cases as they would be if each job's value were known as soon as it is submitted: a
-// job ends at its submission. No predictor can know as much, since jobs wait and run first.
+// AtOnce returns the cases with each job's end moved to its submission. So each job's value is
+// known as soon as the job is submitted, which is more than a predictor can know in reality.
 func (c *Cases) AtOnce() *Cases {
 	known := *c
 	known.List = slices.Clone(c.List)
@@ -200,8 +203,8 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 	c.List = append(c.List, one)
 }
 
-// taskState returns the state in which a task of an array ended, from what the task alone did. The record has
-// a state of the whole array, which nobody knows before its last task has ended.
+// taskState returns the state in which a task of an array ended, from the task's own outcome. The
+// recorded state is the whole array's, and it is known only after the last task has ended.
 func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
 	switch {
 	case record.End == 0:
@@ -216,7 +219,7 @@ func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
 	return ""
 }
 
-// The classes of events at one instant: see the package's comment.
+// The classes of events at one instant; the package's comment explains their order.
 const (
 	classStart = iota
 	classEnd
@@ -224,8 +227,8 @@ const (
 
 // Play plays cases to a predictor in the order of time. It calls seen, unless that is nil, with
 // each case and the prediction at its submission. Starts and ends up to and including an instant
-// come before a submission at that instant. Play does not wait for ends after the last
-// submission. It returns the context's error.
+// come before a submission at that instant. Play stops after the last submission, and leaves out
+// later ends. It returns the context's error.
 func Play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) error {
 	_, err := play(ctx, cases, p, seen)
 	return err
@@ -263,10 +266,10 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 	return due, nil
 }
 
-// Quantiles plays a workload to a predictor and returns for each job the quantile q of the run time
-// that is predicted at its submission, in seconds. That of an array is the largest of its tasks. The
-// jobs must be in the order of their submissions, as [workload.Workload.Sort] leaves them. It returns
-// the context's error, or that of [CasesOf].
+// Quantiles plays a workload to a predictor. For each job it returns the quantile q of the run
+// time, in seconds, as predicted at the job's submission. For an array it returns the largest value
+// of its tasks. The jobs must be in the order of their submissions, as [workload.Workload.Sort]
+// leaves them. It returns the context's error, or the error of [CasesOf].
 func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64) ([]float64, error) {
 	cases, err := CasesOf(w)
 	if err != nil {
@@ -277,7 +280,7 @@ func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64
 	return list, err
 }
 
-// advance makes the starts and ends that are due by an instant.
+// advance reports the starts and ends that are due by an instant to the predictor.
 func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 	for due.Next() <= until && len(*due) > 0 {
 		entry := due.Pop()

@@ -10,13 +10,13 @@ import (
 // Target is the quantity of a job that is predicted. The zero Target is [RunTime].
 type Target string
 
-// The targets. The values of all but RunTime are those of the record, and not every log has them.
+// The targets. All values except those of RunTime come from the record, and not every log has them.
 const (
 	RunTime Target = "run-time" // from start to end, in seconds
 	// Memory is the largest memory that the job had in use, in MiB for each of its processors.
 	Memory Target = "memory"
-	// IO is what the job reads and writes, in MiB. Where it is not recorded, it is that of the
-	// job's I/O phases.
+	// IO is the data that the job reads and writes, in MiB. If it is not recorded, it is computed from
+	// the job's I/O phases.
 	IO Target = "io"
 )
 
@@ -46,7 +46,7 @@ func (t Target) Unit() string {
 	return "s"
 }
 
-// What returns what the target is, in words.
+// What describes the target in words.
 func (t Target) What() string {
 	switch t {
 	case Memory:
@@ -73,8 +73,8 @@ func (t Target) Asked(r *hpc.Request) float64 {
 	return 0
 }
 
-// Limit returns what no value of the target exceeds, in its unit, or 0 if there is no such bound. Only
-// run times have one: not every system enforces requested memory.
+// Limit returns the upper bound of the target's values, in its unit, or 0 if there is none. Only
+// run times have such a bound, because not every system enforces requested memory.
 func (t Target) Limit(r *hpc.Request) float64 {
 	if t.Measured() {
 		return 0
@@ -93,8 +93,8 @@ type Measurer interface {
 	Measure(number int64, value float64)
 }
 
-// recorded returns the value of a measured target for a job or a task of an array, in its unit, or 0
-// if it is not known.
+// recorded returns the value of a measured target for a job or a task of an array, in the target's
+// unit; 0 if the value is not known.
 func (t Target) recorded(job *hpc.Job, record *hpc.Recorded) float64 {
 	const mebi = 1 << 20
 	switch {
@@ -106,7 +106,7 @@ func (t Target) recorded(job *hpc.Job, record *hpc.Recorded) float64 {
 		return float64(record.MovedBytes) / mebi
 	}
 	sum := 0.0
-	systems := map[string]bool{"": true} // that of computing moves nothing
+	systems := map[string]bool{"": true} // phases of computing have no file system
 	for _, phase := range job.IO {
 		if !systems[phase.FileSystem] {
 			systems[phase.FileSystem] = true

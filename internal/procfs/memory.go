@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Memory has the open file statm of /proc/PID. It stays with the process for which it was opened.
+// Memory has the open file statm of /proc/PID. The open file stays with its process, even if the
+// process id is used again.
 type Memory struct{ statm *os.File }
 
 // OpenMemory opens the file of a process. [Memory.Close] closes it. The memory of a process that has ended is 0.
@@ -22,11 +23,12 @@ func OpenMemory(pid int) *Memory {
 // Close closes the file.
 func (m *Memory) Close() {
 	if m.statm != nil {
-		_ = m.statm.Close() // it has only read
+		_ = m.statm.Close() // the file was only read
 	}
 }
 
-// Anonymous returns how many bytes of memory the process has that are not of files (proc(5): statm).
+// Anonymous returns the process's resident memory that is not backed by files, in bytes (proc(5):
+// statm).
 func (m *Memory) Anonymous() int64 {
 	if m.statm == nil {
 		return 0

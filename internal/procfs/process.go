@@ -41,7 +41,7 @@ func Process(pid int) Stat { return readStat(fmt.Sprintf("/proc/%d/stat", pid)) 
 func Task(pid, tid int) Stat { return readStat(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid)) }
 
 func readStat(path string) Stat {
-	line, _ := os.ReadFile(path) // an error means that it is gone
+	line, _ := os.ReadFile(path) // an error means that the process or thread is gone
 	return parseStat(line)
 }
 
@@ -88,7 +88,7 @@ func Processes() map[int]Stat {
 
 // TaskStates returns the states of the threads of a process, each a letter of [Stat].
 func TaskStates(pid int) (states []byte) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is right
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, f := range files {
 		if s := readStat(f); s.State != 0 {
 			states = append(states, s.State)
@@ -100,7 +100,7 @@ func TaskStates(pid int) (states []byte) {
 // Delay returns for how long the threads of a process have waited for a CPU (schedstat); 0 if the
 // kernel does not say it.
 func Delay(pid int) (sum time.Duration) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is right
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is valid
 	for _, f := range files {
 		text, _ := os.ReadFile(f)
 		if fields := bytes.Fields(text); len(fields) > 1 {
@@ -132,7 +132,7 @@ func Sleeps(pid, tid int) (count int64, ok bool) {
 	return count, err == nil
 }
 
-// statusFrom returns a status file from a field's value to the end.
+// statusFrom returns the text of a status file from a field's value on.
 func statusFrom(path, field string) []byte {
 	status, _ := os.ReadFile(path)
 	_, rest, _ := bytes.Cut(status, []byte("\n"+field))
@@ -141,7 +141,7 @@ func statusFrom(path, field string) []byte {
 
 // ThreadsOf returns the number of threads of a user's processes.
 func ThreadsOf(uid int) (count uint64) {
-	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is valid
 	for _, path := range files {
 		ids := bytes.Fields(statusFrom(path, "Uid:"))
 		if len(ids) == 0 || string(ids[0]) != strconv.Itoa(uid) {
@@ -154,7 +154,7 @@ func ThreadsOf(uid int) (count uint64) {
 	return count
 }
 
-// Name returns the name of a thread. That of a process is its first thread's.
+// Name returns the name of a thread. The name of a process is the name of its first thread.
 func Name(pid, tid int) string { return readWord(pid, tid, "comm") }
 
 // WaitChannel returns the function of the kernel in which a thread sleeps; "" if it does not sleep or

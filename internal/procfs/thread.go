@@ -43,11 +43,12 @@ func (t *Thread) Close() {
 	}
 }
 
-// Asleep reports whether the thread sleeps in state S, interruptible. The error means that it is gone.
+// Asleep reports whether the thread sleeps in state S, interruptible. An error means that the
+// thread is gone.
 //
-// State S alone does not prove that it sleeps: a thread enters it before it checks its condition for
-// the last time, and can lose its CPU in between while it is ready to run. But such a thread is on a
-// run queue, and a thread on a run queue has no wait channel.
+// State S alone does not prove that the thread sleeps. A thread enters the state before it checks
+// its condition for the last time, and in between it can lose its CPU although it is ready to run.
+// But such a thread is on a run queue, and a thread on a run queue has no wait channel.
 func (t *Thread) Asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {
@@ -65,7 +66,7 @@ func (t *Thread) Asleep() (bool, error) {
 	return channel != running, err
 }
 
-// channel is what a thread's wait channel says of its state. The wait channel is the kernel's
+// channel is what a thread's wait channel tells about its state. The wait channel is the kernel's
 // function in which the thread sleeps.
 type channel int
 
@@ -75,10 +76,9 @@ const (
 	interruptible                // sleeps in state S
 )
 
-// channel reads the wait channel. Managed threads wait mostly in the functions that are named
-// here, and a thread in one of these is never in state D. So the wait channel alone proves that it
-// sleeps, and the stat file need not be read: the kernel takes longer to write that file than all
-// the rest of a look takes.
+// channel reads the wait channel. Managed threads wait mostly in the functions named here, and a
+// thread in such a function is never in state D. So the wait channel alone proves that the thread
+// sleeps. The stat file need not be read, which would take longer than everything else.
 func (t *Thread) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil

@@ -5,8 +5,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Woken is the kind of the event that a controller gets at the instant of its [Decisions.Wake]. It is
-// no event of the resource manager, and no record has it.
+// Woken is the kind of the event that a controller gets at the instant of its [Decisions.Wake]. The
+// event does not come from the resource manager and is not recorded.
 const Woken rm.EventKind = "woken"
 
 // Controller decides what happens to the jobs of a workload. The loop passes it every event, and it
@@ -28,7 +28,7 @@ type Event struct {
 	// rejected job has ended too, since its user learns of it at once. (Rejected jobs also
 	// count as finished for dependent jobs in Madon et al., FGCS 2024.)
 	Over bool
-	// End is the recorded end of the job; 0 unless Over. The event may come later.
+	// End is the job's end by the resource manager's record; 0 unless Over. The event may come later.
 	End hpc.Time
 }
 
@@ -38,8 +38,8 @@ type Event struct {
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
-	// Wake is an instant at which the controller gets an event of kind [Woken]; 0 for none. A
-	// replay without open jobs and other decisions does not wait for it.
+	// Wake is an instant at which the controller gets an event of kind [Woken]; 0 for none. If there
+	// are no open jobs and no other decisions, the replay ends without waiting for it.
 	Wake hpc.Time
 }
 
@@ -60,5 +60,5 @@ type Command struct {
 
 // Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
 // maps, slices and pointers, and must not change what they refer to. It must keep the ID and the
-// array. The record of a run has the job of the workload.
+// array. The record of a run has the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

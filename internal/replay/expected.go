@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// expectation is the longest time that a job runs if nothing else changes it.
+// expectation is the longest time that a job runs if no further command changes it.
 type expectation struct {
-	runTime time.Duration // of its longest task
+	runTime time.Duration // the run time of its longest task
 	limit   time.Duration // 0 if it requests none
 }
 
@@ -22,8 +22,8 @@ func expectationOf(job *hpc.Job) expectation {
 	return e
 }
 
-// change takes a command into account. It ignores a command that may be refused or that makes the
-// run time shorter, since the expectation only says how long to wait.
+// change takes a command into account. It ignores a command that may be refused or that shortens
+// the run time, because the expectation only says how long to wait at most.
 func (e *expectation) change(c rm.Command) {
 	switch c.Kind {
 	case rm.SetTimeLimit:
@@ -49,8 +49,8 @@ func (p *player) expectation(index int) expectation {
 	return expectationOf(&p.job)
 }
 
-// lastEnd returns the latest end of the jobs that run at an instant, if nothing changes it. It
-// leaves out jobs without an end of their own and without a time limit.
+// lastEnd returns the latest expected end of the jobs that run at an instant. It leaves out jobs
+// without an end of their own and without a time limit.
 func (p *player) lastEnd(from hpc.Time) hpc.Time {
 	last := from
 	for _, i := range p.order {

@@ -6,13 +6,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fates says how the jobs have ended on which others depend.
+// fates says how those jobs have ended on which other jobs depend.
 type fates struct {
 	of         map[string]*fate // by the name of a job or task
 	dependents map[string][]int // the indices of the jobs that depend on it
 }
 
-// fate is how many tasks of a job have not ended yet, and how many have failed.
+// fate has the number of a job's tasks that have not ended yet, and the number of tasks that have
+// failed.
 type fate struct{ left, failed int }
 
 // fatesOf returns the fates of a workload's jobs before any has ended.
@@ -68,8 +69,8 @@ func (f *fates) ended(event *Event) (dependents []int) {
 	return dependents
 }
 
-// met reports whether the dependencies of a job are met, as far as the ends of other jobs say. It is
-// false if they ask for something else: a start, a delay, a singleton.
+// met reports whether the dependencies of a job are met because other jobs have ended. It returns
+// false if they ask for anything but ends: a start, a delay, a singleton.
 func (f *fates) met(job *hpc.Job) bool {
 	if job.Dependency == "" {
 		return true

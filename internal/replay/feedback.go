@@ -18,17 +18,17 @@ type Model string
 // The models. All except [None] play the graphs of package session. A session without dependencies
 // is submitted at its recorded instant. Any other session is submitted after the ends of the
 // sessions on which it depends. The models differ in the unit that they move (a session, or a batch
-// of overlapping jobs) and in the times at which a user is present. docs/FEEDBACK.md names the paper
-// for each rule, and the rules of our own.
+// of overlapping jobs) and in the times at which a user is present. docs/FEEDBACK.md names the
+// paper for each rule, and says which rules are our own.
 const (
 	// None is rigid replay: the recorded instants.
 	None Model = "none"
-	// ThinkTime moves sessions and keeps the think times between them, as Madon, Da Costa &
-	// Pierson do (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest
-	// of end + think time over the sessions on which it depends. Its jobs keep their distances
-	// from its first job.
+	// ThinkTime moves sessions and keeps the think times between them, as Madon, Da Costa & Pierson do
+	// (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest of end + think time
+	// over the sessions on which it depends. The session's jobs keep their distances in time from its
+	// first job.
 	ThinkTime Model = "think-time"
-	// Adjusted does the same for batches (Zakay & Feitelson, MASCOTS 2014).
+	// Adjusted moves batches in the same way (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
 	// Fluid keeps the recorded sessions as the times at which a user is present. A batch is
 	// submitted during such a session, or else when the next one begins (ibid.).
@@ -53,19 +53,19 @@ func ParseModel(name string) (Model, error) {
 	return "", fmt.Errorf("%q: not a model of users (%s)", name, spelling.Meant(name, names))
 }
 
-// Feedback describes users who react.
+// Feedback says how users react to the ends of their jobs.
 type Feedback struct {
 	Model Model
 	// Sessions decides where a user's sessions end. [None] ignores it.
 	Sessions session.Delimitation
-	// Jitter moves every submission to a random instant at most this much earlier or later, but
-	// not before the present. Runs with several seeds show the uncertainty of a result.
+	// Jitter moves every submission by a random time of at most this length, earlier or later, but not
+	// into the past. Runs with several seeds show the uncertainty of a result.
 	Jitter time.Duration
 	// Seed decides the jitter and the hours of [Distribution].
 	Seed uint64
 }
 
-// NewController makes the controller that plays a workload with such users. The error is
+// NewController makes the controller that plays a workload with users who react. The error is
 // [session.ErrNoRecord] if the model needs the recorded ends of jobs and the workload has none. The
 // workload's jobs must be in the order of submission.
 func NewController(w *workload.Workload, f Feedback) (Controller, error) {
@@ -76,9 +76,9 @@ func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 	return controller(f.Jitter, f.Seed), nil
 }
 
-// NewControllers is [NewController] for several runs of a workload: it finds the sessions of the
-// users once. The function that it returns makes the controller of one run, with the run's own
-// jitter and seed instead of those of f. Several goroutines may call it at once.
+// NewControllers is [NewController] for several runs of a workload. It finds the users' sessions
+// only once. It returns a function that makes the controller of one run, with the given jitter and
+// seed instead of f.Jitter and f.Seed. Several goroutines may call it at once.
 func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration, seed uint64) Controller, error) {
 	newUsers := func(uint64) Controller { return NewRigid(w) }
 	if f.Model != None && f.Model != "" {
@@ -140,7 +140,7 @@ type users struct {
 	users    []*user
 }
 
-// member has the indices of the user and of the user's session of a job.
+// member has, for one job, the index of its user and the index of its session among the user's.
 type member struct {
 	user, session int
 }
@@ -156,8 +156,8 @@ type user struct {
 	presence presence
 }
 
-// wait is about sessions with the same dependencies: the sessions from first to last, without last,
-// depend on graph.Ended()[from:to].
+// wait stands for sessions with the same dependencies: the sessions from first up to, but not
+// including, last depend on graph.Ended()[from:to].
 type wait struct {
 	from, to    int
 	first, last int
@@ -219,7 +219,7 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	if u.open[s]--; u.open[s] > 0 || u.rank[s] < 0 {
 		return nil
 	}
-	// from and to only grow over the waits, so the waits with this session are adjacent.
+	// from and to grow from one wait to the next, so the waits for this session are adjacent.
 	var out []Submission
 	rank, late := u.rank[s], at.Sub(u.graph.Sessions[s].End)
 	first := sort.Search(len(u.waits), func(i int) bool { return u.waits[i].to > rank })
@@ -236,12 +236,12 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. free is that instant. shift is
-// how much later than recorded the deciding dependency ended.
+// start returns the start of a session whose dependencies have ended. free is the instant at which
+// the last of them ended. shift is by how much the deciding dependency ended later than recorded.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
-	// The latest of end + think time over its dependencies: this start moves as much as the
-	// end of the deciding dependency.
+	// This is the latest end + think time over the session's dependencies: the start is shifted as
+	// much as the end of the deciding dependency.
 	kept := session.Start.Add(shift)
 	if u.presence == nil {
 		return kept

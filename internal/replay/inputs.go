@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// input is one input of the workload or of the controller. Its sequence is its index in the list of
-// its class. Changes of the machine come before submissions, and a job's submission before its
-// cancellation.
+// input is one input of the workload or of the controller. Its sequence number is its index in the
+// list of all inputs of its class. Changes of the machine come before submissions, and a job's
+// submission before its cancellation.
 type input = agenda.Entry[detail]
 
 // detail is the data of an input besides its class and sequence.
@@ -35,7 +35,7 @@ const (
 )
 
 // windowBegins is the sequence of the action that begins the window. It comes before the workload's
-// own actions of that instant.
+// own actions at that instant.
 const windowBegins = -1
 
 // load makes the queue of all inputs whose instants are known at the beginning.
@@ -69,7 +69,7 @@ func (p *player) load(w *workload.Workload) error {
 
 // loadJobs adds the controller's first decisions to the queue.
 func (p *player) loadJobs(w *workload.Workload) {
-	plain := make([]bool, w.Jobs.Len()) // submitted at the controller's instant and not cancelled
+	plain := make([]bool, w.Jobs.Len()) // submitted at the instant that the controller gave, and not cancelled
 	parts := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (f foresight) {
 		for i, job := range jobs {
 			if job.CancelAfter > 0 {
@@ -131,7 +131,7 @@ func (p *player) schedule(s Submission) {
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
 		// No reaction moves it.
-		at = max(job.Submit, p.begin) // earlier, there is no window yet
+		at = max(job.Submit, p.begin) // the window has not begun before that
 		if p.can.PresetAt != nil {
 			at = p.can.PresetAt(job.Recorded.Start, p.workload.Start)
 		}
@@ -201,7 +201,7 @@ func (p *player) apply(in input) error {
 	return p.cancel(i)
 }
 
-// submit submits a job after its rewriting. The record has the job of the workload.
+// submit submits a job after its rewriting. The record has the unchanged job of the workload.
 func (p *player) submit(index int, rewrite Rewriter) error {
 	job := p.jobOf(index)
 	if err := p.recorder.Job(job); err != nil {
@@ -274,7 +274,7 @@ func (p *player) cancel(index int) error {
 
 // do carries out a command of the controller.
 func (p *player) do(c rm.Command) error {
-	p.administers = true // its answer may come after the last job
+	p.administers = true // the answer may come after the last job
 	if err := p.can.Check(c); err != nil {
 		return err
 	}

@@ -9,23 +9,25 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Load is the part of [Progress] that is about the machine, and about what is known of the
-// workload before it is played.
+// Load is the part of [Progress] about the machine, and about what is known of the workload before
+// the replay.
 type Load struct {
 	Begin hpc.Time // the first instant
 	// LastEnd is the end of the last job if every job started when it is submitted.
 	LastEnd hpc.Time
-	Tasks   int // jobs of the workload, those that have not been submitted, too
+	Tasks   int // all jobs of the workload, including those not submitted yet
 	// Processors is the size of the machine; 0 if it is not known. Held is the number of
 	// processors that jobs hold.
 	Processors, Held int
-	// Requested and Allocated are the processors that all started jobs requested and got.
+	// Requested is the number of processors that all started jobs requested, and Allocated the number
+	// that they got.
 	Requested, Allocated int64
-	// Work is what all jobs request, and WorkDone what jobs have held, in processor seconds.
+	// Work is the processor seconds that all jobs request. WorkDone is the processor seconds that jobs
+	// have held.
 	Work, WorkDone float64
 }
 
-// foresight is what some jobs of a workload add to the progress.
+// foresight has the totals over jobs of a workload that the progress shows.
 type foresight struct {
 	cancelled int // jobs that the workload cancels
 	tasks     int

@@ -21,8 +21,8 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 	for _, id := range never {
 		stuck[id] = true
 	}
-	// A job depends on earlier jobs of the workload, so one pass is enough. Singletons of one
-	// name wait for the first of them that is pending.
+	// A job depends on earlier jobs of the workload, so one pass is enough. Singletons with the same
+	// name wait for the first pending one.
 	names := map[ownName]bool{}
 	for _, job := range w.Jobs.All() {
 		if !open[job.ID] {
@@ -40,7 +40,7 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 }
 
 // waitsFor reports whether a dependency waits for a job that can never start. singleton says that
-// an earlier job of the name cannot.
+// an earlier job with the same user and name can never start.
 func waitsFor(spec string, open, stuck map[string]bool, singleton bool) bool {
 	deps, err := sbatch.ParseDependency(spec)
 	if err != nil {
@@ -55,7 +55,7 @@ func waitsFor(spec string, open, stuck map[string]bool, singleton bool) bool {
 		switch {
 		case stuck[id] || d.Type == "singleton" && singleton:
 			waits = true
-		case deps.Any && open[id]: // it may still be met
+		case deps.Any && open[id]: // the dependency may still be met
 			return false
 		}
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // ordered submits a job after the jobs that its dependency names, since a resource manager does not
-// know later jobs. A log has them in the right order. Users who react may submit them in another
-// order, and real Slurm gets preset jobs at their starts. A job that waits for a preset job loses no
-// age there: its age counts from the instant at which its dependencies are met. It loses its place among
-// jobs of the same priority.
+// know later jobs. In a log, the order is right. Users who react may submit jobs in another order,
+// and in a replay on real Slurm preset jobs are submitted only at their starts. A job that waits
+// for a preset job's submission loses no age in Slurm, because age counts from the instant at which
+// the dependencies are met. But it loses its place among jobs of the same priority.
 type ordered struct {
 	Controller
 	w           *workload.Workload
@@ -118,8 +118,8 @@ func (o *ordered) sort(list []Submission) []Submission {
 	return out
 }
 
-// missing moves a submission after the jobs that it names. It returns one of these jobs whose
-// instant is not known yet, or -1.
+// missing moves a submission after the jobs that it names. If the instant of such a job is not
+// known yet, it returns the job, and otherwise -1.
 func (o *ordered) missing(s *Submission) int {
 	for _, k := range o.names[s.Job] {
 		at, known := o.at[k]

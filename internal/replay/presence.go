@@ -46,8 +46,8 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day of an instant since 1970 and its hour of the day. Both are in UTC: a pattern
-// that is learned and used in one zone needs no other.
+// slot returns the day of an instant since 1970 and its hour of the day. Both are in UTC, which is
+// enough because the pattern is learned and used in the same zone.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)
 	if t%day < 0 {
@@ -72,13 +72,14 @@ func newProfile(jobs *workload.Jobs) profile {
 }
 
 // populationWeight is the weight of all users' profile, as a number of the user's own submissions.
-// With it a user with three submissions may also work in other hours than those three.
+// It lets a user with only three submissions also work in other hours than those three.
 const populationWeight = 10
 
-// habits decides at random, for each hour, whether a user is present. The probability of a date is
-// the frequency of its day of the week in the user's submissions, and then the probability of an
-// hour is the frequency of that hour of the day. Both are relative to the most frequent one. The
-// result for an hour does not depend on other calls.
+// habits decides at random, for each hour, whether a user is present. The probability that the user
+// works on a date is the frequency of its day of the week in the user's submissions, relative to
+// the most frequent day. On such a date, the probability of an hour is the frequency of that hour
+// of the day, relative to the most frequent hour. The result for an hour does not depend on other
+// calls.
 type habits struct {
 	day  [7]float64
 	hour [24]float64
@@ -106,7 +107,7 @@ func newHabits(jobs *workload.Jobs, g *session.Graph, population profile, seed u
 	return h
 }
 
-// relative divides counts by the largest of them.
+// relative divides counts by the largest count.
 func relative(counts, out []float64) {
 	largest := 0.0
 	for _, c := range counts {

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Recorder keeps the jobs and events of a run. [rmreplay/internal/run.Writer] is one.
+// Recorder keeps the jobs and events of a run. [rmreplay/internal/run.Writer] is a Recorder.
 type Recorder interface {
 	Job(job *hpc.Job) error
 	Event(event rm.Event) error
@@ -26,20 +26,20 @@ type Recorder interface {
 
 // Options change how a workload is played.
 type Options struct {
-	// DrainLimit is virtual time. The replay gives up the open jobs when there was no event for
-	// that long after the last input and after the last expected end of a running job. Some
-	// jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
-	// that are always requeued for their exit code. 0 means 24 hours.
+	// DrainLimit is virtual time. The replay gives up the open jobs if there is no event for this time
+	// after both the last input and the last expected end of a running job. Some jobs never end: held
+	// jobs, jobs with impossible dependencies, suspended jobs, and jobs that are always requeued for
+	// their exit code. 0 means 24 hours.
 	DrainLimit time.Duration
 	// DefaultLimit is the longest time limit of a job that requests none; 0 if that is not
 	// known. It is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if it is not known.
 	Processors int
-	// Released, if set, returns a job that the recorder was given, that has ended, and that the
-	// recorder and the resource manager need no more; nil if there is none. Its memory serves
-	// the next job. Without Released every job takes 900 bytes of new memory, and
-	// tools/feedbackpaper takes a third more CPU time with the KTH log.
+	// Released, if set, returns an ended job that neither the recorder nor the resource manager needs
+	// any more; nil if there is none. The job's memory is used for the next job. Without Released
+	// every job takes 900 bytes of new memory, and tools/feedbackpaper takes a third more CPU time
+	// with the KTH log.
 	Released func() *hpc.Job
 	// Observe is called, if set, after every instant with an event.
 	Observe func(Progress)
@@ -48,7 +48,7 @@ type Options struct {
 // Progress is the progress of a replay. A submitted job array counts as its tasks.
 type Progress struct {
 	Now                                         hpc.Time
-	Inputs, InputsDone                          int // submissions and everything else that the workload does
+	Inputs, InputsDone                          int // submissions and all other inputs of the workload
 	Submitted, Pending, Running, Ended, Refused int
 	// LastInput is the instant of the workload's last input.
 	LastInput hpc.Time
@@ -64,12 +64,12 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// PendingReasons counts the undrained jobs that were pending by their last reason to wait, if the
-	// resource manager gave one.
+	// PendingReasons has, for each reason to wait, the number of undrained pending jobs that waited
+	// for it last. It is empty if the resource manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were
-	// also rejected when the workload was recorded. Missing are
-	// the rejected jobs that ran when the workload was recorded or that have no record.
+	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were also
+	// rejected when the workload was recorded. Missing are the rejected jobs that ran when the
+	// workload was recorded, or that have no record.
 	Rejected []Rejection
 	Missing  []Rejection
 }
@@ -87,8 +87,8 @@ type player struct {
 	recorder   Recorder
 	opts       Options
 	queue      agenda.Agenda[detail]
-	// first has the submissions that are known at the beginning and have no cancellation. The
-	// first of them is in the queue, and the others follow one by one.
+	// first has the submissions that are known at the beginning and have no cancellation. Only the
+	// next of them is in the queue; the others follow one by one.
 	first    []Submission
 	commands int     // number of the controller's commands so far
 	wakes    int     // number of the controller's wakings in the queue
@@ -98,10 +98,10 @@ type player struct {
 	// and have not ended. running is the number of running tasks.
 	open, running []int32
 	requested     []int32  // processors of each job's tasks
-	countedTo     hpc.Time // the instant up to which the progress has the work that was done
+	countedTo     hpc.Time // the instant up to which the work done has been counted
 	openJobs      int      // number of jobs with open tasks
 	// rewritten has the open jobs that a rewriter has changed, by their indices; nil without a
-	// rewriter. spare has the memory of those that have ended.
+	// rewriter. spare has the memory of rewritten jobs that have ended.
 	rewritten []*hpc.Job
 	spare     []*hpc.Job
 	// expected has the expectations of jobs that a command has changed.
@@ -113,23 +113,23 @@ type player struct {
 	// administers says that there are inputs besides submissions and cancellations, so answers
 	// may come after the last job's end.
 	administers  bool
-	reservations []hpc.ReservationEvent // as the resource manager makes them
+	reservations []hpc.ReservationEvent // the reservations that the resource manager will make
 	presets      presets
 	told         Event // the event that the controller gets
 	result       Result
 }
 
 // Rigid plays the workload with every job at its recorded submit time. It returns when every job
-// has ended. After an error, also ctx's, the result and the recorder have everything that happened
-// before it.
+// has ended. After an error, including ctx's, the result and the recorder have everything that
+// happened before the error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and no
-// decision of the controller is open. After an error, also ctx's, the result and the recorder have
-// everything that happened before it.
+// decision of the controller is open. After an error, including ctx's, the result and the recorder
+// have everything that happened before the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
@@ -157,7 +157,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	return p.result, err
 }
 
-// jobOf returns a copy of a job, for the resource manager and the recorder to keep until it
+// jobOf returns a copy of a job. The resource manager and the recorder may keep it until the job
 // has ended.
 func (p *player) jobOf(index int) *hpc.Job {
 	var job *hpc.Job
@@ -165,7 +165,7 @@ func (p *player) jobOf(index int) *hpc.Job {
 		job = p.opts.Released()
 	}
 	if job == nil {
-		// Written to before it is read, so that the kernel maps its page once.
+		// The memory is written to before it is read, so that the kernel maps its page only once.
 		job = &hpc.Job{Recorded: new(hpc.Recorded)}
 	}
 	p.workload.Jobs.Get(index, job)
@@ -225,7 +225,7 @@ func (p *player) play(ctx context.Context) error {
 			p.opts.Observe(p.progress)
 			continue
 		}
-		if p.rm.Now() < until && (until != hpc.Never || len(events) > 0) { // no clock reaches Never
+		if p.rm.Now() < until && (until != hpc.Never || len(events) > 0) { // virtual time never reaches Never
 			continue
 		}
 		last := p.lastEnd(happened)
@@ -239,7 +239,7 @@ func (p *player) play(ctx context.Context) error {
 // isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
 // and again do not: it may never end, for example because the site requeues jobs with its exit code.
 func (p *player) isNew(ev rm.Event) bool {
-	if ev.Kind == rm.Waiting { // a job that never starts may change its reason again and again
+	if ev.Kind == rm.Waiting { // the reason of a job that never starts may change again and again
 		return false
 	}
 	const often = 100
@@ -353,8 +353,8 @@ func (p *player) started(job int) {
 	}
 }
 
-// stopped counts a task of a job as not running and reports whether it was running. A task with nodes
-// was not running if it was not launched on them, for example while they boot.
+// stopped counts a task of a job as not running and reports whether it was running. A task that had
+// nodes but was not launched yet, for example while nodes boot, was not running.
 func (p *player) stopped(job int) bool {
 	if job >= 0 {
 		if p.running[job] == 0 {
@@ -380,7 +380,7 @@ func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	delete(p.reasons, job)
 	p.forgetRewritten(job)
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
-		return true, ev.Outcome.End // the recorded end; Slurm rounds it to seconds and reports it later
+		return true, ev.Outcome.End // the end in the outcome; Slurm rounds it to seconds and reports it later
 	}
 	return true, ev.At
 }
@@ -409,8 +409,8 @@ func (p *player) undrained() []string {
 	return out
 }
 
-// pendingReasons counts the open jobs without a running task by their last reason to wait. It returns
-// nil if there is none.
+// pendingReasons counts the open jobs without a running task, by their last reason to wait. It
+// returns nil if there is no such job.
 func (p *player) pendingReasons() map[string]int {
 	var counts map[string]int
 	for job, reason := range p.reasons {

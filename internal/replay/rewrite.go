@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Rewriting makes a controller with the decisions of another one. The rewriters change every job in
-// their order, after the controller's own rewriter.
+// Rewriting makes a controller with the decisions of c. It changes every job with the rewriters, in
+// their order, after c's own rewriter.
 func Rewriting(c Controller, rewriters ...Rewriter) Controller {
 	switch len(rewriters) {
 	case 0:
@@ -65,7 +65,7 @@ func Performance(factor float64) Rewriter {
 	}
 	return func(job *hpc.Job) {
 		job.RunTime = scaled(job.RunTime)
-		job.IO = slices.Clone(job.IO) // volumes stay, so faster nodes ask for more bandwidth
+		job.IO = slices.Clone(job.IO) // the volumes of I/O stay, so faster nodes demand more bandwidth
 		for i := range job.IO {
 			p := &job.IO[i]
 			p.Duration = scaled(p.Duration)
@@ -82,9 +82,9 @@ func Performance(factor float64) Rewriter {
 }
 
 // TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that no job is
-// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that only its time limit
-// ends keeps the requested limit. With [Performance] the rewriter must come first, because it refers
-// to the recorded run time.
+// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that is ended only by
+// its time limit keeps the requested limit. With [Performance] the rewriter must come first,
+// because it refers to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
 	switch {
 	case job.RunTime == hpc.Unlimited:
@@ -95,8 +95,8 @@ func TwiceRunTime(job *hpc.Job) {
 	}
 }
 
-// FixedPriorities gives every job its recorded priority, if it has one. With it the resource manager
-// does not compute the order of the queue.
+// FixedPriorities gives every job its recorded priority, if it has one. The resource manager then
+// does not compute priorities itself.
 type FixedPriorities struct {
 	// Unknown is the number of jobs that started and have no recorded priority. A job that is
 	// cancelled before its start has none.

@@ -20,33 +20,32 @@ import (
 // Starts says how a driver outside the resource manager decides on the starts of jobs.
 type Starts struct {
 	ioaware.Options
-	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
+	// Interval is the time between two rounds at fixed instants. With 0, rounds follow changes
 	// ([ioaware.Rounds]).
 	Interval time.Duration
 	// Estimator predicts the use of jobs that request no licenses of the file system.
 	Estimator  ioaware.Estimator
 	FileSystem hpc.FileSystem
 	// Measured returns the use of the file system, in licenses. NextPhase returns the next instant at
-	// which it changes while the same jobs run; [hpc.Never] if none is foreseen.
+	// which the use changes while the same jobs run; [hpc.Never] if no change is foreseen.
 	Measured  func() int64
 	NextPhase func() hpc.Time
-	// Nodes are the nodes on which jobs run, and Licenses the resource manager's licenses.
+	// Nodes are the nodes on which jobs run. Licenses are the resource manager's licenses.
 	Nodes    []string
 	Licenses map[string]int64
-	// NodesOf returns the number of nodes that a job needs. PoolOf returns the nodes on which it may
-	// run, and a name for that set.
+	// NodesOf returns the number of nodes that a job needs. PoolOf returns the set of nodes on which a
+	// job may run, and a name for the set.
 	NodesOf func(job *hpc.Job) int
 	PoolOf  func(job *hpc.Job) (name string, nodes []string)
 	// DefaultLimit is the time limit of a job that requests none.
 	DefaultLimit time.Duration
 }
 
-// starts is a [Controller] that holds every job at its submission and releases it when package
-// driver says so. It holds a job that depends on others as soon as they have ended as it asks: until
-// then the resource manager tests the dependency. It leaves alone preset jobs, jobs that their users
-// submit held, jobs that use reserved nodes, and jobs whose dependencies say more than how others end:
-// the resource manager starts these, and the driver counts them once they run. It implements
-// [driver.Cluster].
+// starts is a [Controller] that submits every job held and releases it when package driver decides
+// so. It holds a job with dependencies only when the dependencies are met; until then the resource
+// manager tests them. It leaves some jobs to the resource manager, and the driver counts these once
+// they run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and jobs with
+// dependencies on anything but the ends of other jobs. starts implements [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
@@ -54,25 +53,25 @@ type starts struct {
 	driver driver.Driver
 	rounds ioaware.Rounds
 	next   hpc.Time // the instant of the next round; 0 for none
-	look   hpc.Time // the instant of the next waking: the round, or a look at what changes without an event
+	look   hpc.Time // the instant of the next waking: for a round, or to look for changes that have no event
 	now    hpc.Time
-	// counted is the measured use with which the last round counted.
+	// counted is the measured use that the last round used.
 	counted int64
-	// pending are the jobs of the driver, in the order of their submission. Of a job array every
-	// task is one.
+	// pending are the jobs of the driver, in the order of their submission. Each task of a job array
+	// counts as a job.
 	pending []*planned
 	later   []*planned          // the driver's jobs that may not start yet (--begin)
 	running map[string]*planned // by name
 	byName  map[string]*planned
 	known   int    // number of jobs so far
-	ours    []bool // by the index of a job: the driver decides when it starts
+	ours    []bool // by the index of a job: whether the driver decides when it starts
 	fates   fates
 	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
 	events  int             // number of the workload's node events that have happened
 	booked  driver.Bookings // when nodes are reserved, by the reservations that exist
-	rebook  hpc.Time        // the instant at which they change next
-	// reserved are the booked nodes in service; nil if they have to be counted.
+	rebook  hpc.Time        // the instant at which the bookings change next
+	// reserved are the booked nodes in service; nil if they have to be counted anew.
 	reserved []ioaware.Reserved
 	out      Decisions
 }
@@ -88,15 +87,15 @@ type planned struct {
 	driver.Pending
 	job, task int
 	order     int
-	begin     hpc.Time // the earliest start that its user allows
+	begin     hpc.Time // the earliest start that the job's user allows
 	end       hpc.Time
 	nodes     []string // while it runs
 	uses      map[string]int
-	twice     []ioaware.Reserved // its nodes in bookings, and drained ones
+	twice     []ioaware.Reserved // its nodes that are booked or drained
 }
 
-// DecideStarts makes a controller with the submissions of another one, and with a driver that decides
-// on the starts of the jobs.
+// DecideStarts makes a controller that takes the submissions from c, and lets a driver decide when
+// the jobs start.
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 	s := &starts{
 		Controller: c, Starts: how, w: w, rounds: ioaware.Rounds{Fixed: how.Interval, Begin: max(w.Begin(), w.Start)},
@@ -133,7 +132,7 @@ func (s *starts) findPools() {
 // Begin implements [Controller].
 func (s *starts) Begin() Decisions { return s.hold(s.Controller.Begin()) }
 
-// hold has the driver's jobs submitted held.
+// hold makes the loop submit the driver's jobs held.
 func (s *starts) hold(d Decisions) Decisions {
 	for i := range d.Submit {
 		one := &d.Submit[i]
@@ -174,7 +173,7 @@ func (s *starts) Event(event *Event) Decisions {
 	default:
 		return s.out
 	}
-	if event.Kind != rm.Started { // a start frees nothing
+	if event.Kind != rm.Started { // a start frees no resources
 		s.await(true)
 	}
 	s.foresee()
@@ -236,7 +235,7 @@ func (s *starts) enqueue(p *planned) {
 	}
 }
 
-// begin puts the jobs into the queue that may start from now on.
+// begin moves jobs into the queue when their begin time has come.
 func (s *starts) begin() {
 	due := func(p *planned) bool { return p.begin <= s.now }
 	if !slices.ContainsFunc(s.later, due) {
@@ -251,7 +250,7 @@ func (s *starts) begin() {
 	s.await(true)
 }
 
-// plan returns what the driver knows of a job or task.
+// plan returns what the driver knows about a job or task.
 func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
 	id := name(job.ID, task)
 	if p := s.byName[id]; p != nil {
@@ -266,7 +265,7 @@ func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
 		p.Limit = s.DefaultLimit
 	}
 	if p.Limit != hpc.Unlimited {
-		p.Limit = (p.Limit + time.Minute - 1) / time.Minute * time.Minute // slurmctld's limits are minutes
+		p.Limit = (p.Limit + time.Minute - 1) / time.Minute * time.Minute // slurmctld's limits are in minutes
 	}
 	if s.FileSystem.Name != "" {
 		p.Estimate = s.Estimator.Estimate(job, task, &s.FileSystem)
@@ -275,7 +274,7 @@ func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
 	return p
 }
 
-// started moves a job from the queue to the running ones.
+// started moves a job from the queue to the running jobs.
 func (s *starts) started(event *Event) {
 	if event.Job < 0 || event.Outcome == nil {
 		return
@@ -283,7 +282,7 @@ func (s *starts) started(event *Event) {
 	p := s.plan(event.Job, s.w.Jobs.At(event.Job), event.Task)
 	s.dequeue(p)
 	p.Released, p.Nodes, p.end = false, event.Outcome.NodeCount, hpc.Never
-	p.nodes, _ = hostlist.Expand(event.Outcome.Nodes) // as the resource manager writes it
+	p.nodes, _ = hostlist.Expand(event.Outcome.Nodes) // a list that the resource manager wrote
 	p.uses = s.usesOf(slices.Values(p.nodes))
 	if p.Limit != hpc.Unlimited {
 		p.end = event.At.Add(p.Limit)
@@ -321,7 +320,7 @@ func (s *starts) requeued(event *Event) {
 	s.enqueue(p)
 }
 
-// ended forgets a job, and adopts those that waited for its end.
+// ended forgets a job, and adopts the jobs that waited for its end.
 func (s *starts) ended(event *Event) {
 	if p := s.byName[name(event.Event.Job, event.Task)]; p != nil {
 		s.dequeue(p)
@@ -333,8 +332,8 @@ func (s *starts) ended(event *Event) {
 	}
 }
 
-// await has the driver woken for the next round. changed says whether something has changed since the
-// last one.
+// await plans the driver's waking for the next round. changed says whether something has changed
+// since the last round.
 func (s *starts) await(changed bool) {
 	if len(s.pending) == 0 {
 		return
@@ -344,8 +343,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee has the driver woken for the next round, or before it for a change without an event: a phase of
-// I/O that ends, or a node event.
+// foresee plans the driver's next waking: for the next round, or earlier for a change that has no
+// event, such as the end of a phase of I/O or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {
@@ -368,7 +367,7 @@ func (s *starts) foresee() {
 	}
 }
 
-// sooner returns the earlier instant, unless it has passed.
+// sooner returns the earlier of two instants, but ignores at if it has passed.
 func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	if at > s.now {
 		return min(known, at)
@@ -381,10 +380,10 @@ func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken has the driver decide, or looks whether something has changed.
+// woken lets the driver decide, if it is time for a round, or looks for changes.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
-		return // another controller's waking
+		return // the waking is another controller's
 	}
 	s.look = 0
 	s.begin()
@@ -450,7 +449,8 @@ func (s *starts) State() (driver.State, error) {
 	return state, nil
 }
 
-// changeNodes takes the workload's node events up to now into account, and reports whether there were any.
+// changeNodes takes the workload's node events up to now into account, and reports whether there
+// were new ones.
 func (s *starts) changeNodes() (changed bool) {
 	for ; s.events < len(s.w.NodeEvents) && s.w.NodeEvents[s.events].At <= s.now; s.events++ {
 		ev := &s.w.NodeEvents[s.events]
@@ -471,9 +471,9 @@ func (s *starts) changeNodes() (changed bool) {
 	return changed
 }
 
-// changeReservations takes the workload's reservations of now into account, and reports whether they
-// have changed. Nodes that the resource manager chooses for a reservation are not known, and neither is
-// the next time of one that repeats.
+// changeReservations takes the workload's present reservations into account, and reports whether
+// they have changed. It does not know the nodes that the resource manager chooses for a
+// reservation, or the next time of a recurring reservation.
 func (s *starts) changeReservations() (changed bool) {
 	if s.now < s.rebook || len(s.w.Reservations) == 0 {
 		return false
@@ -505,7 +505,7 @@ func (s *starts) changeReservations() (changed bool) {
 	return true
 }
 
-// serving counts the nodes in service among some nodes. It is a [driver.Count].
+// serving counts the nodes in service among the given nodes. It is a [driver.Count].
 func (s *starts) serving(nodes iter.Seq[string]) (all int, uses map[string]int) {
 	uses = s.usesOf(func(yield func(string) bool) {
 		for n := range nodes {
@@ -521,15 +521,15 @@ func (s *starts) serving(nodes iter.Seq[string]) (all int, uses map[string]int) 
 	return all, uses
 }
 
-// overlapAll finds the nodes of bookings on which jobs run.
+// overlapAll calls overlap for all running jobs.
 func (s *starts) overlapAll() {
 	for _, p := range s.running {
 		s.overlap(p)
 	}
 }
 
-// overlap finds what running jobs and the cluster count differently: the reserved nodes on which a job
-// runs, and those that are drained. The job counts these, and the cluster does not.
+// overlap finds the nodes of a running job that would be counted wrongly. Reserved nodes would
+// count twice. Drained nodes count for the job, but not for the cluster.
 func (s *starts) overlap(p *planned) {
 	p.twice = s.booked.Overlaps(p.nodes, s.serving)
 	drained := slices.DeleteFunc(slices.Clone(p.nodes), func(n string) bool { return !s.down[n] })

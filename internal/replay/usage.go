@@ -11,10 +11,11 @@ import (
 
 // InitialUsage returns the fair-share usage with which a resource manager starts at the instant at,
 // so that it has the workload's usage when the window begins (or at the epoch without a window).
-// Meanwhile usage decays by half in every halfLife (PriorityDecayHalfLife of slurm.conf;
-// [hpc.Unlimited] for no decay), and the preset jobs add to it. accrued is the usage that each preset
-// job adds; the start usage is less by it. InitialUsage bills preset jobs by their recorded or else
-// requested processors, as Slurm does without TRESBillingWeights.
+// Between the two instants, usage decays by half in every halfLife (PriorityDecayHalfLife of
+// slurm.conf; [hpc.Unlimited] for no decay), and the preset jobs add usage. accrued has the usage
+// that each preset job adds. It is subtracted from the usage at the start. InitialUsage bills
+// preset jobs by their recorded processors or, without a record of these, by their requested
+// processors, as Slurm does without TRESBillingWeights.
 func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage,
 	accrued []hpc.Accrual) {
 	if len(w.Usage) == 0 {

@@ -25,8 +25,8 @@ func NewWindow(w *workload.Workload) rm.Window {
 	return win
 }
 
-// BeforeWindow says for people what is played before a workload's window, and why; empty for a workload that begins
-// with its window.
+// BeforeWindow returns a text for users that says what is played before a workload's window, and
+// why. It is empty if nothing is played before the window.
 func BeforeWindow(w *workload.Workload) string {
 	jobs := 0
 	for _, job := range w.Jobs.All() {
@@ -43,8 +43,8 @@ func BeforeWindow(w *workload.Workload) string {
 		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
 }
 
-// namedFirst returns, for each reservation, the first submission to it among the jobs that are pending
-// when the window begins.
+// namedFirst returns, for each reservation, the first submission that names it among the jobs that
+// are pending when the window begins.
 func namedFirst(w *workload.Workload) map[string]hpc.Time {
 	named := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {

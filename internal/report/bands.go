@@ -50,8 +50,8 @@ func newBands(a *run.Administration, from hpc.Time, span float64, index map[stri
 	return list
 }
 
-// outageBands returns the periods in which nodes were down or drained. Nodes that were so for the same reason
-// at the same time share a band.
+// outageBands returns the periods in which nodes were down or drained. Nodes with the same state, reason and times
+// share a band.
 func outageBands(events []hpc.NodeEvent, from hpc.Time, span float64, index map[string]int) []band {
 	type outage struct {
 		kind       bandKind

@@ -43,7 +43,7 @@ func newFrame(sets []compare.Set, zone *time.Location) frame {
 	return f
 }
 
-// shift is what moves a run to the dates of the first run.
+// shift is what is added to a run's instants to get the dates of the first run.
 func (f *frame) shift(r *compare.Realization) time.Duration {
 	if gap := f.base.Sub(origin(r)); gap > otherDates || gap < -otherDates {
 		return gap
@@ -180,7 +180,7 @@ func (f *frame) courseOf(r *compare.Realization, groups int, group func(*run.Row
 type courses struct {
 	frame
 	by     metrics.By // by which jobs are grouped
-	groups []string   // the largest ones, and others if there are more
+	groups []string   // the largest groups, and "others" if there are more
 	sets   [][]course
 }
 

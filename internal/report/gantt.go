@@ -46,8 +46,8 @@ type occupation struct {
 	ranges     []nodeRange
 }
 
-// nodeRange is a range of consecutive nodes, by index, and the lanes of their rows that a job
-// has. The zero lanes stand for the whole row.
+// nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. Zero lanes stand
+// for the whole row.
 type nodeRange struct {
 	first, count int
 	lanes        lanes
@@ -177,7 +177,7 @@ func consecutive(names []string, index map[string]int) []nodeRange {
 	return list
 }
 
-// appendNode adds a node to the last range if it follows there, and else begins a new range.
+// appendNode adds a node to the last range if it follows that range, and else begins a new range.
 func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
 		list[n-1].count++
@@ -186,8 +186,7 @@ func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 	return append(list, nodeRange{node, 1, l})
 }
 
-// cells is a grid over nodes and time. Each cell has the share of it that jobs held, and
-// their colour.
+// cells is a grid over nodes and time. Each cell has the share of its area that jobs held, and the jobs' colour.
 type cells struct {
 	width, height int
 	held          []float32    // 1 for a cell that jobs held completely
@@ -234,7 +233,7 @@ func (c *cells) add(x0, x1, y0, y1 float64, paint color.RGBA) {
 	}
 }
 
-// picture draws the chart. What no job held is white.
+// picture draws the chart. Areas that no job held are white.
 func (g *Gantt) picture(width, height int) image.Image {
 	_, of := g.categories(func(r *run.Row) string { return r.Partition })
 	paint := make(map[*run.Row]color.RGBA, len(g.jobs))

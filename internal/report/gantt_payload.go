@@ -67,7 +67,7 @@ func offsets(from time.Time, span float64) (list []offset) {
 	}
 }
 
-// properties are those of jobs that the script can colour, find and tell.
+// properties are the properties of jobs that the script can colour, find and show.
 var properties = map[string]func(*run.Row) string{
 	"partition":   func(r *run.Row) string { return r.Partition },
 	"user":        func(r *run.Row) string { return r.User },
@@ -113,8 +113,7 @@ func (g *Gantt) payload() ([]byte, error) {
 // pack encodes what the jobs held as base64 of unsigned varints with seven bits a byte. A
 // job has its start and its run time in seconds, its number of node ranges, and for each
 // range the number of nodes skipped since the previous range and twice the number of nodes in
-// it. That number is odd if the job shares these nodes. Its lanes follow: the first one, and
-// how many there are.
+// it. That number is odd if the job shares these nodes. Then the first lane and the number of lanes follow.
 func (g *Gantt) pack() string {
 	var b []byte
 	for i := range g.jobs {

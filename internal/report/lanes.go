@@ -27,9 +27,9 @@ func (l lanes) share() (low, high float64) {
 }
 
 // shareNodes gives each job a part of the rows of its nodes in proportion to its processors
-// there, so that jobs that share a node lie one above the other. A record has no processors of
-// each node. A node is taken to have as many as jobs ever held there at once, and at least as
-// many as the cluster's nodes have on average. Suspended jobs do not count.
+// there, so that jobs that share a node lie one above the other. A record does not have each node's processors. A
+// node is taken to have as many as jobs ever held there at once, but no fewer than the cluster's nodes have on
+// average. Suspended jobs do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {
@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns lanes that are not busy: so many, or half as many where these are not free
-// side by side, and so on. If none is free, the jobs overlap.
+// freeLanes returns count free lanes side by side, or half as many if there are not so many, and so on. If none is
+// free, the jobs overlap.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy

@@ -192,8 +192,7 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 }
 
 // newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates
-// of the baseline. first is its first submission. It has
-// the panels in which there are differences, and is nil without any.
+// of the baseline. first is its first submission. It has the panels with differences, and is nil if there are none.
 func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.Location) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{

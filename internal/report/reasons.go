@@ -69,7 +69,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	return f, nil
 }
 
-// eachPart calls a function for each period of a wait of a run that belongs to one part.
+// eachPart calls a function for each period of a run's waits that belongs to one part.
 func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Time)) {
 	for i := range r.Rows {
 		row := &r.Rows[i]

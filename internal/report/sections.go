@@ -431,7 +431,7 @@ func (r *Report) fairness() (Section, error) {
 	return s, nil
 }
 
-// figures returns a table of figures with their meaning, and those of the differences.
+// figures returns a table of figures with their meaning, and tables of the differences.
 func (r *Report) figures(table []compare.Metric) (blocks []Block) {
 	c := r.Comparison
 	t := &Table{Head: []string{"metric"}}

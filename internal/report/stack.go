@@ -73,8 +73,8 @@ func capacity(sets []compare.Set) bool {
 	return true
 }
 
-// meanParts returns the means over the runs of a set, in processors or in per cent of the machine: one of them for all
-// sets, which have one axis.
+// meanParts returns the means over the runs of a set, in processors or in per cent of the machine. All sets have the
+// same unit, because they share an axis.
 func (c *courses) meanParts(s compare.Set, set int, percent bool) [][]float64 {
 	out := make([][]float64, len(c.groups))
 	for g := range out {

@@ -15,7 +15,7 @@ import (
 // CommandKind says what a command changes.
 type CommandKind string
 
-// The kinds of commands. The comments name the fields of [Command] that each uses.
+// The kinds of commands. The comment on each kind names the fields of [Command] that it uses.
 const (
 	Cancel       CommandKind = "cancel"         // ends the job, pending or running, as its user
 	Hold         CommandKind = "hold"           // keeps a job from starting, or from starting again if it runs
@@ -82,12 +82,12 @@ func (c Command) subject() string {
 	return fmt.Sprintf("job %s, tasks %s", c.Job, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Tasks), " ", ", "), "[]"))
 }
 
-// For reports whether the command applies to a task of its job. task is -1 for a job that is no
+// For reports whether the command applies to a task of its job. task is -1 for a job that is not an
 // array.
 func (c Command) For(task int) bool { return len(c.Tasks) == 0 || slices.Contains(c.Tasks, task) }
 
-// Done returns the event of a command that a resource manager has carried out or, if refused is
-// an error, refused. submission and rmJob are as in [Event].
+// Done returns the event of a command. If refused is nil, the resource manager has carried out the
+// command; otherwise refused is the reason of its refusal. submission and rmJob are as in [Event].
 func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	ev := Event{Kind: Commanded, Job: c.Job, Task: -1, Submission: submission, RMJob: rmJob, Reason: c.String()}
 	if len(c.Tasks) == 1 {
@@ -99,8 +99,8 @@ func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	return ev
 }
 
-// Unknown returns the event of a command to a job that was never submitted. The event names no
-// job, so that no record has a row for it.
+// Unknown returns the event of a command to a job that was never submitted. The event names no job,
+// so the run's record gets no row for such a job.
 func (c Command) Unknown() Event {
 	reason := fmt.Sprintf("%s (%s): refused: the job has not been submitted", c, c.subject())
 	return Event{Kind: Commanded, Task: -1, Reason: reason}
@@ -110,15 +110,15 @@ func (c Command) Unknown() Event {
 type Capabilities struct {
 	// Name is its name in errors: "Slurm", "the simulator".
 	Name string
-	// Commands are the kinds of commands that it carries out.
+	// Commands are the kinds of commands that the resource manager carries out.
 	Commands []CommandKind
-	// Actions says that it carries out an administrator's actions (Act).
+	// Actions says that the resource manager carries out an administrator's actions (Act).
 	Actions bool
-	// FixedPriorities says that it can order jobs by a priority in their submissions.
+	// FixedPriorities says that the resource manager can order jobs by a priority given at submission.
 	FixedPriorities bool
-	// PresetAt returns when the loop submits a preset job that starts at start, before a window that begins
-	// at window. It is nil if a preset job waits for its start when it is submitted earlier: then the loop
-	// submits preset jobs when their users did.
+	// PresetAt returns when the loop submits a preset job that starts at start, before a window that
+	// begins at window. It is nil if the resource manager itself delays a preset job until its start.
+	// Then the loop submits each preset job when its user did.
 	PresetAt func(start, window hpc.Time) hpc.Time
 }
 

@@ -5,7 +5,7 @@ type PriorityPart struct {
 	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition, qos,
 	// site, nice, or tres/ and a resource.
 	Name string `parquet:"name,dict" json:"name"`
-	// Points are what the part adds; those of nice are negative if it lowers the priority.
+	// Points are what the part adds. A nice value that lowers the priority has negative points.
 	Points float64 `parquet:"points" json:"points"`
 }
 
@@ -16,14 +16,14 @@ type Backfill string
 const (
 	// Planned jobs have a start in the plan, and nodes that others may not have then.
 	Planned Backfill = "planned"
-	// NotReached are jobs behind the one at which the cycle ended: bf_max_job_test, bf_max_job_start,
-	// bf_node_space_size, bf_max_time, or because it stopped after a pause.
+	// NotReached are jobs that the cycle did not reach. It ended earlier because of bf_max_job_test,
+	// bf_max_job_start, bf_node_space_size or bf_max_time, or it stopped after a pause.
 	NotReached Backfill = "not-reached"
 	// UserDepth and PartitionDepth are jobs beyond bf_max_job_user, bf_max_job_part or
 	// bf_max_job_user_part.
 	UserDepth      Backfill = "user-depth"
 	PartitionDepth Backfill = "partition-depth"
-	// OverLimit are jobs that a limit of an association or a QOS keeps.
+	// OverLimit are jobs that a limit of an association or a QOS keeps pending.
 	OverLimit Backfill = "over-limit"
 	// NoNodes are jobs for which too few nodes are free of planned jobs until the end of the window.
 	NoNodes Backfill = "no-nodes"

@@ -14,9 +14,8 @@ import (
 // advances virtual time. The other methods take effect at the instant that the last AdvanceTo
 // reached, in the order of the calls.
 //
-// An error means that the resource manager is broken, or that it cannot do such a thing at all
-// ([Capabilities]). The run must end then. A refusal in a single case is an event with the
-// reason.
+// An error means that the resource manager is broken, or that it does not have the operation at all
+// ([Capabilities]). The run must end then. A refusal in a single case is an event with the reason.
 type ResourceManager interface {
 	// Can returns the capabilities of the resource manager. They never change.
 	Can() Capabilities
@@ -46,9 +45,9 @@ type ResourceManager interface {
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error
-	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are
-	// events. It returns the events of that instant in order. No event and a nil error mean
-	// that virtual time is t. It returns ctx's error when ctx is cancelled.
+	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are events. It
+	// returns the events of that instant in order. If there is no event and no error, virtual time is
+	// t. It returns ctx's error when ctx is cancelled.
 	AdvanceTo(ctx context.Context, t hpc.Time) ([]Event, error)
 	// Now returns the current virtual time.
 	Now() hpc.Time
@@ -90,8 +89,9 @@ type Event struct {
 	Job string `json:"job,omitempty"`
 	// Task is the task of a job array, or -1.
 	Task int `json:"task"`
-	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With
-	// it the caller needs no search by ID. It is 0 if the resource manager does not count.
+	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this
+	// number the caller need not search for the job by ID. It is 0 if the resource manager does not
+	// count.
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
@@ -127,10 +127,12 @@ type Outcome struct {
 	// it; empty if the resource manager does not report it.
 	Backfill Backfill
 	// First is the instant at which the job became the first in the queue of its partition. Before it,
-	// the job waited for the jobs ahead; after it, for resources. For a job that never was the first it
-	// is the start. It is zero for a job that did not wait, and if the resource manager does not report it.
+	// the job waited for the jobs ahead; after it, for resources. First is the start for a job that
+	// was never the first. It is zero if the job did not wait, or if the resource manager does not
+	// report it.
 	First hpc.Time
-	// PreemptedBy is the workload's ID of the job for which the resource manager ended the run, of a task ID_TASK;
-	// empty if it ended otherwise or the resource manager does not report it.
+	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
+	// array). It is empty if the run was not preempted, or if the resource manager does not report
+	// preemptions.
 	PreemptedBy string
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // Statistics are the counters of slurmctld at an instant, as Slurm's sdiag shows them. They are a
-// row of a record's scheduler.parquet. Counters are those since Since, which is the last midnight (UTC) or
-// slurmctld's start; only Requests are counted since the start. Times of cycles are virtual: with
-// the frozen clock, only sleeps take time in a cycle.
+// row of a record's scheduler.parquet. Counters begin at Since, which is the last midnight (UTC) or
+// slurmctld's start; only Requests are counted from slurmctld's start. Times of cycles are virtual:
+// with the frozen clock, only sleeps take time in a cycle.
 type Statistics struct {
 	At    hpc.Time `parquet:"at_time,timestamp(nanosecond)"`
 	Since hpc.Time `parquet:"since_time,timestamp(nanosecond)"`
@@ -50,21 +50,22 @@ type Statistics struct {
 	BackfillTable  int64         `parquet:"backfill_table"`
 	JobsBackfilled int64         `parquet:"jobs_backfilled"`
 
-	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count that.
+	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count these
+	// reasons.
 	MainExits     []Exits    `parquet:"main_exits,list"`
 	BackfillExits []Exits    `parquet:"backfill_exits,list"`
 	Requests      []Requests `parquet:"requests,list"`
 }
 
-// Exits counts the cycles that ended for a reason. Name is that of sdiag --json, such as
-// end_job_queue.
+// Exits counts the cycles that ended for a reason. Name is the reason's name in sdiag --json, such
+// as end_job_queue.
 type Exits struct {
 	Name  string `parquet:"name,dict"`
 	Count int64  `parquet:"count"`
 }
 
-// Requests counts the requests of a type, such as REQUEST_PING, and the time that slurmctld took
-// for them.
+// Requests has the number of requests of one type, such as REQUEST_PING, and the time that
+// slurmctld took for them.
 type Requests struct {
 	Type  string        `parquet:"type,dict"`
 	Count int64         `parquet:"count"`
@@ -89,9 +90,9 @@ type Scheduler struct {
 	MainMax       float64 `json:"main_max_s"`
 	MainDepthMean float64 `json:"main_depth_mean"`
 
-	// The backfill scheduler. Cycle times exclude the pauses in which it releases its locks.
-	// Depth counts the jobs that it considered, and tried those that it tried to place. Queue
-	// is the length of the queue. Table is the size of its table of future allocations.
+	// The backfill scheduler. Cycle times exclude the pauses in which it releases its locks. Depth
+	// counts the jobs that it considered, and Tried the jobs that it tried to place. Queue is the
+	// length of the queue. Table is the size of its table of future allocations.
 	BackfillCycles    int     `json:"backfill_cycles"`
 	BackfillMean      float64 `json:"backfill_mean_s"`
 	BackfillMax       float64 `json:"backfill_max_s"`

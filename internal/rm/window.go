@@ -4,8 +4,8 @@ import "rmreplay/internal/hpc"
 
 // Window describes the state of the machine when the window of a workload begins.
 type Window struct {
-	// Start is when the window begins. Virtual time begins earlier, at Begin, so that the
-	// machine can reach that state.
+	// Start is when the window begins. Virtual time begins earlier, at Begin, so that the machine can
+	// reach its state at Start.
 	Begin, Start hpc.Time
 	// Users are the users of the preset jobs, sorted. Preset jobs run when the window begins.
 	Users []string

@@ -371,7 +371,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	}
 	r.closeSegment(lost, rm.Requeue)
 	r.preempted(e.Outcome)
-	nodes, eligible := r.nodes, r.eligible // a requeue's outcome may be that of the job that waits again
+	nodes, eligible := r.nodes, r.eligible // the outcome of a requeue may be about the job that waits again
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)
@@ -403,8 +403,8 @@ func (r *taskRow) ranFrom(start hpc.Time) {
 	}
 }
 
-// keepLost keeps with a lost run its nodes, its cause, and when the job was eligible for it. The job's own will be
-// those of its next run. eligible is what was known before the requeue.
+// keepLost stores, with a lost run, its nodes, its cause, and when the job was eligible for it. The job's own
+// fields will have the values of its next run. eligible is the time that was known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -439,7 +439,7 @@ func (r *taskRow) finish(e *rm.Event) {
 	r.preempted(o)
 }
 
-// preempted notes for which job the last period ended, if the resource manager says so.
+// preempted notes the job that preempted this one and so ended the last period, if the resource manager names it.
 func (r *taskRow) preempted(o *rm.Outcome) {
 	if o == nil || o.PreemptedBy == "" {
 		return
@@ -538,7 +538,7 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o.Eligible != 0 {
 		r.eligible = o.Eligible
 	}
-	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // of an end it is that end
+	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // in the event of an end, First may be that end
 		r.first = o.First
 	}
 	if o.NodeCount != 0 {
@@ -619,7 +619,7 @@ func (r *taskRow) put(row *Row) {
 	}
 }
 
-// putDelays adds what the request has that keeps a job from being eligible.
+// putDelays adds the parts of the request that keep a job from being eligible.
 func (r *taskRow) putDelays(row *Row) {
 	job := r.job
 	row.AskedBegin, row.AskedHold, row.AskedDependency = max(0, job.Begin), job.Hold, job.Dependency != ""

@@ -93,8 +93,8 @@ func HasPart(path string) bool {
 	return err == nil
 }
 
-// Overwritable returns nil if dir holds a record and no process is writing it. Otherwise the
-// error is [ErrLive], [ErrNotRun] or that of reading the record.
+// Overwritable returns nil if dir holds a record and no process is writing it. Otherwise the error
+// is [ErrLive], [ErrNotRun], or says why the record cannot be read.
 func Overwritable(dir string) error {
 	file, err := input.Open(filepath.Join(dir, journalFile))
 	if err == nil {

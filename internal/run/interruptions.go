@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// interruptions returns what ended or stopped the job's runs. A run whose cause is not known counts as preempted if
-// the record has the preemptor, and else as requeued.
+// interruptions returns what ended or stopped the job's runs. A run whose cause is not known counts
+// as preempted if the record has the preemptor, and otherwise as requeued.
 func (r *Row) interruptions() (i hpc.Interruptions) {
 	for k, s := range r.Segments {
 		if s.EndedBy != rm.Suspend {
@@ -43,7 +43,7 @@ func (r *Row) interruptions() (i hpc.Interruptions) {
 	return i
 }
 
-// history makes events of the record of a job, or of a task of an array.
+// history turns the record of a job, or of a task of an array, into events.
 type history struct {
 	events      []rm.Event
 	job         *hpc.Job
@@ -95,9 +95,9 @@ func (h *history) start(at hpc.Time, o rm.Outcome) {
 	h.add(at, rm.Started, &o)
 }
 
-// suspend adds the suspensions of a run that ended at an instant, or that lasts still if that is 0. Of the last run a
-// suspension may last until its end, after which nothing is resumed; one in a lost run always ends with the job's
-// return to the queue.
+// suspend adds the suspensions of a run that ended at the instant end, or that still lasts if end
+// is 0. A suspension of the last run may last until the run's end; nothing is resumed after it. A
+// suspension in a lost run always ends with the job's return to the queue.
 func (h *history) suspend(end hpc.Time, lost bool) {
 	for len(h.suspensions) > 0 && (end == 0 || h.suspensions[0].From <= end) {
 		s := h.suspensions[0]

@@ -43,8 +43,7 @@ func openJournal(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// On a file system without locks, readers only lose the knowledge whether the writer is
-	// alive.
+	// On a file system without locks, readers only cannot tell whether the writer is alive.
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
 	return file, nil
 }

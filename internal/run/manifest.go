@@ -143,9 +143,9 @@ type Versions struct {
 // Clock is the run's model of virtual time.
 type Clock struct {
 	// Model is "frozen", "measured" or "charged". With "frozen", the controller's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor. With "charged", of the model of
-	// Slurm, a job that the main scheduler considers takes MainJob seconds, and one for which backfill
-	// looks for nodes BackfillJob seconds.
+	// virtual time. With "measured", it takes its CPU time times Factor. With "charged", which only
+	// the model of Slurm has, a job that the main scheduler considers takes MainJob seconds, and a job
+	// for which backfill looks for nodes takes BackfillJob seconds.
 	Model       string  `json:"model"`
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`
@@ -175,7 +175,7 @@ type Cluster struct {
 	Processors int         `json:"processors"`
 	Partitions []Partition `json:"partitions,omitempty"`
 	Changes    []Change    `json:"config_changes,omitempty"`
-	// SchedulerParameters are those of slurm.conf when the run began.
+	// SchedulerParameters are the parameters in slurm.conf when the run began.
 	SchedulerParameters string `json:"scheduler_parameters,omitempty"`
 }
 
@@ -404,7 +404,8 @@ func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// mostManifest bounds a manifest, in bytes. That of a run with thousands of warnings has less than a megabyte.
+// mostManifest bounds a manifest, in bytes. The manifest of a run with thousands of warnings has
+// less than a megabyte.
 const mostManifest = 64 << 20
 
 // readManifest reads dir/manifest.json.

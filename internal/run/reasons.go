@@ -49,8 +49,8 @@ func (r *Reasons) add(e *Event) {
 // Any reports whether the run has any reason.
 func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
-// BeforeWindow is the reason of the time before a workload's window. Until then a reservation of the engine keeps jobs
-// from starting, and the run does not know the queue: nothing of the site explains that time.
+// BeforeWindow is the reason of the time before a workload's window. Until the window begins, a reservation of the
+// engine keeps jobs from starting, and the run does not know the queue. So nothing of the site explains that time.
 const BeforeWindow = "before the window"
 
 // beforeWindow gives the time before the window its reason, if the row has no reasons.
@@ -66,7 +66,7 @@ func (r *Row) HasReasons() bool {
 }
 
 // Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
-// Planned is when the scheduler then planned the job to start, 0 if it did not.
+// Planned is the start that the scheduler then planned for the job; 0 if it planned none.
 type Span struct {
 	From, To hpc.Time
 	Reason   string

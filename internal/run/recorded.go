@@ -83,14 +83,14 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	return r, nil
 }
 
-// beginsEligible reports whether a job's begin time is when it became eligible. In a workload of which the builder says
+// beginsEligible reports whether a job's begin time is when it became eligible. If the builder of the workload notes
 // that it made such begin times ([finished.NoteBegin]), nobody knows what kept the job from being eligible.
 func beginsEligible(job *hpc.Job) bool {
 	return job.Begin > 0 && job.Submit.Add(job.Begin) == job.Recorded.Eligible
 }
 
-// appendRecorded appends the events that the record of a job implies. It adds to impossible the jobs and tasks whose
-// runs cannot be, and takes their last runs only.
+// appendRecorded appends the events that the record of a job implies. If the runs of a job or a
+// task are impossible, it counts this in impossible, and takes the last run only.
 func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event {
 	if job.Recorded.State == hpc.Rejected {
 		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1,
@@ -119,19 +119,19 @@ func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event
 }
 
 // LackPrefix begins the codes of the warnings that say what a recorded workload does not have. A
-// replay of it can then differ from what happened for a reason that is not the scheduler's.
+// replay can then differ from what happened although the scheduler is not the reason.
 const LackPrefix = "not-recorded-"
 
-// LostRuns follows [LackPrefix] in the code of the warning that a workload only counts the runs that jobs lost to
-// requeues.
+// LostRuns follows [LackPrefix] in the code of the warning that a workload has only the number of
+// the runs that jobs lost to requeues.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of the warning that jobs end as FAILED which were cancelled while they ran, or ended by
-// something else than themselves and their limit, when their workload was recorded.
+// EndsAsFailed is the code of the warning that some jobs end as FAILED although, when their workload was
+// recorded, they were cancelled while they ran, or ended neither by themselves nor by their limit.
 const EndsAsFailed = "ends-as-failed"
 
-// Lacks returns what the workload that the run was given does not have. The codes are those of the manifest of
-// [FromWorkload]. The error says what of the record cannot be read.
+// Lacks returns what the workload that the run was given does not have. The warnings have the codes
+// of the manifest of [FromWorkload]. The error says which part of the record cannot be read.
 func (r *Run) Lacks() ([]Warning, error) {
 	w := r.recorded
 	if w == nil {

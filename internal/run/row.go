@@ -108,19 +108,19 @@ type Segment struct {
 	End        hpc.Time `parquet:"end_time,optional,timestamp(nanosecond)"` // 0 for a current period
 	NodeCount  int      `parquet:"node_count"`
 	Processors int      `parquet:"processors"`
-	// Nodes is the host list of a run that was lost; empty in older records. Of the job's last run the record
-	// has it in [Row.Nodes], and [Row.AppendHeld] copies it from there.
+	// Nodes is the host list of a run that was lost; empty in older records. The nodes of the job's
+	// last run are in [Row.Nodes], and [Row.AppendHeld] copies them from there.
 	Nodes string `parquet:"nodes,optional"`
 	// Eligible is when the job might first start before this period; 0 if it is not known, and in
-	// older records. Of the job's last run it is 0 too: that has [Row.Eligible].
+	// older records. It is also 0 for the job's last run, whose time is in [Row.Eligible].
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
-	// Cause is the state in which a run ended that was lost ([hpc.State.Requeues]); empty if it was not lost, or the
-	// resource manager does not report it, and in older records.
+	// Cause is the state in which a lost run ended ([hpc.State.Requeues]). It is empty if the run was
+	// not lost, if the resource manager does not report the state, and in older records.
 	Cause hpc.State `parquet:"cause,optional,dict"`
-	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, of a
-	// task ID_TASK; empty for a period that ended otherwise, and in older records.
+	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, or
+	// ID_TASK for a task. It is empty for a period that ended otherwise, and in older records.
 	PreemptedBy string `parquet:"preempted_by,optional"`
 }
 
@@ -148,9 +148,9 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 	return append(list, only)
 }
 
-// Runs returns the job's runs in order: its periods, joined where only a suspension lies between
-// them. A run that was lost has EndedBy [rm.Requeue]. The last run has its instants from the row, which has them from
-// the accounting; a period has them from when they were seen.
+// Runs returns the job's runs in order: its periods, joined where only a suspension lies between them. A
+// run that was lost has EndedBy [rm.Requeue]. The instants of the last run come from the row, which has
+// them from the accounting. The instants of the other periods are when rmreplay saw them.
 func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
@@ -166,8 +166,8 @@ func (r *Row) Runs() []Segment {
 	return list
 }
 
-// FirstStart returns the start of the job's first run, which Start is not if that run was lost; 0 if the job never
-// started.
+// FirstStart returns the start of the job's first run; 0 if the job never started. It is not Start
+// if the first run was lost.
 func (r *Row) FirstStart() hpc.Time {
 	for _, s := range r.Segments {
 		if s.EndedBy == rm.Requeue {
@@ -177,8 +177,8 @@ func (r *Row) FirstStart() hpc.Time {
 	return r.Start
 }
 
-// FirstEligible returns when the job first might start; 0 if it is not known. After a lost run it became eligible
-// again, which Eligible has.
+// FirstEligible returns when the job first might start; 0 if it is not known. After a lost run the
+// job became eligible again; Eligible has the later time.
 func (r *Row) FirstEligible() hpc.Time {
 	for _, s := range r.Segments {
 		if s.EndedBy == rm.Requeue {
@@ -208,7 +208,7 @@ type Event struct {
 	Processors int       `parquet:"processors"`
 	ExitCode   int       `parquet:"exit_code"`
 	Signal     int       `parquet:"signal"`
-	// Priority is that of a pending job ([rm.Waiting]); 0 for other events, and in older records.
+	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older records.
 	Priority uint32 `parquet:"priority,optional"`
 	// Parts are the parts of the job's priority when it started, or of Priority; empty in records of
 	// engines that do not tell them.

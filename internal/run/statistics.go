@@ -35,8 +35,8 @@ func (w *Writer) writeStatistics() error {
 	return w.statistics.commit()
 }
 
-// Statistics returns the scheduler's counters over the run, in order. Other simulations, partial
-// records and older ones have none.
+// Statistics returns the scheduler's counters over the run, in order. Simulations other than the
+// model of Slurm, partial records and older records have none.
 func (r *Run) Statistics() ([]rm.Statistics, error) {
 	if r.journal != nil {
 		return nil, nil

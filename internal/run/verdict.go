@@ -27,9 +27,9 @@ type Verdict struct {
 
 	// First is the job whose start differs first by more than a minute; nil if there is none.
 	First *FirstDifference `json:"first_difference,omitempty"`
-	// FreeNodes is the share of the recorded waits during which the record's own jobs left so many nodes free
-	// as the waiting job got: from 0 to 1, and 0 if the partitions are not known. Something that the record
-	// does not have held those jobs back.
+	// FreeNodes is the share of the recorded waits during which the record's own jobs left as many
+	// nodes free as the waiting job got: from 0 to 1, and 0 if the partitions are not known. Those
+	// jobs were held back by something that the record does not have.
 	FreeNodes float64 `json:"waits_with_free_nodes"`
 	// Groups have the largest shares in the sum of absolute differences, at most one of each
 	// kind, the largest first.

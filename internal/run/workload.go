@@ -43,7 +43,7 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
-	delete(w.Rules, finished.NoteRequeued) // those of the workload that was played
+	delete(w.Rules, finished.NoteRequeued) // it counted the requeued runs of the workload that was played
 	return w, nil
 }
 

@@ -369,11 +369,11 @@ func (w *Writer) Amend(change func(*Row)) error {
 	return nil
 }
 
-// Rows visits the rows of all answered jobs that were submitted before the call, in the order
-// of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a
-// journal, a row that can no longer change has only the values that metrics are computed from:
-// Job, Task, User, State, the times of submission, eligibility, start and end, Nodes,
-// NodeCount, Processors, Suspended, Restarts, Segments, and the four that keep a job from being eligible.
+// Rows visits the rows of all answered jobs that were submitted before the call, in the order of
+// jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a journal, a
+// row that can no longer change has only the values that metrics are computed from: Job, Task,
+// User, State, the times of submission, eligibility, start and end, Nodes, NodeCount, Processors,
+// Suspended, Restarts, Segments, and the four fields that say what keeps a job from being eligible.
 //
 // The visitor may change a row. A row is valid until the next one. The visitor and other
 // goroutines may use the writer during the visit. A row then shows the job's state shortly
@@ -397,8 +397,9 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 	}
 }
 
-// Histories is [Writer.Rows] with the reasons for which the jobs waited in a run that ended at an instant, as
-// [Run.Histories] gives them, for a record without a journal. The recording must be over; Finish may go on.
+// Histories is [Writer.Rows] for a record without a journal, with the reasons for which the jobs
+// waited, as [Run.Histories] gives them. end is the instant at which the run ended. The recording
+// must be over; Finish may go on.
 func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons

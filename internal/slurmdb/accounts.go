@@ -243,7 +243,7 @@ func (r *reader) tresNames(list string) string {
 	return strings.Join(parts, ",")
 }
 
-// qosNames writes ",1,+2" as "normal,+high". It leaves out numbers that are not those of a QOS.
+// qosNames writes ",1,+2" as "normal,+high". It leaves out numbers that belong to no QOS.
 func (r *reader) qosNames(list string) string {
 	var parts []string
 	for item := range strings.SplitSeq(list, ",") {

@@ -54,10 +54,10 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 }
 
 // reservationEvents makes the events of bookings, which are sorted by their starts. The first
-// booking of a number creates the reservation and the others update it. Slurm itself makes the
-// next occurrence of a recurring reservation; if that is not on record and would come before
-// until, the reservation was deleted. A reservation that takes the name of another one is
-// created when that one no longer exists.
+// booking of a number creates the reservation and the others update it. Slurm itself makes the next
+// occurrence of a recurring reservation; if that is not on record and would come before until, the
+// reservation was deleted. A reservation that takes the name of another reservation is created when
+// the other no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
 	last := make(map[string]*booking) // by name: in its present state, from its start on
@@ -250,7 +250,8 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 	return usage, nil
 }
 
-// usageLeft returns what remains at the window's start of usage that was even over a period.
+// usageLeft returns the share of a period's usage, if it was even over the period, that remains at
+// the window's start.
 func (o *Options) usageLeft(from hpc.Time, length time.Duration) float64 {
 	part := 1.0
 	if late := o.UsageSince.Sub(from); o.UsageSince != 0 && late > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // LastInstant is the latest instant that a reader accepts, in seconds since the Unix epoch:
-// 2200-01-01. A later one is the mistake of a clock, and sums of times must not overflow.
+// 2200-01-01. A later instant is a mistake of a clock, and sums of times must not overflow.
 const LastInstant = 7258118400
 
 // lastYear is the last year of an instant that is written with a date.

@@ -9,9 +9,8 @@ import (
 // Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
-// The reason of a job that no scheduler has looked at, the reasons of a job that is held, by an administrator
-// or by its user, of a job whose nodes are reserved or out of service, and of a job whose dependencies can never be
-// met.
+// The reasons that rmreplay acts on: no scheduler has looked at the job; an administrator or the
+// user holds it; its nodes are reserved or out of service; its dependencies can never be met.
 const (
 	NoReason       Reason = 0
 	HeldByAdmin    Reason = 8

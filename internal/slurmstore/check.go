@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// daemonPaths are where a root may have slurmctld, best first. The first name is that of Debian's
-// daemon: with the emulator's package installed, slurmctld is the emulator.
+// daemonPaths are where a root may have slurmctld, best first. The first name is the name of
+// Debian's daemon: with the emulator's package installed, slurmctld is the emulator.
 var daemonPaths = []string{
 	"usr/sbin/slurmctld-wlm", "usr/sbin/slurmctld", "sbin/slurmctld", "usr/local/sbin/slurmctld", "usr/bin/slurmctld",
 	"opt/slurm/sbin/slurmctld", "opt/slurm/*/sbin/slurmctld",
@@ -110,9 +110,9 @@ func (t *tree) loader(program string) (string, error) {
 // missingLibrary matches what a loader says of a library that it does not find.
 var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
 
-// ask runs a program of the tree with options, after a look at the libraries that it would load, and returns what it
-// prints. The loader also looks in the machine's own directories, and a mixture of two systems may run this
-// far and crash later.
+// ask runs a program of the tree with options and returns what it prints. First it looks at the
+// libraries that the program would load: the loader also looks in the machine's own directories,
+// and a mixture of two systems may run this far and crash later.
 func (t *tree) ask(ctx context.Context, program string, options ...string) (text string, err error) {
 	loader, err := t.loader(program)
 	if err != nil {
@@ -196,9 +196,9 @@ func (t *tree) seen() string {
 // systemd keeps these users for services without an account (DynamicUser).
 const firstStranger, lastStranger = 61184, 65519
 
-// confine prepares a process of the tree's programs. Root's process has another user, which no account of this
-// machine has, no capabilities and no groups, and sees nothing but the tree. So all users must be able to
-// read the tree. Anybody else's process has the rights of its user.
+// confine prepares a process of the tree's programs. If root runs rmreplay, the process gets a user that no
+// account of this machine has, no capabilities and no groups, and sees nothing but the tree. So all users must
+// be able to read the tree. If anybody else runs rmreplay, the process has the rights of that user.
 func (t *tree) confine(c *exec.Cmd) error {
 	if !forAll() {
 		return nil

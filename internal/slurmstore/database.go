@@ -17,16 +17,16 @@ import (
 // releases of Slurm, also those that are not from the store. Its Version is MariaDB's.
 type Database Slurm
 
-// databaseName is its directory in a store. It begins with a dot, as all names that are not releases.
+// databaseName is the database's directory in a store. It begins with a dot, as all names that are not releases.
 const databaseName = ".database"
 
-// databaseSuites are the suites that it comes from, the best first. nss_wrapper is loaded into programs of
-// the machine and of a release, so its C library must be older than those. That of bullseye wants glibc
-// 2.14, that of bookworm 2.34.
+// databaseSuites are the suites that the database comes from, the best first. nss_wrapper is loaded
+// into programs of the machine and of a release, so it must not want a newer C library than theirs.
+// bullseye's nss_wrapper wants glibc 2.14, bookworm's 2.34.
 var databaseSuites = []string{"bullseye", "bookworm"}
 
-// databasePackages are what it is made of, with everything that they depend on. bullseye's MariaDB has its
-// version in its name.
+// databasePackages are the packages of the database's root, with everything that they depend on.
+// bullseye's MariaDB has its version in its name.
 var databasePackages = []string{"mariadb-server-core-10.5", "mariadb-server-core", "libnss-wrapper"}
 
 // What a database root must have.
@@ -36,8 +36,8 @@ var (
 		"usr/lib/libnss_wrapper.so"}
 )
 
-// InstalledDatabase returns the database root of the user's store, or that of [SharedDir]. The error is
-// that of the file system, which is [fs.ErrNotExist] if neither store has one.
+// InstalledDatabase returns the database root of the user's store, or else of [SharedDir]. The
+// error is the file system's, which is [fs.ErrNotExist] if neither store has one.
 func InstalledDatabase() (Database, error) {
 	s, err := Default()
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Store) database() (Database, error) {
 	return Database(one), err
 }
 
-// InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request names.
-// The request's version is not looked at. Results and errors are those of [Store.Install].
+// InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request
+// names. The request's version is ignored. Results and errors are as for [Store.Install].
 func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (one Database, had bool, err error) {
 	if one, err = s.database(); !errors.Is(err, fs.ErrNotExist) {
 		return one, err == nil, err

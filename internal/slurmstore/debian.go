@@ -28,8 +28,8 @@ const DebianMirror = "http://deb.debian.org/debian"
 // keyring has the keys of Debian's archive. Package debian-archive-keyring installs it.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// suites are Debian's suites, oldest first. A suite's Slurm is at least as new as that of the suite
-// before it, so that few of their indices, of 10 MB each, have to be read.
+// suites are Debian's suites, oldest first. A suite's Slurm is at least as new as the Slurm of the
+// suite before it, so that few of their indices, of 10 MB each, have to be read.
 var suites = []string{"bullseye", "bookworm", "trixie", "forky", "sid"}
 
 // firstSuite is where the search begins.
@@ -73,7 +73,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 		seen = append(seen, fmt.Sprintf("%s has %v", suite, release))
 		toward := want.Compare(release)
 		if direction == -toward {
-			break // the release lies between those of two suites
+			break // the release lies between the releases of two suites
 		}
 		direction = toward
 	}
@@ -181,7 +181,7 @@ Acquire::Retries "1";
 `, a.dir, strings.Join(proxies.FindAllString(settings, -1), "\n"))
 }
 
-// index reads the index of a suite, and returns the versions of those of the packages that it has.
+// index reads the index of a suite, and returns the versions of the given packages that the suite has.
 func (a *apt) index(ctx context.Context, suite string, packages []string) (map[string]string, error) {
 	if err := a.write("etc/sources.list", a.source+suite+" main\n"); err != nil {
 		return nil, err

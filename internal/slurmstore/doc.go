@@ -1,8 +1,8 @@
-// Package slurmstore keeps releases of Slurm beside the one that the machine may have: in the user's
-// cache, and root's in a directory that all users read. Each is a root directory with the programs, the plugins and all
-// libraries that they
-// need, down to the C library and its dynamic loader. Nothing of it is installed on the machine,
-// and no step needs root.
+// Package slurmstore keeps releases of Slurm beside the one that the machine may have. The releases
+// of a user are in the user's cache, and those of root in a directory that all users can read. Each
+// release is a root directory with the programs, the plugins and all libraries that they need, down
+// to the C library and its dynamic loader. Nothing of it is installed on the machine, and no step
+// needs root.
 //
 // A root comes from the packages of a Debian suite, which apt downloads and verifies, from a
 // directory of such packages, from a tarball of a root, or from an image in the OCI layout. It

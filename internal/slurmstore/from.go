@@ -115,7 +115,7 @@ func openNamed(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// The first bytes of compressed files (RFC 1952, RFC 8878), and of one that cannot be read.
+// The first bytes of compressed files: gzip (RFC 1952) and zstd (RFC 8878), which can be read, and xz, which cannot.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -126,8 +126,8 @@ var (
 // unless it is told to.
 const zstdWindow = 128 << 20
 
-// decompressed calls read with the content of a file, which its first bytes say to be compressed or
-// not. It reads no further once the context is cancelled.
+// decompressed calls the function read with the content of a file, decompressed if its first bytes
+// say that it is compressed. It reads no further once the context is cancelled.
 func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) error) error {
 	b := bufio.NewReaderSize(&cancelled{ctx, file}, 1<<20)
 	head, err := b.Peek(len(xzMagic))

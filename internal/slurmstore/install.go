@@ -35,10 +35,10 @@ type Hooks struct {
 	Progress func(text string) // it goes on; called often
 }
 
-// Install puts a release into the store. It returns what the store has then, and whether it had it
-// before: then nothing was done. The error is an [*InputError] for a wrong version or a wrong
-// archive and a [*MissingError] if the network or a tool is missing. After an error, and after a
-// cancelled context, the store is as it was.
+// Install puts a release into the store, and returns the release in the store. had says that the
+// store had it before; then nothing was done. The error is an [*InputError] for a wrong version or
+// a wrong archive and a [*MissingError] if the network or a tool is missing. After an error, and
+// after a cancelled context, the store is as it was.
 func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slurm, had bool, err error) {
 	var want slurmspec.Release
 	if req.Version != "" || req.From == "" {
@@ -98,8 +98,8 @@ func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 	return f(t, filepath.Join(work, "apt"))
 }
 
-// fill fills the tree from what the request names, or by fromNetwork. It returns the source in words. All
-// users can read root's tree then.
+// fill fills the tree from what the request names, or by fromNetwork. It returns the source in
+// words. If root installs, all users can read the tree then.
 func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork func() (string, error)) (source string,
 	err error) {
 	if req.From == "" {
@@ -122,8 +122,8 @@ func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork fu
 	return source, err
 }
 
-// blame makes an error one of the input that the user named. A cancelled context and errors of the
-// machine stay as they are.
+// blame turns an error into one about the input that the user named. A cancelled context and errors
+// of the machine stay as they are.
 func blame(ctx context.Context, req Request, err error) error {
 	var missing *MissingError
 	switch {
@@ -140,7 +140,7 @@ func blame(ctx context.Context, req Request, err error) error {
 }
 
 // place describes a complete tree and gives it its name in the store. If another process has put
-// the same there meanwhile, that one stays.
+// the same release there meanwhile, that release stays.
 func (s *Store) place(t *tree, one Slurm, name string) (Slurm, bool, error) {
 	text, err := json.MarshalIndent(one, "", "  ")
 	if err == nil {

@@ -293,8 +293,8 @@ func (s *Store) begin() (dir string, claim *os.File, err error) {
 	return dir, claim, err
 }
 
-// sweep removes the temporary directories that no process works on: those of removed releases,
-// and those of processes that were killed.
+// sweep removes the temporary directories that no process works on: they are left from releases
+// that were removed, and from processes that were killed.
 func (s *Store) sweep() error {
 	return s.locked(func() error {
 		paths, err := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*"))

@@ -126,7 +126,7 @@ func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *ta
 	}
 }
 
-// add adds an entry. It takes the place of what has its name, except that directories merge.
+// add adds an entry. The entry replaces whatever has its name, except that directories merge.
 func (t *tree) add(name string, h *tar.Header, content io.Reader) error {
 	if err := t.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err

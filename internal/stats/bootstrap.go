@@ -50,9 +50,9 @@ func Relative(samples ...[]float64) float64 {
 }
 
 // Bootstrap returns the value of a statistic of independent samples with its expanded BCa
-// interval (see the package comment). The statistic must be smooth: means and functions of
-// means are, quantiles are not. The interval is NaN if a sample has fewer than two
-// observations. If nothing varies, both ends equal the estimate.
+// interval (see the package comment). The statistic must be smooth, such as a mean or a function of
+// means, but not a quantile. The interval is NaN if a sample has fewer than two observations. If
+// nothing varies, both ends equal the estimate.
 func Bootstrap(of Statistic, opts BootstrapOptions, samples ...[]float64) Interval {
 	nan := math.NaN()
 	for _, s := range samples {

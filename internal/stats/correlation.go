@@ -11,8 +11,8 @@ const rounding = 1e-12
 
 // Intraclass returns the intraclass correlation of pairs, with its interval (Fisher, *Statistical Methods
 // for Research Workers*, 1925, section 38: z = artanh r has a standard error of 1/√(n − 3/2)). The two
-// numbers of a pair have no order. It has no value for fewer than two pairs, and for pairs that do not
-// vary. The interval has none for fewer than four pairs.
+// numbers of a pair have no order. The correlation has no value for fewer than two pairs, and for
+// pairs that do not vary. The interval has no value for fewer than four pairs.
 func Intraclass(pairs [][2]float64, level float64) Interval {
 	nothing := math.NaN()
 	r := Interval{Estimate: nothing, Low: nothing, High: nothing}

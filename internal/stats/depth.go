@@ -31,8 +31,8 @@ type DepthTest struct {
 	// QAB is Liu and Singh's quality index of the second set in the first: the probability
 	// that a run of the first set is no more central in the first set than a run of the
 	// second set is. It is 1/2 if the sets do not differ, below 1/2 if the second set lies
-	// elsewhere or is spread wider, and above 1/2 if the second set is spread less. QBA is
-	// the same with the sets exchanged.
+	// elsewhere or is spread wider, and above 1/2 if the second set is spread less. QBA is the same
+	// probability with the sets exchanged.
 	QAB, QBA float64
 }
 

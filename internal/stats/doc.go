@@ -15,9 +15,9 @@
 // difference of two means. The interval is BCa (bias-corrected and accelerated; Efron, JASA
 // 82, 1987), which follows the skewness of waits. Its tails are widened as in Hesterberg's
 // expanded percentile interval ("What Teachers Should Know About the Bootstrap", The
-// American Statistician 69(4), 2015, section 5.3), because the plain bootstrap of ten runs
-// is too narrow: its variance is short by (n−1)/n, and its tails are the normal's instead
-// of Student's. The interval misleads
+// American Statistician 69(4), 2015, section 5.3), because the plain bootstrap of ten runs is too
+// narrow: its variance is too small by the factor (n−1)/n, and its tails are those of the normal
+// distribution instead of Student's t. The interval misleads
 //   - with fewer than about eight runs a side: five values do not show the shape of their
 //     distribution, and 95 % intervals then cover less often;
 //   - for a metric that one job decides, such as the longest wait: most samples do not
@@ -79,8 +79,8 @@
 // are pairs and violate that; the tests are then too cautious. With three runs a side the
 // smallest possible p-value is 0.1, whatever the difference: see [SmallestP].
 //
-// A test that does not reject does not show equality. [Detectable] says which difference
-// the runs would have found. If that is larger than what matters, there are too few runs.
-// [Needed] says beforehand how many runs find a difference, from the [PooledDeviation] of a
-// pilot. The deviation of few runs is rough: see [DeviationInterval].
+// A test that does not reject does not show equality. [Detectable] says which difference the runs
+// would have found. If smaller differences matter, there are too few runs. [Needed] says beforehand
+// how many runs find a difference, from the [PooledDeviation] of a pilot. The deviation of few runs
+// is rough: see [DeviationInterval].
 package stats

@@ -7,11 +7,10 @@ import "fmt"
 //
 //	E = 2 mean‖a − b‖ − mean‖a − a'‖ − mean‖b − b'‖
 //
-// over all pairs, those of a point with itself included (Székely and Rizzo, "Energy
-// statistics", J. Statist. Plann. Inference 143, 2013, section 6). The statistic is E × na
-// nb / (na + nb). The effect is E / (2 mean‖a − b‖), the paper's coefficient of
-// inhomogeneity, between 0 (no difference) and 1. Energy returns an error for points that
-// [Distances] refuses.
+// over all pairs, including each point with itself (Székely and Rizzo, "Energy statistics", J.
+// Statist. Plann. Inference 143, 2013, section 6). The statistic is E × na nb / (na + nb). The
+// effect is E / (2 mean‖a − b‖), the paper's coefficient of inhomogeneity, between 0 (no
+// difference) and 1. Energy returns an error for points that [Distances] refuses.
 func Energy(a, b [][]float64, opts TestOptions) (Test, error) {
 	distances, err := Distances(append(append([][]float64{}, a...), b...))
 	if err != nil {

@@ -12,8 +12,8 @@ const mostNeeded = 1_000_000
 // Needed returns the smallest number of runs in each of two sets with which a test as in [Power]
 // detects a true difference of shift standard deviations of a single run with the given probability,
 // and with which a permutation test can be significant at all ([SmallestP]). It returns 0 if a million
-// runs are not enough, or if power is not between alpha and 1. An infinite shift, of sets that do not
-// vary, needs as few runs as the permutation test.
+// runs are not enough, or if power is not between alpha and 1. An infinite shift (the sets do not
+// vary) needs only as many runs as the permutation test.
 func Needed(shift, alpha, power float64) int {
 	shift = math.Abs(shift)
 	if !(shift > 0) || !(power > alpha) || power >= 1 {

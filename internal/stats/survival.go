@@ -11,8 +11,8 @@ type Observation struct {
 	Time, Weight float64
 	// Censored says that the duration had not ended when it was observed, so it is longer than Time.
 	Censored bool
-	// Entry is how much of the duration had passed when its observation began; had it ended by then,
-	// nobody would know of it. 0 if it was observed from its beginning on.
+	// Entry is how much of the duration had passed when its observation began: shorter durations would
+	// not have been observed at all. 0 if it was observed from its beginning on.
 	Entry float64
 }
 
@@ -21,9 +21,9 @@ type Observation struct {
 // Association 53, 1958; with late entries Tsai, Jewell and Wang, "A note on the product-limit estimator under
 // right censoring and left truncation", Biometrika 74(4), 1987). It yields each time that is not censored, in
 // ascending order, with the estimated share of longer durations. If the longest observation is censored, the
-// last share is above 0. Equal times are yielded one by one, by ascending weights: the last share counts. A
-// duration that is censored when another ends is the longer one. Observations that end at their entry do not
-// count. ProductLimit sorts the list.
+// last share is above 0. Equal times are yielded one by one, by ascending weights: the last share
+// counts. If one duration is censored at the time at which another ends, the censored one counts as
+// longer. Observations that end at their entry do not count. ProductLimit sorts the list.
 func ProductLimit(list []Observation) iter.Seq2[float64, float64] {
 	slices.SortFunc(list, func(a, b Observation) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), compareBool(a.Censored, b.Censored), cmp.Compare(a.Weight, b.Weight))

@@ -32,15 +32,15 @@ func RunIfGuard() {
 // guard is the guard process.
 type guard struct {
 	Options
-	lent map[string]os.FileInfo // files that belong to User for now, as they were before
+	lent map[string]os.FileInfo // files that now belong to User, with their earlier owners
 }
 
 // serve serves the driver until its end of the connection closes.
 func (g *guard) serve(conn *os.File) {
-	// PDEATHSIG comes when the thread that forked ends, so this thread makes all forks.
+	// The kernel sends PDEATHSIG when the forking thread ends, so this thread makes all forks.
 	runtime.LockOSThread()
-	// The driver handles signals of the terminal; the guard must outlive the driver. It catches
-	// them and does not ignore them, because children would inherit that.
+	// The driver handles signals of the terminal; the guard must outlive the driver. It catches these
+	// signals instead of ignoring them, because its children would inherit that they are ignored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0o600) // for ps
 	unix.CloseOnExec(connFD)
@@ -139,7 +139,7 @@ func (g *guard) start(c *Command) reply {
 	return reply{PID: pid}
 }
 
-// reap collects every process that has ended and reports it. It returns false if no child is left,
+// reap collects and reports every child that has ended. It returns false if no child is left,
 // running or ended.
 func reap(report func(Exit)) (children bool) {
 	for {
@@ -156,10 +156,11 @@ func reap(report func(Exit)) (children bool) {
 	}
 }
 
-// killDescendants kills descendants until none is left: a process may fork between the look at it
-// and its end. A process that loses its parent becomes the guard's child, so none is left when the
-// guard has no child. It waits until all are collected: only then are their files certainly
-// closed, also those of a process whose first thread ended first.
+// killDescendants kills descendants again and again until none is left, because a process may fork
+// before the kill reaches it. A process without a parent becomes the guard's child, so when the
+// guard has no child, it has no descendant. killDescendants also waits until all are collected.
+// Only then are their files certainly closed, even if a process's first thread ended before its
+// other threads.
 func killDescendants() {
 	for range patience {
 		if !reap(func(Exit) {}) {

@@ -15,12 +15,12 @@ import (
 type Network string
 
 const (
-	// AnyNetwork is a private one where the machine allows that, and else the shared one.
+	// AnyNetwork is a private network if the machine allows it, and otherwise the shared network.
 	AnyNetwork Network = ""
-	// PrivateNetwork has only a loopback interface, and no process outside can reach it. Linux
-	// makes one for root with the capability SYS_ADMIN, and for anybody in a user namespace.
+	// PrivateNetwork has only a loopback interface, and no process outside can reach it. Linux lets
+	// root make such a network with the capability SYS_ADMIN, and any user in a user namespace.
 	PrivateNetwork Network = "private"
-	// SharedNetwork is the driver's own.
+	// SharedNetwork is the driver's own network.
 	SharedNetwork Network = "shared"
 )
 
@@ -74,12 +74,12 @@ func (g *guard) prepareNetwork() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// RaiseLoopback raises the loopback interface of the network namespace that the caller runs in, which
-// has the addresses 127.0.0.0/8 then. It needs the capability NET_ADMIN there. The errors are those of
+// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface then
+// has the addresses 127.0.0.0/8. It needs the capability NET_ADMIN there. The errors are those of
 // netdevice(7).
 //
-// The C library finds the addresses of host names only on a machine that has another address
-// than 127.0.0.1 (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second one.
+// The C library looks up host names only on a machine with an address other than 127.0.0.1
+// (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second address.
 func RaiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -107,9 +107,9 @@ func RaiseLoopback() error {
 	return nil
 }
 
-// HearLoopback makes a TCP socket deaf to all interfaces but the loopback one: no other machine reaches it, at
-// whichever address it listens. The error is that of setsockopt(2). It is EPERM if the process has no
-// privilege in the socket's network and the kernel allows neither way.
+// HearLoopback makes a TCP socket accept packets only from the loopback interface, so that no other
+// machine reaches it, whatever its address. It tries two ways. The error is setsockopt's: EPERM if
+// the kernel allows this process neither way in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
 	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
@@ -118,9 +118,10 @@ func HearLoopback(fd int) error {
 	return err
 }
 
-// dropOthers attaches a filter to a socket, and to the connections that it accepts, that drops packets of all
-// interfaces but the loopback one. Old kernels let any process attach it. New ones want the capability NET_ADMIN
-// for TCP, but bind sockets to interfaces.
+// dropOthers attaches a filter to a socket, and to the connections that it accepts. The filter
+// drops all packets that do not come from the loopback interface. Old kernels let any process
+// attach it. New kernels want the capability NET_ADMIN for TCP, but they let any process bind a
+// socket to an interface instead.
 func dropOthers(fd int) error {
 	program, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtLinkLayerType},
@@ -142,8 +143,8 @@ func dropOthers(fd int) error {
 // batch is the number of sockets that the guard makes at a time.
 const batch = 64
 
-// serveSockets makes sockets for the driver: a socket belongs to the network of the process that
-// made it, whoever uses it.
+// serveSockets makes sockets for the driver in the guard's network: a socket stays in the network
+// of the process that made it, even if another process uses it.
 func serveSockets(conn int) {
 	for {
 		if n, err := unix.Read(conn, make([]byte, 1)); err != nil && !errors.Is(err, unix.EINTR) || err == nil && n == 0 {

@@ -9,7 +9,7 @@
 //
 // Where the machine allows it, the guard and its processes have a network of their own
 // (network_namespaces(7)), which no other process can reach. The guard makes the driver's sockets
-// in it.
+// in this network.
 //
 // If the guard itself is killed, the kernel kills its direct children (PR_SET_PDEATHSIG). The
 // driver kills the rest of the guard's session; the directories are then left for the driver to
@@ -39,8 +39,8 @@ type Command struct {
 	Dir  string   // working directory
 	// Stdin, Stdout and Stderr are paths of files; empty means /dev/null. Output is appended.
 	Stdin, Stdout, Stderr string
-	// Reopens says that the process opens its standard output again, as /dev/stdout. The file
-	// belongs to [Options.User] then, as long as the guard runs.
+	// Reopens says that the process opens its standard output again, as /dev/stdout. As long as the
+	// guard runs, the file then belongs to [Options.User].
 	Reopens bool
 }
 
@@ -51,8 +51,8 @@ type User struct{ UID, GID int }
 type Options struct {
 	// Remove are the directories that the guard removes when it ends.
 	Remove []string
-	// User is the user of all processes, without further groups. Nil means the guard's own,
-	// which is the driver's. Only root can give processes another user.
+	// User is the user of all processes; they have no supplementary groups. Nil means the guard's own
+	// user, which is the driver's. Only root can give processes another user.
 	User *User
 	// Network says which network the processes have.
 	Network Network
@@ -99,7 +99,7 @@ type Guard struct {
 	closing atomic.Bool
 	close   func() error  // calls end once
 	done    chan struct{} // closed when the guard has ended
-	waitErr error         // of waiting for the guard; valid once done is closed
+	waitErr error         // the error of waiting for the guard; valid once done is closed
 
 	network   Network
 	whyShared error
@@ -110,19 +110,19 @@ type Guard struct {
 // ErrGuardGone means that the guard process ended before Close.
 var ErrGuardGone = errors.New("the guard process that watches over the daemons has gone")
 
-// The program knows by the environment variable envGuard that it is a guard. The guard's ends of
-// the socket pairs are the descriptors connFD and, for sockets, socketsFD.
+// The environment variable envGuard tells the program that it is a guard. The guard's ends of the
+// socket pairs are the descriptors connFD and, for sockets, socketsFD.
 const (
 	envGuard  = "RMREPLAY_GUARD"
-	guardName = "rmreplay-guard" // the name of the process, once it catches signals
+	guardName = "rmreplay-guard" // the guard's process name, which it takes once it catches signals
 	connFD    = 3
 	socketsFD = 4
 )
 
 // Start starts a guard. Another goroutine calls onExit for every process that ended, and for the
-// guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start
-// of main and of TestMain. The errors are those of starting a process, and of a program that does not
-// call it: its guard would start a guard in turn.
+// guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start of
+// main and of TestMain. Start returns an error if the process cannot be started, or if the program
+// does not call RunIfGuard, since its guard would start another guard.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 	if _, isGuard := os.LookupEnv(envGuard); isGuard {
 		return nil, errors.New(
@@ -170,7 +170,8 @@ func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, 
 	cmd.ExtraFiles = []*os.File{theirs, theirSockets}
 	cmd.SysProcAttr = attr
 	err = cmd.Start()
-	// The guard has its own now. With ours open, the end of the guard would not end our reading.
+	// The guard now has its own copies. If our copies stayed open, our reading would not end when the
+	// guard ends.
 	_, _ = theirs.Close(), theirSockets.Close()
 	if err != nil {
 		giveUp()

@@ -33,8 +33,8 @@ type Array struct {
 
 // Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. The
 // caller must call [Maker.Prepare] first. Every task makes one run with a shared lock on the
-// sweep's directory. Submit returns nil if no run is missing. It fails if an array that it
-// submitted before is still in the queue, or if one array cannot hold all runs.
+// sweep's directory. Submit returns nil if no run is missing. It fails if an earlier array of this
+// sweep is still in the queue, or if one array cannot hold all runs.
 func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	p := m.Plan
 	if err := p.stillQueued(ctx); err != nil {

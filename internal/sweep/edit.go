@@ -32,9 +32,9 @@ func checkEdit(v *Variant) error {
 	return nil
 }
 
-// checkEdits applies every edit to every cluster in memory. An edit that is wrong for a cluster, for
-// example because it has no such partition, is an error in the experiment. A cluster that cannot be
-// read makes its runs fail, and no others. checkEdits returns the edits without effect.
+// checkEdits applies every edit to every cluster in memory. An edit that is wrong for a cluster,
+// for example because it has no such partition, is an error in the experiment. If a cluster cannot
+// be read, only its own runs fail. checkEdits returns the edits without effect.
 func (e *Experiment) checkEdits() (warnings []string, err error) {
 	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
 		return nil, nil

@@ -50,7 +50,8 @@ type Experiment struct {
 	Slurm      *Slurm    `yaml:"slurm"`
 
 	Path string `yaml:"-"` // the path of the file
-	// Model plays the part for the stock Slurm on the model of Slurm's scheduler, with the options that both have.
+	// Model runs the experiment's Slurm part on the model of Slurm's scheduler, with the options that
+	// Slurm and the model have in common.
 	Model bool `yaml:"-"`
 }
 
@@ -109,8 +110,8 @@ type Variant struct {
 	scalar  bool
 }
 
-// Seeds are the seeds of the runs of a cell. The file has a list of seeds or a number n, which
-// stands for the seeds 1 to n.
+// Seeds are the seeds of the runs of a cell. In the file they are a list, or a number n that means
+// the seeds 1 to n.
 type Seeds []uint64
 
 // maxSeeds limits the effect of a mistyped number.

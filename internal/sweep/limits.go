@@ -13,8 +13,8 @@ import (
 )
 
 // The limits of an experiment file. They are far above any experiment. They bound the memory and
-// the time that a hostile file takes: both grow with the square of a line's length and of the
-// depth in the YAML parser, and aliases can be nested.
+// the time that a hostile file takes: the YAML parser needs memory and time that grow with the
+// square of a line's length and of the depth, and aliases can be nested.
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10
@@ -74,7 +74,8 @@ func checkLimits(text []byte) error {
 	return nil
 }
 
-// checkAliases counts the values of a file as its aliases are expanded, before any is.
+// checkAliases counts the values that a file will have with all aliases expanded, before they are
+// expanded.
 func checkAliases(text []byte) error {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -89,7 +90,7 @@ func checkAliases(text []byte) error {
 	return nil
 }
 
-// counter counts values; anchors has the number of values of each anchor.
+// counter counts values; anchors has each anchor's number of values.
 type counter struct{ anchors map[string]int }
 
 // nodes returns the number of values of a node, at most maxNodes+1.

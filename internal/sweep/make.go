@@ -115,7 +115,7 @@ func (p *Plan) made(d *derived) bool {
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame sets the error of each run whose input has one.
+// blame gives each run the error of its input, if that has an error.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -128,7 +128,7 @@ func (p *Plan) blame() {
 
 // Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
 // clusters that do not exist yet. If one of them cannot be made, the runs that need it fail.
-// Prepare itself fails with an [InputError] if a transform makes no sense for the workload, for
+// Prepare fails as a whole with an [InputError] if a transform makes no sense for the workload, for
 // example because no job is left. It also fails if it is interrupted or cannot write the sweep's
 // directory.
 func (m *Maker) Prepare(ctx context.Context) error {
@@ -248,8 +248,8 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 // number of CPUs. Observe and the summary report failed runs. All itself fails only if it is
 // interrupted or cannot write the sweep's directory.
 //
-// Before it begins and after the first seeds, which are the pilot, it says how many seeds differences
-// between cells need.
+// All reports how many seeds it takes to see differences between cells. It does so before the first
+// run, and again after the runs of the first seeds (the pilot).
 func (m *Maker) All(ctx context.Context, parallel int) error {
 	if err := m.tellNeeds(); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (m *Maker) All(ctx context.Context, parallel int) error {
 	return m.these(ctx, runs[pilot:], parallel)
 }
 
-// these makes every incomplete run of some.
+// these makes those of the given runs that are incomplete.
 func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
@@ -414,7 +414,7 @@ func plainEnvironment(env []string) []string {
 	})
 }
 
-// mostRead bounds what is read of a file beside a run, in bytes.
+// mostRead is the largest number of bytes that are read of a file beside a run.
 const mostRead = 64 << 20
 
 // lastLines returns the last lines of a file, joined by semicolons.

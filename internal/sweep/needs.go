@@ -17,26 +17,29 @@ const (
 	needPower = 0.8
 )
 
-// pilotSeeds is the number of seeds after which a sweep with more of them says how many are needed.
+// pilotSeeds is the number of seeds in the pilot. A sweep with more seeds reports after the pilot
+// how many it needs.
 const pilotSeeds = 3
 
-// Need says of one figure how many seeds a difference between two cells needs. The test is that of
-// `rmreplay compare`, at 5 % and before its correction for several figures, and finds the difference in
-// 80 % of cases. The number assumes that runs are independent and normally distributed, and that they
-// vary alike in all cells, as the complete runs do.
+// Need says how many seeds show a difference of a figure between two cells. The test is the test of `rmreplay
+// compare` at 5 %, without the correction for several figures, and must find the difference in 80 % of cases. The
+// number assumes that runs are independent and normally distributed, and vary as much in every cell as the complete
+// runs do.
 type Need struct {
 	Key string `json:"key"` // of [metrics.Figures]
-	// Mean is the mean of the cells' means. Deviation is the standard deviation of a run within a
-	// cell, from all cells, with its degrees of freedom: runs less cells.
+	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,
+	// pooled over all cells. Freedom is its degrees of freedom: the number of runs less the number of
+	// cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the difference that they find; null
-	// for so few that the test finds none, however large it is.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that so
+	// many seeds find; null if they are too few to find any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
-	// For10 and For5 are the seeds that differences of 10 % and 5 % of the mean need; 0 if the mean is 0
-	// or more than a million are needed. One seed is enough for a figure that does not vary.
+	// For10 and For5 are the numbers of seeds that find differences of 10 % and 5 % of the mean; 0 if
+	// the mean is 0 or more than a million are needed. One seed is enough for a figure that does not
+	// vary.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }
@@ -79,7 +82,7 @@ func (s *Summary) needs(seeds int) []Need {
 	return list
 }
 
-// renderNeeds writes how many seeds differences need; nothing if that is not known.
+// renderNeeds writes how many seeds are needed to find differences; nothing if that is not known.
 func (s *Summary) renderNeeds(b *strings.Builder) {
 	if len(s.Needs) == 0 {
 		return
@@ -120,7 +123,7 @@ func titleOf(key string) string {
 func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
 
 // Outlook says what a sweep would do: the runs of the plan, those that are complete, and how many
-// seeds differences need, as far as complete runs tell.
+// seeds are needed to find differences, as far as complete runs tell.
 type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`
@@ -163,7 +166,7 @@ func (m *Maker) Outlook() (*Outlook, error) {
 // Render returns the outlook as text.
 func (o *Outlook) Render() string { return o.text }
 
-// tellNeeds reports how many seeds differences need, as far as complete runs tell.
+// tellNeeds reports how many seeds are needed to find differences, as far as complete runs tell.
 func (m *Maker) tellNeeds() error {
 	if m.Observe == nil {
 		return nil

@@ -142,8 +142,8 @@ func Open(path, dir string, model bool, check CheckOption, together CheckVariant
 	return plan, nil
 }
 
-// mayHold returns an error if dir holds something that is not a sweep. A sweep has a lock from its
-// beginning.
+// mayHold returns an error if dir holds something that is not a sweep. A sweep has a lock file from
+// its beginning.
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {

@@ -116,7 +116,7 @@ type contents map[string]string
 // ofOptions returns the options with the hashes of files and directories in place of their
 // paths. So the paths themselves do not matter.
 func (c contents) ofOptions(options Options) ([]string, error) {
-	args := []string{} // not nil, so that no options always give the same encoding
+	args := []string{} // not nil, so that an empty list is always encoded alike
 	for _, o := range options {
 		if o.Path {
 			hash, err := c.of(o.Value)
@@ -137,9 +137,9 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 	return args, nil
 }
 
-// ofSlurm returns the hash of the Slurm that --slurm names. A sweep that goes on after the Slurm in a
-// directory was replaced, or a version was installed anew, repeats its runs. The Slurm that replay
-// takes without --slurm is not looked at, since each host of a job array has its own.
+// ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
+// replaced, or a version installed anew, a sweep that goes on repeats its runs. The default Slurm
+// of replay does not count, since each host of a job array has its own.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {

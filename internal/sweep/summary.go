@@ -141,7 +141,7 @@ func means(runs []RunSummary) map[string]metrics.Float {
 // column is a figure in the text table, by its key in the JSON.
 type column struct{ key, title string }
 
-// width is that of the column in the table.
+// width returns the width of the column in the table.
 func (c *column) width() int { return max(13, len(c.title)) }
 
 // columns are the figures in the text table. The JSON has all figures.
@@ -166,8 +166,8 @@ func (s *Summary) shown() []column {
 	return columns
 }
 
-// Render returns the text table. It has a line for each cell, with means over its seeds. Cells with a
-// run that is not valid come last and say so, whatever their figures are.
+// Render returns the text table. It has a line for each cell, with means over its seeds. Cells with
+// a run that is not valid come last and are marked, even if their figures are good.
 func (s *Summary) Render() string {
 	width := utf8.RuneCountInString("cell")
 	for _, c := range s.Cells {

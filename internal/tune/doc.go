@@ -11,30 +11,31 @@
 // than the best leave the race. The survivors are the parents of the next settings, which are drawn
 // ever closer to them. The site's own setting takes part in every race, and never leaves it.
 //
-// Differences from irace: the first settings are a Latin hypercube; a value is drawn anew for each
-// setting, and not from probabilities that a parent hands down; the race of two settings uses the
-// same test as that of many; numbers have at most three significant digits.
+// Differences from irace: the first settings are a Latin hypercube; a value is drawn anew for each setting, and not
+// from probabilities that a parent hands down; the race of two settings uses the same test as a race of many
+// settings; numbers have at most three significant digits.
 //
-// Constraints compare a setting with the site's own over the same blocks. In a race, a setting that
-// breaks a constraint ranks behind all that break none, and a setting with a failed run behind those.
+// Constraints compare a setting with the site's own over the same blocks. In a race, a setting that breaks a
+// constraint ranks after all settings that break none, and a setting with a failed run ranks last.
 //
-// At last the best settings run on all blocks, and the best of them is simplified: each parameter
-// in turn goes back to the site's value, if the setting keeps 95 % of its gain in the search
-// without it. (Fawcett and Hoos, "Analysing differences between algorithm configurations through
-// ablation", J. Heuristics 22, 2016, is the same question for one step at a time.)
+// At last the best settings run on all blocks, and the best of them is simplified: one parameter
+// after the other goes back to the site's value, if the setting without this change keeps 95 % of
+// its gain in the search. (Fawcett and Hoos, "Analysing differences between algorithm
+// configurations through ablation", J. Heuristics 22, 2016, asks the same question one step at a
+// time.)
 //
 // # The proof
 //
 // The best setting of a search looks better than it is, because it was chosen for that (the
-// winner's curse). So nothing that the search measured is evidence. One setting and the site's own
-// are run on held-out blocks: workloads, or at least seeds, that no decision of the search has seen.
-// One two-sided test of the paired differences decides ([stats.PairedTest]). It is the only test,
-// so a search that found noise is believed in at most 5 % of cases, and in half of these as worse.
-// TestNothingToFind measures it.
+// winner's curse). So nothing that the search measured is evidence. This setting and the site's own
+// run on held-out blocks: workloads, or at least seeds, that no decision of the search has seen.
+// One two-sided test of the paired differences decides ([stats.PairedTest]). It is the only test.
+// So if a search found only noise, the test calls this a difference in at most 5 % of cases: in
+// half of these a gain, in the other half a loss. TestNothingToFind measures this.
 //
 // The interval of the gain is about the population that the blocks are drawn from. With fewer than
-// six held-out workloads that is the realizations of these workloads, and says nothing about other
-// days. With six or more, a workload is the unit of the test.
+// six held-out workloads, this population is the realizations of these workloads, and the interval
+// says nothing about other days. With six or more, a workload is the unit of the test.
 //
 // # Resuming
 //

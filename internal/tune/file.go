@@ -22,8 +22,8 @@ import (
 type File struct {
 	Name      string          `yaml:"name"`
 	Workloads []sweep.Variant `yaml:"workloads"` // of the search
-	// HeldOut are the workloads of the proof. Without them it takes those of the search, with seeds
-	// that the search did not have.
+	// HeldOut are the workloads of the proof. If there are none, the proof takes the workloads of the
+	// search, with other seeds.
 	HeldOut      []sweep.Variant `yaml:"held-out"`
 	Seeds        int             `yaml:"seeds"`          // realizations of each workload in the search; default 3
 	HeldOutSeeds int             `yaml:"held-out-seeds"` // in the proof; default 10
@@ -78,7 +78,7 @@ const (
 	maxBudget     = 1_000_000
 )
 
-// firstHeldOutSeed is the first seed of the proof. Those of the search count from 1.
+// firstHeldOutSeed is the first seed of the proof. The seeds of the search count from 1.
 const firstHeldOutSeed = maxSeeds + 1
 
 // fields are the values of a mapping by their keys.
@@ -228,7 +228,7 @@ func (p *parameter) readRange(f *fields) error {
 	return nil
 }
 
-// UnmarshalYAML decodes the objective: a metric, or a mapping with it.
+// UnmarshalYAML decodes the objective: a metric, or a mapping with a metric.
 func (o *objective) UnmarshalYAML(n ast.Node) error {
 	if _, ok := n.(ast.ScalarNode); ok {
 		o.Metric, o.line = n.GetToken().Value, n.GetToken().Position.Line
@@ -299,7 +299,7 @@ func (c *constraint) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// figureOf returns the figure of a metric's key.
+// figureOf returns the figure with the key of a metric.
 func figureOf(key string, line int, what string) (metrics.Figure, error) {
 	var keys []string
 	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {

@@ -7,17 +7,17 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Goal is what a setting shall do better, and what it must not do worse.
+// Goal names the metric that a setting shall improve, and the constraints on other metrics.
 type Goal struct {
 	Metric      string // a key of [metrics.Figures]
 	Lower       bool   // a lower value is better
 	Constraints []Constraint
 }
 
-// Constraint limits how much worse than the site's own setting another one may do in a metric.
+// Constraint limits how much worse than the site's own setting another setting may be in a metric.
 type Constraint struct {
 	Metric string
-	// By groups the jobs. Then the constraint holds for each group on its own. Without it, it holds
+	// By groups the jobs. If it is set, the constraint holds for each group on its own, and otherwise
 	// for all jobs together.
 	By metrics.By
 	// Lower says that a lower value is better, so that a higher one is worse.
@@ -26,8 +26,8 @@ type Constraint struct {
 	// metric's unit.
 	Limit    float64
 	Relative bool
-	// Ignore is a worsening in the metric's unit that never counts, so that a group that hardly
-	// waits may wait a second more.
+	// Ignore is a worsening in the metric's unit that never counts, for example one second: otherwise
+	// a group with almost no waits could break a relative limit.
 	Ignore float64
 }
 
@@ -46,7 +46,7 @@ type Measurement struct {
 	Failure string
 }
 
-// worsening returns by how much b is worse than a in the direction of the metric.
+// worsening returns how much worse b is than a, in the direction of the metric.
 func worsening(lower bool, a, b float64) float64 {
 	if lower {
 		return b - a
@@ -54,8 +54,8 @@ func worsening(lower bool, a, b float64) float64 {
 	return a - b
 }
 
-// excess returns how far a setting's mean is beyond the limit, in shares of what is allowed; 0 if the
-// constraint is kept.
+// excess returns how far a setting's mean is beyond the limit, divided by the allowed worsening; 0
+// if the constraint is kept.
 func (c *Constraint) excess(site, other float64) float64 {
 	worse := worsening(c.Lower, site, other)
 	if !(worse > c.Ignore) {
@@ -68,12 +68,13 @@ func (c *Constraint) excess(site, other float64) float64 {
 	if worse <= allowed*(1+1e-12) {
 		return 0
 	}
-	// The unit keeps an allowance of 0 finite, so that a smaller worsening still ranks first.
+	// The divisor is never 0: even if nothing is allowed, the result is finite and a smaller worsening
+	// ranks first.
 	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
 }
 
-// violation says how far a setting is from keeping all constraints, over blocks that it and the
-// site's own setting have measured. It is 0 if all are kept, and infinite if a run failed.
+// violation says how far a setting is from keeping all constraints, over blocks on which both the
+// setting and the site's own have run. It is 0 if all are kept, and infinite if a run failed.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
 	sums := map[Quantity]*[3]float64{} // site, other, number
@@ -102,7 +103,7 @@ func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 
 	return total
 }
 
-// quantities returns the keys in an order, so that sums do not depend on that of a map.
+// quantities returns the keys in a fixed order, so that sums do not depend on the order of a map.
 func (g *Goal) quantities(sums map[Quantity]*[3]float64) []Quantity {
 	list := make([]Quantity, 0, len(sums))
 	for q := range sums {

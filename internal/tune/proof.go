@@ -11,11 +11,11 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// Confidence is the level of all intervals. 1 - Confidence is that of the test.
+// Confidence is the level of all intervals. 1 - Confidence is the level of the test.
 const Confidence = 0.95
 
-// workloadsAsUnits is the number of held-out workloads from which on a workload is the unit of the
-// test. With five, no difference could be significant.
+// workloadsAsUnits is the least number of held-out workloads with which the test takes workloads,
+// and not runs, as its units. With five, no difference could be significant.
 const workloadsAsUnits = 6
 
 // Pair is a held-out block with both measurements.
@@ -24,7 +24,7 @@ type Pair struct {
 	Site, Best Measurement
 }
 
-// Outcome says in one word what a search came to.
+// Outcome names the result of a search in one or two words.
 type Outcome string
 
 // The outcomes.
@@ -41,7 +41,7 @@ const (
 	BestFailed Outcome = "run failed"
 )
 
-// Proof is what held-out data says of a setting against the site's own.
+// Proof compares a setting with the site's own on held-out data.
 type Proof struct {
 	// Unit is what the test takes for independent: "realization" or "workload".
 	Unit  string `json:"unit"`
@@ -60,12 +60,12 @@ type Proof struct {
 	// P is the p-value of [stats.PairedTest], two-sided.
 	P           metrics.Float `json:"p"`
 	Exact       bool          `json:"p_exact"`
-	SmallestP   metrics.Float `json:"smallest_p"` // that so many pairs can have
+	SmallestP   metrics.Float `json:"smallest_p"` // the smallest p-value that so many pairs can give
 	Constraints []Kept        `json:"constraints"`
 	Failure     string        `json:"failure,omitempty"`
 }
 
-// Kept says how a constraint fares on held-out data. Worse is the worsening in the metric's unit,
+// Kept says whether held-out data keeps a constraint. Worse is the worsening in the metric's unit,
 // negative if the metric became better.
 type Kept struct {
 	Metric      string        `json:"metric"`
@@ -79,7 +79,7 @@ type Kept struct {
 	WorseHigh   metrics.Float `json:"worse_high"`
 	Allowed     metrics.Float `json:"allowed"`      // in the metric's unit
 	Broken      bool          `json:"broken"`       // the mean is beyond what is allowed
-	NotExcluded bool          `json:"not_excluded"` // the interval is, in part
+	NotExcluded bool          `json:"not_excluded"` // part of the interval is beyond what is allowed
 }
 
 // compareQuantities sorts by constraint, then by group.
@@ -150,8 +150,8 @@ func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
 	return p, Better
 }
 
-// different returns the pairs without those that are copies of another one of their workload. An
-// engine that draws nothing gives the same run for every seed, and that is one observation.
+// different drops pairs that equal an earlier pair of the same workload. An engine that draws
+// nothing gives the same run for every seed, so equal pairs are one observation.
 func different(pairs []Pair) []Pair {
 	var list []Pair
 	for _, p := range pairs {
@@ -193,7 +193,7 @@ func (p *Proof) units(pairs []Pair, of func(Pair) (site, best float64, ok bool))
 	return site, best
 }
 
-// kept says of each constraint, and of each group of jobs that it is about, how it fares.
+// kept tests each constraint, for each group of jobs that the constraint is about.
 func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Kept {
 	var list []Quantity
 	for _, pair := range pairs {

@@ -13,7 +13,8 @@ import (
 
 // The constants of the search.
 const (
-	// level is that of the tests in a race. They decide what to try next, and prove nothing.
+	// level is the significance level of the tests in a race. These tests only decide what to try
+	// next.
 	level = 0.05
 	// firstTest is the number of blocks before the first test of a race.
 	firstTest = 3
@@ -32,12 +33,12 @@ type Trial struct {
 // Measure makes the runs of trials and returns a measurement of each. An error ends the search.
 type Measure func(ctx context.Context, trials []Trial) ([]Measurement, error)
 
-// Search looks for a setting. The zero values of Observe is allowed.
+// Search looks for a setting. Observe may be nil.
 type Search struct {
 	Space   Space
 	Goal    Goal
 	Blocks  int // of the search
-	Budget  int // runs, with those of the site's own setting
+	Budget  int // runs, including runs of the site's own setting
 	Seed    uint64
 	Measure Measure
 	// Observe is called before the runs of every step.
@@ -56,10 +57,10 @@ type Step struct {
 	Used     int    // runs before it
 	Budget   int
 	Settings int // in the step
-	Blocks   int // that they will have run on then
+	Blocks   int // on which the settings will have run after the step
 }
 
-// Tried is a setting with all that was measured of it.
+// Tried is a setting with all its measurements.
 type Tried struct {
 	Name    string
 	Setting Setting
@@ -69,8 +70,8 @@ type Tried struct {
 // Race is the course of one race.
 type Race struct {
 	Settings  int // that began, the site's own included
-	New       int // of them drawn for this race
-	Blocks    int // that the survivors ran on
+	New       int // settings that were drawn for this race
+	Blocks    int // on which the survivors ran
 	Survivors int // the site's own included
 	Runs      int // that the race needed
 }
@@ -87,7 +88,7 @@ type Found struct {
 	Runs   int
 }
 
-// races of irace for so many parameters, and the number of settings at which a race ends.
+// plannedRaces returns the number of races that irace plans for so many parameters.
 func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
 // elites is the number of survivors at which a race ends.
@@ -102,7 +103,8 @@ func (s *Search) reserve() int {
 // Least returns the smallest budget: one race of four settings, and the end.
 func (s *Search) Least() int { return s.reserve() + 5*min(firstTest, s.Blocks) }
 
-// DefaultBudget returns a budget that gives each race some settings for each parameter.
+// DefaultBudget returns a budget with which each race has two new settings for each parameter, and
+// four more.
 func (s *Search) DefaultBudget() int {
 	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
 }
@@ -183,7 +185,7 @@ func (s *Search) draw(parents []*Tried, number, n int, random *rand.Rand) []*Tri
 	return fresh
 }
 
-// choose draws a parent. The first of k has k times the chance of the last.
+// choose draws a parent. The first of k parents is k times as likely as the last.
 func choose(parents []*Tried, random *rand.Rand) *Tried {
 	k := len(parents)
 	pick := random.IntN(k * (k + 1) / 2)
@@ -235,7 +237,7 @@ func upTo(n int) []int {
 	return blocks
 }
 
-// missing returns how many runs of settings on blocks have not been made.
+// missing returns how many of the runs of these settings on these blocks have not been made.
 func (s *Search) missing(settings []*Tried, blocks []int) (n int) {
 	for _, t := range settings {
 		for _, b := range blocks {
@@ -247,7 +249,7 @@ func (s *Search) missing(settings []*Tried, blocks []int) (n int) {
 	return n
 }
 
-// measure makes the runs of settings on blocks that have not been made, block by block.
+// measure makes, block by block, the runs of these settings that have not been made.
 func (s *Search) measure(ctx context.Context, what string, settings []*Tried, blocks []int) error {
 	var trials []Trial
 	var whose []*Tried
@@ -304,8 +306,8 @@ func (s *Search) eliminate(alive []*Tried, blocks []int) []*Tried {
 	return left
 }
 
-// rank ranks settings within blocks: those that keep the constraints by the objective, then the
-// others by their violation.
+// rank ranks settings within blocks: first the settings that keep the constraints, by the objective, and then the
+// other settings, by their violation.
 func (s *Search) rank(settings []*Tried, blocks []int) stats.Ranking {
 	site := s.tried(nil)
 	violations := make([]float64, len(settings))
@@ -379,7 +381,8 @@ func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tri
 // meanCost returns the mean cost over all blocks.
 func (s *Search) meanCost(t *Tried) float64 { return s.cost(mean(t.Of, upTo(s.Blocks))) }
 
-// simplify gives parameters back the site's values, one after the other, where that costs little.
+// simplify sets parameters back to the site's values, one after the other, if that costs little of
+// the gain.
 func (s *Search) simplify(ctx context.Context, site, best *Tried) (*Tried, error) {
 	bound := s.meanCost(site) - keptGain*(s.meanCost(site)-s.meanCost(best))
 	for i := range s.Space {

@@ -17,7 +17,7 @@ func (f *File) openSite() (*conf.Cluster, error) {
 	return conf.Open(f.cluster())
 }
 
-// ownValues completes the values that the site has now, as far as slurm.conf says them.
+// ownValues fills in the site's present values of parameters, as far as slurm.conf has them.
 func (f *File) ownValues(site *conf.Cluster) {
 	for i := range f.Space {
 		if p := &f.Space[i]; p.Now == "" {
@@ -64,7 +64,8 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	return ""
 }
 
-// flag reports whether the parameter is there or not.
+// flag reports whether the parameter has the values true and false alone: it is present in
+// slurm.conf or absent.
 func (p *Parameter) flag() bool {
 	for _, v := range p.Values {
 		if v != "true" && v != "false" {
@@ -94,8 +95,8 @@ func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
 	return nil
 }
 
-// lines returns what the site writes for a setting, and warnings of what has no effect. For the
-// simulator it is the options of the command.
+// lines returns the lines that the site writes into its configuration for a setting, and warnings
+// of changes without effect. For the simulator it is the options of the command.
 func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
 	site, err := f.openSite()
 	if err != nil {

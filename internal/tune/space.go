@@ -22,18 +22,18 @@ const (
 )
 
 // Parameter is one dimension of the space. Its name says what the values are applied to: an option
-// of simulate, or what an edit of a sweep can set.
+// of simulate, or a parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
 	Kind   Kind
 	Low    float64 // the ends of a number's range, included
 	High   float64
-	Log    bool     // equal ratios are equally likely, not equal differences
+	Log    bool     // values are drawn on a logarithmic scale
 	Values []string // of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string
-	// When is the condition under which the parameter has a meaning. Otherwise it keeps the site's
-	// value.
+	// When is the condition under which the parameter has an effect. If it does not hold, the
+	// parameter keeps the site's value.
 	When *Condition
 
 	line int // in the file
@@ -58,7 +58,7 @@ func (s Setting) Own() bool {
 }
 
 // Name returns a name for the setting's directory. It depends on the parameters and their values
-// alone, so that a search finds the runs of another one in the same directory.
+// alone, so that a later search in the same directory finds these runs.
 func (sp Space) Name(s Setting) string {
 	if s.Own() {
 		return "site"
@@ -83,7 +83,7 @@ func (p *Parameter) at(u float64) string {
 	case Categorical:
 		return p.Values[min(int(u*float64(len(p.Values))), len(p.Values)-1)]
 	case Integer:
-		// Each whole number has a share of the range, the last one too.
+		// Each whole number, also the last, has an equal share of the range.
 		v := math.Floor(p.scale(u, p.Low, p.High+1))
 		return strconv.FormatFloat(p.clamp(math.Round(rounded(v))), 'f', -1, 64)
 	}
@@ -135,8 +135,8 @@ func (p *Parameter) same(a, b string) bool {
 	return a == b || p.Kind != Categorical && xerr == nil && yerr == nil && x == y
 }
 
-// normalize empties the values that the site has, and those of parameters whose condition does not
-// hold. So two settings with the same effect are equal.
+// normalize empties each value that equals the site's, and each value of a parameter whose
+// condition does not hold. So two settings with the same effect are equal.
 func (sp Space) normalize(s Setting) Setting {
 	for i := range sp {
 		if sp[i].same(s[i], sp[i].Now) {
@@ -189,9 +189,9 @@ func (sp Space) hypercube(n int, random *rand.Rand) []Setting {
 	return settings
 }
 
-// near draws a setting near a parent. Numbers are normally distributed around the parent's, within
-// the range, with a standard deviation in shares of the range. Other parameters keep the parent's
-// value with the probability keep, and have any value otherwise.
+// near draws a setting near a parent. Numbers are normally distributed around the parent's value,
+// within the range. deviation is the standard deviation as a share of the range. Other parameters
+// keep the parent's value with the probability keep, and otherwise get any value.
 func (sp Space) near(parent Setting, deviation, keep float64, random *rand.Rand) Setting {
 	child := make(Setting, len(sp))
 	for i := range sp {

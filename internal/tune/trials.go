@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// The directories of the trials in that of a tuning. Each holds a sweep for each workload.
+// The directories of the trials within a tuning's directory. Each holds one sweep per workload.
 const (
 	searchDir  = "search"
 	heldOutDir = "held-out"
@@ -63,8 +63,8 @@ func (s *stage) close() {
 	}
 }
 
-// of returns the workload and the seed of a block. The first blocks have all workloads with the
-// first seed, so that even the first test of a race is about several workloads.
+// of returns the workload and the seed of a block. The first blocks are all workloads with the
+// first seed, so that even the first test of a race covers several workloads.
 func (s *stage) of(block int) (workload, seed int) {
 	return block % len(s.workloads), block / len(s.workloads)
 }

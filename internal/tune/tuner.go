@@ -24,7 +24,7 @@ type Tuner struct {
 	Parallel int    // runs at once; 0 for the number of CPUs
 	// Model makes the runs of the search on the model of Slurm's scheduler. The proof runs on Slurm.
 	Model bool
-	// CheckOption and CheckVariant check options of commands, as those of a sweep.
+	// CheckOption and CheckVariant check options of commands as in a sweep.
 	CheckOption  sweep.CheckOption
 	CheckVariant sweep.CheckVariant
 	// Observe is told of each run, and Step before each step. Both may be nil. Observe is called
@@ -55,12 +55,12 @@ type Plan struct {
 	Workloads     []string `json:"workloads"`
 	Blocks        int      `json:"blocks"` // workloads x seeds of the search
 	Budget        int      `json:"budget"` // runs of the search, at most
-	Races         int      `json:"races"`  // that are planned
+	Races         int      `json:"races"`  // planned races
 	HeldOut       []string `json:"held_out"`
 	HeldOutSeeds  int      `json:"held_out_seeds"`
 	HeldOutRuns   int      `json:"held_out_runs"`
-	HeldOutUnseen string   `json:"held_out_unseen"` // "workloads", or only "seeds"
-	SmallestP     float64  `json:"smallest_p"`      // that the proof can have
+	HeldOutUnseen string   `json:"held_out_unseen"` // what the search has not seen: "workloads", or only "seeds"
+	SmallestP     float64  `json:"smallest_p"`      // the smallest p-value that the proof can give
 }
 
 // Plan returns what the tuning is going to do.
@@ -87,8 +87,8 @@ func (f *File) Plan() Plan {
 }
 
 // Check checks all that can be checked without a run: the workloads, the cluster, and that each
-// parameter can have its values. It completes what the file does not say of the site's own values.
-// Its errors are about the input.
+// parameter can have its values. It fills in the site's own values that the file does not give. Its
+// errors are about the input.
 func (t *Tuner) Check() error {
 	f := t.File
 	if t.Model && f.Slurm == nil {
@@ -324,7 +324,7 @@ type Stage struct {
 	Name     string        `json:"name"` // "search" or "held out"
 	On       string        `json:"on"`   // "model" or "slurm"
 	Runs     int           `json:"runs"`
-	Settings int           `json:"settings"` // that were tried beside the site's own
+	Settings int           `json:"settings"` // tried settings, without the site's own
 	Kept     int           `json:"kept"`     // of them
 	Seconds  metrics.Float `json:"run_wall_s"`
 }

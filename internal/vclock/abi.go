@@ -57,9 +57,9 @@ type slot struct {
 	_        [3]uint64
 }
 
-// link is struct rmr_link: a connection that has not been accepted yet. Addresses and ports are
-// in network byte order. Others than the writer of a link may read it at any time, so every
-// field is atomic; a port and its neighbour make one word.
+// link is struct rmr_link: a connection that has not been accepted yet. Addresses and ports are in
+// network byte order. Other threads than the writer may read a link at any time, so every field is
+// atomic. The two ports share one word.
 type link struct {
 	state  atomic.Uint32
 	fromIP atomic.Uint32
@@ -67,7 +67,7 @@ type link struct {
 	ports  atomic.Uint32
 }
 
-// The states of a link: the lower two bits; above them is the number of its uses.
+// The states of a link, in the lower two bits of a word. The higher bits count the link's uses.
 const (
 	linkFree    uint32 = 0
 	linkWriting uint32 = 1

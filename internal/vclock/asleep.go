@@ -36,8 +36,8 @@ func (c *Clock) quiet() bool {
 	return true
 }
 
-// allAsleep reports whether every thread sleeps that waits in the kernel, or that a signal since
-// the last verified look can have woken.
+// allAsleep reports whether these threads all sleep: the threads that wait in the kernel, and the
+// threads that a signal may have woken since the last verified look.
 func (c *Clock) allAsleep(signals uint32) bool {
 	s := c.s
 	twice := false
@@ -86,10 +86,10 @@ func (c *Clock) asleep(i int) bool {
 	return false
 }
 
-// asleepTogether reports whether all threads that wait in the kernel sleep at the same instant.
-// One look at each thread does not prove that if threads wake each other without a change of
-// epoch, as the writer and the reader of a full pipe do. But a thread that sleeps in two looks,
-// and has not gone to sleep in between, has slept all the time.
+// asleepTogether reports whether all threads that wait in the kernel sleep at the same instant. One
+// look at each thread is no proof if threads wake each other without a change of epoch, as the
+// writer and the reader of a full pipe do. But a thread that sleeps in two looks, and has not gone
+// to sleep in between, has slept all the time.
 func (c *Clock) asleepTogether() bool {
 	var sleeps [2][]int64
 	for look := range sleeps {

@@ -10,7 +10,7 @@
 // protocol. The driver's part of it is:
 //
 //   - The driver counts as one more running thread while it works. In [Clock.Wait] it does
-//     not. Wait returns when the driver's own next event is due, when a managed process has
+//     not count. Wait returns when the driver's own next event is due, when a managed process has
 //     sent the driver something, or when Notify or Interrupt was called.
 //   - The driver calls [Clock.Touch] before it writes to a managed process, and
 //     [Clock.TouchSignal] before it signals one.
@@ -58,7 +58,7 @@ type Clock struct {
 	stall       stallWatch
 	outside     []int        // processes in real time: see Outside
 	own         map[int]bool // processes that the driver has started and not collected
-	user        *user        // of the managed processes, if the driver must look as that user
+	user        *user        // the user of the managed processes, if the driver must look at them as that user
 	home        home
 	signals     uint32 // shared counter of signals at the last look at every waiting thread
 }
@@ -90,17 +90,17 @@ type Policy struct {
 	// Pipe is the path of a named pipe that managed processes write and the driver reads. It
 	// may be empty.
 	Pipe string
-	// OwnAddress makes a process connect to a managed port from the address that it connects to, in
-	// place of 127.0.0.1, so that a server can call its client back there.
+	// OwnAddress makes a process that connects to a managed port use the destination address as its
+	// own address, too, in place of 127.0.0.1. So a server can call its client back at that address.
 	OwnAddress bool
-	// Inherited names environment variables. Children keep them even if their parents give them
-	// environments that do not have them.
+	// Inherited names environment variables that every child process keeps, even if its parent starts
+	// it with an environment without them.
 	Inherited []string
 }
 
 // New creates the clock's file in dir, readable by its owner only. Virtual time stands at start
-// until the first Wait; the driver counts as running. The errors are those of the file system
-// and of mmap, and too many variables in policy.
+// until the first Wait; the driver counts as running. It returns errors of the file system and of
+// mmap, and an error for too many variables in policy.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -159,8 +159,8 @@ func (s *shared) decide(p Policy) error {
 	return nil
 }
 
-// SetUser says that the managed processes have another user than the driver, which is root. Linux
-// shows where a process waits to the process's own user, and to root only with the capability
+// SetUser says that the driver is root and that the managed processes have another user. Linux
+// shows where a process waits only to the process's own user, and to root with the capability
 // SYS_PTRACE, which root in a container lacks.
 func (c *Clock) SetUser(uid, gid int) {
 	var caps [2]unix.CapUserData
@@ -205,17 +205,18 @@ func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.p
 // do not inherit the variable.
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
-// SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment]
-// takes from now on: the CPU time, user and system, of each thread, times factor. It is 0 at the
-// start: computing takes no virtual time. Threads that compute at the same time do so in
-// parallel in virtual time, too. A thread is charged once it has used 0.1 ms of CPU time, or
-// 20 µs where it reads the clock.
+// SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment] takes
+// from now on: the CPU time, user and system, of each thread, times factor. At the start the factor
+// is 0: computing takes no virtual time. Threads that compute at the same time do so in parallel in
+// virtual time, too. A thread is charged once it has used 0.1 ms of CPU time, or 20 µs where it
+// reads the clock.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
-// CoarseEnvironment returns the environment variable of a process that has a thread whose work
-// can be late. The thread is the one that names itself thread (prctl(2), PR_SET_NAME). For it,
-// time(2) advances in steps of step, which is cut to whole seconds, and a wait for a condition
-// with a time limit ends at a step. Children of the process do not inherit the variable.
+// CoarseEnvironment returns the environment variable of a process that has a thread whose work can
+// be late. The thread gives itself the name in the parameter thread (prctl(2), PR_SET_NAME). For
+// this thread, time(2) advances in steps of length step, cut to whole seconds, and a wait for a
+// condition with a time limit ends at such a step. Children of the process do not inherit the
+// variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }
@@ -235,8 +236,8 @@ func (c *Clock) Started(slot, pid int) {
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))
 }
 
-// Outside names a process that runs in real time and that managed processes wait for, such as their
-// database. What it computes is progress.
+// Outside names a process in real time for which managed processes wait, such as their database.
+// While it computes, the clock does not report a stall.
 func (c *Clock) Outside(pid int) { c.outside = append(c.outside, pid) }
 
 // Unreserve frees a reserved slot whose process could not be started.
@@ -272,7 +273,7 @@ func (c *Clock) TouchSignal() {
 // Read notes that the driver has read n bytes that managed processes had sent to it.
 func (c *Clock) Read(n int) { c.s.inbox.Add(-int64(n)) }
 
-// Inbox returns the number of bytes that managed processes have sent to the driver and that it
+// Inbox returns the number of bytes that managed processes have sent to the driver and the driver
 // has not read.
 func (c *Clock) Inbox() int64 { return c.s.inbox.Load() }
 
@@ -283,7 +284,7 @@ func (c *Clock) Notify() {
 }
 
 // Interrupt makes Wait return at once, even while managed threads run. It is for a run that cannot
-// go on: what the threads do from then on has no order. Any goroutine may call it.
+// go on: from then on, the order in which threads run is not determined. Any goroutine may call it.
 func (c *Clock) Interrupt() {
 	c.interrupted.Store(true)
 	c.wakeDriver()
@@ -323,11 +324,12 @@ func (c *Clock) newSlot() int {
 	panic("vclock: no free slot")
 }
 
-// disown takes a slot from its process and reports whether it did. Only then may the caller free
-// the slot: the process's parent may be about to free it, too, and it can have a new owner then.
+// disown takes a slot from its process and reports whether it succeeded. Only then may the caller
+// free the slot. If it failed, the process's parent frees the slot, which may already have a new
+// owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
-// freeSlot frees the slot of a dead thread, after disown, and takes it out of the count.
+// freeSlot frees the slot of a dead thread, after disown, and no longer counts the thread.
 func (c *Clock) freeSlot(s *slot) {
 	switch s.state.Swap(stateFree) {
 	case stateRunning, stateReady, stateExiting:

@@ -12,24 +12,26 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// home chooses one CPU for all managed threads of a clock. One of them runs at a time, so a second
-// CPU gains nothing, and waking a thread on another CPU takes longer than a switch on the same one
-// (measured: 500 jobs in 25 s instead of 32 s of real time). Threads move there by themselves, at
-// their next turn: see await_turn in shim/clock.c. Virtual time does not depend on it.
+// home chooses one CPU for all managed threads of a clock. Only one of them runs at a time, so a
+// second CPU gains nothing, and waking a thread on another CPU takes longer than a switch on the
+// same CPU (measured: 500 jobs in 25 s instead of 32 s of real time). Each thread moves to the
+// chosen CPU by itself, at its next turn: see await_turn in shim/clock.c. Virtual time does not
+// depend on the choice.
 //
-// A CPU that others use as well would be worse than the kernel's choice. So the threads may run on
-// all CPUs again as soon as others use theirs, and retries back off exponentially.
+// A CPU that other programs use as well would be worse than the kernel's choice. So the threads may
+// run on all CPUs again as soon as other programs use the chosen CPU, and retries back off
+// exponentially.
 type home struct {
 	word    *atomic.Uint32 // shared.home
 	choices []int          // CPUs that the driver may use
 	usage   func() usage
 
 	next  time.Time     // of the next look
-	pause time.Duration // to the next try, once others use the CPU
+	pause time.Duration // until the next try, once other programs use the CPU
 	last  usage
 }
 
-// usage is what the CPUs have done since the machine was started.
+// usage is how long the CPUs have been busy since the machine was started.
 type usage struct {
 	at   time.Time
 	busy map[int]time.Duration // by CPU
@@ -40,7 +42,7 @@ const (
 	homeEvery    = 500 * time.Millisecond // between two looks
 	homePause    = 2 * time.Second        // the first pause after others used the CPU; it doubles
 	longestPause = time.Minute
-	// mostOthers is the share of their CPU that others may use.
+	// mostOthers is the largest share of the chosen CPU that other programs may use.
 	mostOthers = 0.25
 )
 
@@ -71,7 +73,8 @@ func (h *home) settle(s *shared, used func() time.Duration) {
 	h.last = h.usage()
 }
 
-// look moves the threads if it is time to look and another CPU, or all of them, is better.
+// look moves the threads to another CPU, or lets them use all CPUs, if it is time to look and that
+// is better.
 func (h *home) look() {
 	if len(h.choices) == 0 || time.Now().Before(h.next) {
 		return
@@ -83,7 +86,7 @@ func (h *home) look() {
 		others := h.last.busy[home] - before.busy[home] - (h.last.own - before.own)
 		if others.Seconds() > mostOthers*h.last.at.Sub(before.at).Seconds() {
 			h.leave()
-			// The pauses differ, for others may be replays that try the same.
+			// The pauses are random, because the other programs may be replays that do the same.
 			h.next = h.last.at.Add(time.Duration(float64(h.pause) * (0.75 + rand.Float64()/2)))
 			h.pause = min(2*h.pause, longestPause)
 		}

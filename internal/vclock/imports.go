@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Effect is what a function does that virtual time depends on.
+// Effect says how a function affects virtual time.
 type Effect string
 
 // The effects.
@@ -23,8 +23,8 @@ const (
 )
 
 // Import is a function of the C library that a file imports and the preload library does not
-// handle. Where such a function waits, the virtual clock can stand still for ever; where it reads
-// the time, it sees real time.
+// handle. If such a function waits, the virtual clock can stand still for ever. If it reads the
+// time, it gets real time.
 type Import struct {
 	Path   string // of the file
 	Name   string // of the function
@@ -81,8 +81,8 @@ func knownEffects() map[string]Effect {
 	return effects
 }
 
-// cLibraryImports returns the names of what a file imports from the GNU C library, in order. These
-// symbols have versions such as GLIBC_2.34.
+// cLibraryImports returns the names of the symbols that a file imports from the GNU C library, in
+// order. They are the symbols with versions such as GLIBC_2.34.
 func cLibraryImports(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

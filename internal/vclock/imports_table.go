@@ -54,11 +54,11 @@ var unhandled = map[Effect]string{
 `,
 }
 
-// harmless are functions that neither wait, nor read the time, nor make threads or processes, as
-// far as Slurm's programs and plugins of 22.05 to 26.05 use them, and the libraries that they need.
-// Those that ask a name service wait for it in real time, as a running thread: the virtual clock
-// stands still meanwhile. fscanf reads files only. The last two lines have what builds without
-// _FORTIFY_SOURCE or without optimization import.
+// harmless are functions that neither wait, nor read the time, nor make threads or processes, in
+// the way in which Slurm 22.05 to 26.05 (programs, plugins and the libraries that they need) uses
+// them. Functions that ask a name service wait for it in real time; the thread counts as running,
+// so the virtual clock stands still meanwhile. fscanf reads files only. The last two lines have the
+// functions that builds without _FORTIFY_SOURCE or without optimization import.
 const harmless = `
 	__asprintf_chk __assert_fail __ctype_b_loc __ctype_get_mb_cur_max __ctype_tolower_loc
 	__ctype_toupper_loc __cxa_atexit __cxa_finalize __environ __errno_location __explicit_bzero_chk

@@ -9,7 +9,7 @@ import (
 // Connections between managed processes and the driver are links in the clock's file; each
 // side refuses connections without one. The comment in shim/links.c says why.
 
-// ends are the two ends of a connection, as a link has them.
+// ends are the two ends of a connection, in the form of a link.
 type ends struct{ fromIP, toIP, ports uint32 }
 
 func endsOf(from, to netip.AddrPort) ends {
@@ -24,7 +24,8 @@ func endsOf(from, to netip.AddrPort) ends {
 	return ends{ip(from), ip(to), port(from) | port(to)<<16}
 }
 
-// linkAt returns the place number i at which a link may stand, as links.c has it.
+// linkAt returns the i-th place at which the link of a connection may stand; links.c uses the same
+// places.
 func (c *Clock) linkAt(e ends, i uint32) *link {
 	hash := (e.fromIP ^ e.toIP*31 ^ e.ports) * 2654435761
 	return &c.s.link[(hash>>16+i)%linkCount]
@@ -55,7 +56,7 @@ func (c *Clock) note(e ends) {
 		state = l.state.Load()
 		ours = state&linkState == linkFree && claim(l, state)
 	}
-	if !ours { // a connection that was never accepted left its link: it goes
+	if !ours { // the old link of a connection that was never accepted: it is removed
 		l = c.linkAt(e, 0)
 		if state = l.state.Load(); !claim(l, state) {
 			return
@@ -67,9 +68,10 @@ func (c *Clock) note(e ends) {
 	l.state.Store(state&^linkState + linkUse + linkSet)
 }
 
-// Accepts reports whether a connection that the driver has accepted comes from a managed
-// process, and removes its link. It waits, in real time, for a process that has connected and
-// not noted it yet. Any other connection comes from a stranger and must be closed unread.
+// Accepts reports whether a connection that the driver has accepted comes from a managed process,
+// and removes its link. If a process has connected but not noted the connection yet, Accepts waits
+// for it in real time. Any other connection does not come from a managed process, and must be
+// closed unread.
 func (c *Clock) Accepts(from, to netip.AddrPort) bool {
 	const mostPauses, pause = 10000, 50 * time.Microsecond // as in links.c
 	if !from.IsValid() || !to.IsValid() {

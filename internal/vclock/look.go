@@ -14,7 +14,7 @@ import (
 )
 
 // Snapshot is what [Look] read from the clock of another process. The threads went on running
-// meanwhile: what it says of two threads need not have been true at one instant.
+// during the look, so the states of two threads need not belong to the same instant.
 type Snapshot struct {
 	Now hpc.Time
 	// Limit is the driver's next event. Managed threads do not advance the clock beyond it. It
@@ -22,7 +22,7 @@ type Snapshot struct {
 	Limit hpc.Time
 	// Running is the number of threads that count as running, the driver included.
 	Running int
-	// Inbox is the number of bytes sent to the driver that it has not read.
+	// Inbox is the number of bytes sent to the driver that the driver has not read.
 	Inbox int64
 	// Factor is the factor of SetFactor. Charged is the virtual time that threads have waited
 	// for their own computing, summed over all threads.

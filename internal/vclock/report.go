@@ -17,8 +17,8 @@ type Thread struct {
 	TID     int    `json:"tid"`
 	Process string `json:"process"`
 	Name    string `json:"name"`
-	// State is "running", "waiting", "waiting in kernel", "exiting", or "ready" or "arrived" if
-	// the thread waits for its turn, because another one runs.
+	// State is "running", "waiting", "waiting in kernel", "exiting", or, for a thread that waits for
+	// its turn while another thread runs, "ready" or "arrived".
 	State string `json:"state"`
 	// WaitsFor names what the thread waits for: "condition variable 0x7f12", "sleep",
 	// "poll on fd 4".
@@ -118,11 +118,11 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means no progress for After of real time, for one of three reasons. Virtual
-// time stood still, and no managed process used the CPU (CPU is 0); or the managed processes used so
-// much CPU time at one virtual instant that they will hardly come to an end. Or they asked a process
-// in real time again and again, which has not answered (Unanswered): each wait ended at its own time
-// limit, so virtual time may have gone on.
+// StallError means no progress for After of real time, for one of three reasons. (1) Virtual time
+// stood still, and no managed process used the CPU (CPU is 0). (2) The managed processes used so
+// much CPU time at one virtual instant that they will hardly come to an end. (3) They asked a
+// process in real time again and again, and it did not answer (Unanswered). Each wait ended at its
+// own time limit, so virtual time may have gone on.
 type StallError struct {
 	Threads    []Thread
 	Now        hpc.Time
@@ -146,10 +146,10 @@ func (e *StallError) Error() string {
 		e.Now, e.After.Round(time.Millisecond), what, FormatThreads(e.Threads, e.Now))
 }
 
-// CountError means that the driver has read bytes that no managed process has sent to it, so the
-// clock cannot know any more whether a message is on its way.
+// CountError means that the driver has read bytes that no managed process has sent. The clock then
+// no longer knows whether a message is on its way.
 type CountError struct {
-	Extra int64 // the number of these bytes
+	Extra int64 // number of such bytes
 	Now   hpc.Time
 }
 

@@ -12,29 +12,30 @@ import (
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
-	// A thread that has the turn and sleeps so long in the kernel waits for another thread.
+	// A thread that has the turn and sleeps in the kernel for this long waits for another thread.
 	blockedAfter = 20 * time.Millisecond
 	lookEvery    = 2 * time.Millisecond
-	// A scheduling pass takes no virtual time, however long it computes, and passes grow with
-	// the queue. Computing at one instant counts as an endless loop once it has used more than
-	// spinAfter of CPU time and spinTimes the longest real time that an instant took before.
+	// A scheduling pass takes no virtual time, however long it computes, and passes grow with the
+	// queue. Computing at one instant counts as an endless loop when it has used more than spinAfter
+	// of CPU time, and more than spinTimes the longest real time of any earlier instant.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
-	// Processes rest that use less than a hundredth of the CPU for restAfter.
+	// Processes "rest" if they use less than a hundredth of a CPU for restAfter.
 	restAfter = 20 * time.Second
 	restGap   = 2 * time.Second
 	// Processes do not rest, and are not stuck, if their threads waited for a CPU for more than this share of
 	// the time, or the driver computed, which on a busy machine takes long.
 	mostWanted = 0.25
-	// How many rests in a row the driver's own threads may excuse by waiting for a CPU. They wait at each look,
-	// so on a machine that stays busy they would hide a peer that never answers.
+	// How many rests in a row are excused because the driver's own threads waited for a CPU. On a
+	// machine that stays busy they wait at each look, and without this limit a peer that never answers
+	// would not be noticed.
 	mostExcused = 15
 )
 
 // stallWatch notices when real time passes without progress.
 type stallWatch struct {
-	after        time.Duration // real time without progress that is a stall
-	last, looked time.Time     // when the last progress was noticed, and when the last look was
+	after        time.Duration // real time without progress that counts as a stall
+	last, looked time.Time     // when progress was last noticed, and when the last look was
 	used         demand        // until the last progress
 	steps, epoch uint64        // of the clock at the last look
 	busy         int32         // of the clock at the last look
@@ -42,8 +43,8 @@ type stallWatch struct {
 	rest         restWatch
 }
 
-// begin is called when the driver starts to wait. That is progress: virtual time has advanced, or
-// the driver has handled an input.
+// begin is called when the driver starts to wait. This counts as progress: virtual time has
+// advanced, or the driver has handled an input.
 func (w *stallWatch) begin() {
 	now := time.Now()
 	w.progress()
@@ -70,8 +71,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time that has been used since the watch began, if that is too much, else
-// 0. It does not ask for the CPU time of short instants.
+// spins returns the CPU time used since the watch began if it is too much, and otherwise 0. It does
+// not ask for the CPU time of short instants.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now
@@ -133,18 +134,18 @@ func (w *stallWatch) stuck(used func() demand) bool {
 	return true
 }
 
-// demand is the CPU time that processes have used, and the time for which their threads, and those of the driver,
-// have waited for a CPU.
+// demand has the CPU time that processes have used, the time for which their threads have waited
+// for a CPU, and the same for the driver's threads.
 type demand struct{ cpu, delay, driver time.Duration }
 
 // restWatch notices when all processes wait in real time, although virtual time goes on.
 type restWatch struct {
-	after         time.Duration // real time that is a rest
+	after         time.Duration // real time that counts as a rest
 	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
 	since, looked time.Time     // when the watch began, and the last look
 	used          demand        // until the watch began
 	seen          time.Time     // when the driver last waited for the processes
-	away          time.Duration // for which it has not waited since the watch began
+	away          time.Duration // time since the watch began in which the driver did not wait for the processes
 	excused       int           // rests in a row during which the driver's threads waited for a CPU
 }
 
@@ -156,9 +157,10 @@ func (w *restWatch) returned(now time.Time) {
 	w.seen = now
 }
 
-// rests reports whether hardly any CPU time was used for w.after, and hardly any wanted. The watch begins anew
-// after a time without a look: the driver did something else, or the machine was suspended. If the driver itself
-// waited for a CPU, its processes may have waited for it, so the watch goes on, w.excuses times.
+// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for
+// a CPU. The watch begins anew after a time without a look: the driver did something else, or the
+// machine was suspended. If the driver itself waited for a CPU, the processes may have waited for
+// the driver, so the watch goes on, at most w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
@@ -167,7 +169,7 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	}
 	d := used()
 	most := time.Duration(mostWanted * float64(w.after))
-	cpu, wanted := d.cpu-w.used.cpu, d.delay-w.used.delay+w.away // they count less once a thread has ended
+	cpu, wanted := d.cpu-w.used.cpu, d.delay-w.used.delay+w.away // both shrink when a thread ends
 	driver := d.driver - w.used.driver
 	w.since, w.used, w.away = now, d, 0
 	if gap || cpu < 0 || cpu >= w.after/100 || wanted >= most {
@@ -182,8 +184,8 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 }
 
 // lookAfter collects processes that ended unnoticed, and returns a [*StallError] if there is a
-// stall. It leaves out the processes that the driver has started: virtual time must stand still
-// until the driver knows of their end and calls Collect.
+// stall. It does not collect processes that the driver has started: virtual time must stand still
+// until the driver knows about their end and calls Collect.
 func (c *Clock) lookAfter() error {
 	if !c.stall.due() {
 		return nil
@@ -228,10 +230,11 @@ func (c *Clock) processes() map[int]bool {
 	return pids
 }
 
-// repair completes a step of the clock during which a process was killed: sleepers that were
-// counted as running but not woken, or a count without its change of state. It acts only while
-// every thread sleeps and nothing has moved for repairAfter. Otherwise a live thread could be
-// between its count and its change of state, and the look at all threads is not a snapshot.
+// repair completes a step of the clock during which a process was killed. Such a step has counted
+// sleepers as running without waking them, or has changed the count without the thread's state. It
+// acts only while every thread sleeps and nothing has moved for repairAfter. Otherwise a live
+// thread could be between its count and its change of state, and the look at all threads is not a
+// snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()
@@ -268,8 +271,8 @@ func (c *Clock) repair() {
 	}
 }
 
-// starved reports whether a managed thread is runnable, or a process in real time is runnable or blocked
-// on its disk.
+// starved reports whether a managed thread is runnable, or whether a process in real time is
+// runnable or blocked on disk.
 func (c *Clock) starved() bool {
 	for _, pid := range c.outside {
 		if states := procfs.TaskStates(pid); slices.Contains(states, 'R') || slices.Contains(states, 'D') {
@@ -296,7 +299,7 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 	return sum
 }
 
-// demand returns what the managed processes and those in real time have used, and wanted.
+// demand returns the demand of the managed processes and of the processes in real time.
 func (c *Clock) demand() demand {
 	d := demand{cpu: c.cpuUsed(), driver: procfs.Delay(os.Getpid())}
 	for pid := range c.processes() {

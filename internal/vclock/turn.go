@@ -6,12 +6,14 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// Turns. One managed thread runs at a time, the one that has the turn (shared.turn); the comment in
-// shim/clock.c describes the order. A thread that waits gives its turn to the next one itself. The
-// driver gives it to threads that the kernel has woken, and where no thread did it: the last
-// one's process was killed, for example. The functions here are called with the clock's lock.
+// Turns. One managed thread runs at a time: the thread that has the turn (shared.turn). The comment
+// in shim/clock.c describes the order. A thread that begins to wait gives the turn to the next
+// thread itself. The driver gives the turn to threads that the kernel has woken, and when no thread
+// has passed it on, for example because the last thread's process was killed. The functions here
+// are called with the clock's lock.
 
-// giveTurn lets the thread of slot i run, which is in state from and counted. The caller wakes it.
+// giveTurn gives the turn to the thread of slot i, which is counted and in state from. The caller
+// wakes the thread.
 func (c *Clock) giveTurn(i int, from uint32) bool {
 	c.s.turn.Store(uint32(i) + 1)
 	if c.s.slot[i].state.CompareAndSwap(from, stateRunning) {
@@ -22,7 +24,7 @@ func (c *Clock) giveTurn(i int, from uint32) bool {
 }
 
 // passTurn gives the turn to the ready thread with the lowest ticket, and reports whether there is
-// one.
+// a ready thread.
 func (c *Clock) passTurn() bool {
 	s := c.s
 	next := -1
@@ -39,9 +41,9 @@ func (c *Clock) passTurn() bool {
 	return true
 }
 
-// admit makes all threads ready that the kernel has woken, in the order of their slots, and gives
-// the turn to the first one. It reports whether there is one. All other threads sleep: so it does
-// not depend on the kernel which threads are among them.
+// admit makes all threads that the kernel has woken ready, in the order of their slots, and gives
+// the turn to the first. It reports whether there is such a thread. All other threads sleep at this
+// moment, so the set of woken threads does not depend on the kernel.
 func (c *Clock) admit() bool {
 	s := c.s
 	admitted := false
@@ -61,8 +63,8 @@ func (c *Clock) admit() bool {
 	return admitted && c.passTurn()
 }
 
-// withoutTurn handles threads that count although none has the turn, nor is ready for it: their
-// process is ending, or they are blocked.
+// withoutTurn handles the case that threads count as running, but none has the turn or is ready for
+// it: their process is ending, or they are blocked.
 func (c *Clock) withoutTurn() advanceResult {
 	s := c.s
 	if c.notified.Load() {
@@ -96,9 +98,9 @@ func (c *Clock) collectEnded(pid int) {
 	c.Collect(pid)
 }
 
-// leaveBlocked takes the turn from a thread that sleeps in the kernel, unless it waits for an
-// unmanaged peer: it may wait for another thread, in a way that the library does not know. Wait
-// then also returns if the thread waits until the driver reads.
+// leaveBlocked takes the turn from a thread that sleeps in the kernel, because it may wait for
+// another thread in a way that the library does not know. It leaves the turn to a thread that waits
+// for an unmanaged peer. Wait then also returns if the thread waits until the driver reads.
 func (c *Clock) leaveBlocked() {
 	c.lockClock()
 	defer c.unlockClock()

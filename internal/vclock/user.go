@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// user is the user of the managed processes, as whom the driver looks at them. Nil means that the
-// driver may look as itself.
+// user is the user of the managed processes. The driver takes this user's identity to look at them.
+// Nil means that it can look under its own.
 type user struct{ uid, gid int }
 
 // become makes the calling thread read files as the user, until leave.
@@ -17,7 +17,7 @@ func (u *user) become() {
 		return
 	}
 	runtime.LockOSThread()
-	_ = unix.Setfsgid(u.gid) // root may; without it every thread seems to run
+	_ = unix.Setfsgid(u.gid) // root may do this; without it every thread seems to run
 	_ = unix.Setfsuid(u.uid)
 }
 

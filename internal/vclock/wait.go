@@ -128,8 +128,8 @@ func (c *Clock) sleep(word uint32) {
 	s.driverWaiting.Store(0)
 }
 
-// awaitArrival waits until a thread that the kernel has woken says so, but only a moment: the
-// thread may sleep again without a word.
+// awaitArrival waits until a thread that the kernel has woken announces itself, but only for a
+// moment: the thread may go back to sleep without doing so.
 func (c *Clock) awaitArrival(word uint32, tries int) {
 	s := c.s
 	s.driverWaiting.Store(1)
@@ -147,12 +147,12 @@ const (
 	moved                             // the clock is at the next deadline
 	reachedLimit                      // the clock is at the limit; the driver counts as running
 	noDeadline                        // no thread will ever wake
-	miscounted                        // the driver has read more bytes than were sent to it
+	miscounted                        // the driver has read more bytes than it was sent
 )
 
 // advance lets the next thread run. If all threads wait and nothing is in flight, it moves the
-// clock to the next deadline and wakes the thread that is due then. Of several it wakes the first
-// slot's, as advance_in_place does in shim/clock.c.
+// clock to the next deadline and wakes the thread that is due then. If several are due, it wakes
+// the thread of the first slot, as advance_in_place in shim/clock.c does.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	if s.turn.Load() != 0 {
@@ -175,7 +175,7 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 		// writer goes idle.
 		return miscounted
 	case !c.quiet():
-		if c.notified.Load() && c.ownEnded() { // whose threads will never sleep
+		if c.notified.Load() && c.ownEnded() { // the threads of an ended process will never sleep
 			return c.acceptNotice()
 		}
 		return inFlight
@@ -240,8 +240,8 @@ func (c *Clock) step(limit hpc.Time) advanceResult {
 }
 
 // trim forgets the free slots above the last one in use, so that searches do not look at them.
-// slurmctld has hundreds of threads for a moment, and few later. A thread or process that takes a
-// slot meanwhile raises the number again, or it is raised here.
+// slurmctld has hundreds of threads for a moment, and few later. If a thread or process takes a
+// higher slot meanwhile, it raises the number again, or trim does.
 func (c *Clock) trim() {
 	s := c.s
 	for used := s.used.Load(); used > 0 && s.slot[used-1].state.Load() == stateFree; used-- {
@@ -279,7 +279,7 @@ func wake(sl *slot, from uint32) {
 }
 
 func futexWake(word *atomic.Uint32) {
-	// The call fails only for an unmapped word. That no thread waits is not an error.
+	// The call fails only for an unmapped word. It is no error if no thread waits.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 

@@ -14,8 +14,8 @@
 //     until it was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A reason is seen every few minutes only. So a reason that kept the job from being eligible ends,
-// at the latest, when the job became eligible.
+// Reasons are looked at only every few minutes. So a reason that kept the job from being eligible
+// ends, at the latest, when the job became eligible.
 package waits
 
 import (
@@ -115,7 +115,7 @@ func (p Part) early() bool { return p == Dependency || p == BeginTime || p == He
 
 // Period is a time in the queue.
 type Period struct {
-	From, To hpc.Time // To is 0 if the job waits still
+	From, To hpc.Time // To is 0 if the job still waits
 	// Eligible is when the job might first start in this period; 0 if it is not known.
 	Eligible hpc.Time
 	// Again says that the job had run before.
@@ -148,7 +148,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	}
 	for i, s := range row.Segments {
 		start, eligible := s.Start, s.Eligible
-		if i == last && row.Start != 0 { // the row has it from the accounting, a segment from when it was seen
+		if i == last && row.Start != 0 { // the row has the start from the accounting, a segment has when the start was seen
 			start, eligible = row.Start, row.Eligible
 		}
 		add(start, eligible)
@@ -169,14 +169,14 @@ type Span struct {
 	Part     Part
 	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
-	// Planned is when the scheduler then planned the job to start; 0 if it did not. Backfill is what the
-	// backfill scheduler did with the job; empty if the record does not have it.
+	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned none.
+	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }
 
-// Of returns the spans of a job's wait, in order. They are the whole wait: until the last start, or,
-// of a job that did not start, until its end or until end.
+// Of returns the spans of a job's wait, in order. Together they are the whole wait: until the last
+// start, or for a job that did not start until its end, or until the parameter end.
 func Of(row *run.Row, end hpc.Time) []Span {
 	var list []Span
 	var places [4]Period
@@ -231,8 +231,8 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
-// classify finds the part of a span. seen is when its reason was first seen. begins says that the
-// begin time that the user asked for has not come.
+// classify finds the part of a span. seen is when the span's reason was first seen. begins says
+// that the begin time that the user asked for has not come.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
 	switch {
@@ -242,7 +242,7 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 		}
 		s.Part = Requeued
 	case after && s.Part.early() && seen < eligible && (row.AskedBegin <= 0 || !row.AskedDependency):
-		// Slurm calls a job with both eligible at its begin time.
+		// Slurm calls a job with a begin time and a dependency eligible at its begin time.
 		s.Part, s.Reason = Unknown, ""
 	case after || s.Part != Unknown || p.Eligible == 0:
 	case begins:
@@ -283,8 +283,8 @@ var index = func() map[Part]int {
 // Part returns one part.
 func (s *Sums) Part(p Part) time.Duration { return s.Parts[index[p]] }
 
-// Sum returns the wait of a job that started. It reports false for a job without a wait: one that
-// never started, or whose submission is unknown or after its start.
+// Sum returns the wait of a job that started. It reports false for a job without a wait: it never
+// started, or its submission is unknown or after its start.
 func Sum(row *run.Row) (s Sums, ok bool) {
 	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
 		return s, false
@@ -292,7 +292,7 @@ func Sum(row *run.Row) (s Sums, ok bool) {
 	return SumUntil(row, row.Start), true
 }
 
-// SumUntil is [Sum] for any job. A job that waits still, waits until end.
+// SumUntil is [Sum] for any job. A job that still waits counts as waiting until end.
 func SumUntil(row *run.Row, end hpc.Time) Sums {
 	s := Sums{Eligible: row.Eligible != 0}
 	var places [4]Period

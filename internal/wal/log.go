@@ -5,9 +5,9 @@
 // segment is a header and records: length of the payload (4 bytes, little-endian), CRC-32C of the
 // record's number and payload (4 bytes), payload. Records that wait together share one fsync.
 //
-// The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole
-// record into a file of its own beside the segment, and says how much that was. Where a single record in the
-// middle cannot be read, it moves that one, and those behind it begin a segment.
+// The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole record
+// into a file of its own beside the segment, and says how many bytes these are. If a single record in the
+// middle cannot be read, Open moves only this record away; the records after it begin a new segment.
 //
 // A [State] is a log of the changes of something that fits in memory, with a snapshot of it, in a private and
 // locked directory.
@@ -61,8 +61,8 @@ type Options struct {
 	SegmentBytes int64
 	// Patience is how long an append waits for the disk before it fails with [ErrSlow]; 0 means 20 s.
 	Patience time.Duration
-	// InOrder refuses all records after one that could not be written, until [Log.Resume]: each record
-	// changes what those before it have made.
+	// InOrder refuses all records after a record that could not be written, until [Log.Resume]: each
+	// record changes what those before it have made.
 	InOrder bool
 
 	create func(path string) (segmentFile, error) // nil means files of the operating system
@@ -87,8 +87,8 @@ type segmentFile interface {
 type Torn struct {
 	Path  string // where it is now
 	Bytes int64
-	// Inner tells that it was not the end of the journal, which a crash leaves. Records of which somebody was
-	// told that they are durable may be among its bytes.
+	// Inner says that the part was not the end of the journal. So it is not what a crash leaves, and
+	// may contain records that were acknowledged as durable.
 	Inner bool
 }
 
@@ -102,15 +102,15 @@ type Log struct {
 	stop    chan struct{}
 	done    chan struct{}
 
-	// Of the goroutine that writes.
+	// The following fields belong to the goroutine that writes.
 	buffer []byte      // for its next group
 	active segmentFile // the last segment; nil after an error, until the next append makes a new one
-	uncut  segmentFile // of a write that failed, until what it left is removed
-	cutAt  int64       // where that begins
+	uncut  segmentFile // the segment of a write that failed, until what the write left is removed
+	cutAt  int64       // where that rest begins
 	turned bool        // the next record begins a segment
-	ended  error       // of closing the files, once done is closed
+	ended  error       // error of closing the files, valid once done is closed
 
-	failed atomic.Pointer[error] // of a record on which later ones depend
+	failed atomic.Pointer[error] // error of a record on which later records depend
 
 	mu       sync.Mutex // nobody holds it while waiting for the disk
 	segments []segment
@@ -237,8 +237,8 @@ func (j *Log) scan(after int64) error {
 	return syncDir(j.dir)
 }
 
-// check reads the segment of an index, sets its size, moves away what cannot be read, and returns the number
-// behind its last record.
+// check reads the segment with index i, sets its size, moves away what cannot be read, and returns
+// the number that follows its last record.
 func (j *Log) check(i int) (next int64, err error) {
 	s := &j.segments[i]
 	path := j.path(s.first)
@@ -296,8 +296,8 @@ func (j *Log) check(i int) (next int64, err error) {
 	return r.next, f.Sync()
 }
 
-// split makes a segment of the records from first on, and puts it behind that of an index. It is there already
-// if the process ended before the records were removed from their old segment.
+// split makes a segment of the records from number first on, and puts it after the segment with index i. The
+// new segment is there already if the process ended before the records were removed from their old segment.
 func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
 		return nil
@@ -325,9 +325,9 @@ func copyTo(path string, from io.Reader) error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// Append adds records and returns the number of the first one. They are durable when it returns
-// without an error. With an error, none of them is in the log, unless it is [ErrSlow]: after 20 seconds
-// nobody can tell. After a full disk the log works again once there is room.
+// Append adds records and returns the number of the first one. They are durable when it returns without an
+// error. After an error none of them is in the log, unless the error is [ErrSlow]: after 20 seconds without an
+// answer of the disk nobody can tell. After a full disk the log works again once there is room.
 func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	r, err := j.Begin(payloads...)
 	if err != nil {
@@ -357,7 +357,7 @@ func (j *Log) Turn() error {
 }
 
 func (j *Log) begin(r *Pending) (*Pending, error) {
-	select { // without a timer, where there is room
+	select { // if there is room, no timer is needed
 	case <-j.stop:
 		return nil, ErrClosed
 	default:
@@ -379,8 +379,8 @@ func (j *Log) begin(r *Pending) (*Pending, error) {
 	}
 }
 
-// Wait waits until the records are durable, and returns the number of the first one. Its errors are those of
-// [Log.Append].
+// Wait waits until the records are durable, and returns the number of the first one. It returns the
+// errors of [Log.Append].
 func (r *Pending) Wait() (first int64, err error) {
 	timer := time.NewTimer(r.j.opts.Patience)
 	defer timer.Stop()
@@ -446,7 +446,7 @@ func (j *Log) write() {
 	}
 }
 
-// inOrder commits, unless an earlier group failed and the records of later ones depend on it.
+// inOrder commits, unless an earlier group failed on which the records of later groups depend.
 func (j *Log) inOrder(commit func() error) error {
 	if err := j.failed.Load(); err != nil {
 		return *err
@@ -459,8 +459,8 @@ func (j *Log) inOrder(commit func() error) error {
 	return err
 }
 
-// Resume lets a log take records again after one could not be written. The caller has made up for it, and for
-// all records that it has begun since.
+// Resume lets a log take records again after a record could not be written. The caller must have
+// made up for this record, and for all records that it has begun since.
 func (j *Log) Resume() { j.failed.Store(nil) }
 
 func size(r *Pending) (bytes int) {
@@ -516,8 +516,8 @@ func (j *Log) commit(group []*Pending) error {
 	return nil
 }
 
-// cut removes what a write that failed has left. Until it has, no record may follow: it would have the number of
-// one that is there.
+// cut removes what a failed write has left. Before that, no record may follow, because it would
+// have the number of a record that is there.
 func (j *Log) cut() error {
 	if j.uncut == nil {
 		return nil

@@ -21,7 +21,7 @@ type reader struct {
 	f         *os.File
 	at, limit int64
 	next      int64 // number of the record at at
-	// window is what was read ahead, from at on. Payloads are parts of it, so it is never written again.
+	// window is what was read ahead, from at on. Payloads are parts of it, so its bytes are never overwritten.
 	window []byte
 }
 
@@ -30,7 +30,7 @@ const readAhead = 1 << 20
 
 var errRecord = errors.New("not a whole record")
 
-// bytes returns the next bytes of the segment, and does not move.
+// bytes returns the next bytes of the segment without moving on.
 func (r *reader) bytes(n int64) ([]byte, error) {
 	if r.limit-r.at < n {
 		return nil, errRecord
@@ -72,8 +72,8 @@ func (r *reader) record() (payload []byte, err error) {
 	return payload, nil
 }
 
-// behind returns where the record behind one that cannot be read begins, and 0 if there is none. It is found
-// by the length of the bad one, and believed for its checksum.
+// behind is for a record that cannot be read. It returns where the next record begins, and 0 if there is
+// none. It finds the next record by the length of the bad one, and trusts it if its checksum is right.
 func (r *reader) behind() int64 {
 	head, err := r.bytes(prefix)
 	if err != nil || r.at == 0 {
@@ -102,9 +102,9 @@ func (j *Log) NewReader(after int64) *Reader {
 	return &Reader{j: j, r: reader{next: after + 1}}
 }
 
-// Read returns the next records: at least one, at most n, and no further one after bytes bytes of
-// payload. It waits until there is one or ctx ends. Numbers are missing where [Open] moved the end of
-// a segment away.
+// Read returns the next records: at least one and at most n. It adds no record once the payloads
+// have the given number of bytes. It waits until there is one or ctx ends. Numbers are missing
+// where [Open] moved the end of a segment away.
 func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, err error) {
 	for {
 		more, err := r.seek()

@@ -35,9 +35,9 @@ const (
 	stateSegment = 4 << 20
 )
 
-// OpenState opens a directory, which it makes if it does not exist, and returns its last snapshot, or nil,
-// and the records since. The directory must be private (mode 0700). kind is that of [Options]. A last record
-// that was not written to its end is moved away ([State.Torn]); any other damage is an error.
+// OpenState opens a directory, which it makes if it does not exist, and returns its last snapshot, or
+// nil, and the records since. The directory must be private (mode 0700). kind is [Options.Kind]. A last
+// record that was not written to its end is moved away ([State.Torn]); any other damage is an error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {
@@ -139,8 +139,8 @@ func (s *State) Begin(record []byte) (wait func() error, err error) {
 	}, nil
 }
 
-// Append adds a record and waits until it is on the disk. With an error it is not in the log, and the next
-// record may follow it: the caller has not changed its state.
+// Append adds a record and waits until it is on the disk. After an error it is not in the log, and
+// the next record may follow, because the caller has not changed its state.
 func (s *State) Append(record []byte) error {
 	_, err := s.log.Append(record)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *State) Append(record []byte) error {
 	return err
 }
 
-// Snapshot replaces the snapshot and all records by a state that has all records that have begun. A crash
-// leaves either what was or what is.
+// Snapshot replaces the snapshot and all records by a state that includes all records that have
+// begun. A crash leaves either the old content or the new one.
 func (s *State) Snapshot(state []byte) error {
 	if s.last != nil {
 		_, _ = s.last.Wait() // if it was not written: the state has it

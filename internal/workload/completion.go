@@ -22,17 +22,17 @@ const (
 	FieldExclusive Field = "exclusive"
 	FieldTimeLimit Field = "time_limit"
 	FieldQOS       Field = "qos"
-	FieldNodes     Field = "nodes" // on which the jobs ran that were running when the window began
+	FieldNodes     Field = "nodes" // the nodes of jobs that were running when the window began
 	FieldUsage     Field = "usage" // of users before the workload begins; it is not a field of a job
 )
 
-// Fields are all of them.
+// Fields are all fields.
 var Fields = []Field{
 	FieldPartition, FieldUser, FieldAccount, FieldMemory, FieldExclusive, FieldTimeLimit, FieldQOS, FieldNodes,
 	FieldUsage,
 }
 
-// Words names the field for people.
+// Words returns the field's name in words.
 func (f Field) Words() string {
 	switch f {
 	case FieldQOS:
@@ -47,7 +47,7 @@ func (f Field) Words() string {
 	return strings.ReplaceAll(string(f), "_", " ")
 }
 
-// Completion says how the fields were made that the record of a workload lacks. It has all that the
+// Completion says how missing fields of a workload's record were made. It has all data that the
 // rules need, so that every reader of the workload can make the fields again with other draws.
 type Completion struct {
 	Fields []MadeField `json:"fields"`
@@ -63,18 +63,19 @@ type MadeField struct {
 	Rule string `json:"rule"`
 	// Draw is the seed of the rule's random numbers.
 	Draw uint64 `json:"draw"`
-	// Jobs is the number of jobs whose field was made; of the usage, the number of records.
+	// Jobs is the number of jobs whose field was made; for the usage, the number of its records.
 	Jobs int `json:"jobs"`
 }
 
-// SiteFacts are the facts about a site that bound what rules may make. Zero values mean "not known".
+// SiteFacts are the facts about a site that limit what rules may make. Zero values mean "not
+// known".
 type SiteFacts struct {
 	Processors int             `json:"processors,omitempty"`
 	Partitions []SitePartition `json:"partitions,omitempty"`
 	QOS        []SiteQOS       `json:"qos,omitempty"`
 	// HalfLife is the half-life of usage in the site's fair-share.
 	HalfLife jobjson.Seconds `json:"usage_half_life_s,omitzero"`
-	// CountsMemory says that the scheduler gives out memory.
+	// CountsMemory says that the scheduler allocates memory.
 	CountsMemory bool `json:"counts_memory,omitempty"`
 }
 
@@ -87,27 +88,28 @@ type SitePartition struct {
 	NodeCPUs   int             `json:"cpus_per_node"`       // of its largest node
 	NodeMemory int64           `json:"memory_per_node"`     // MiB, of that node
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
-	QOS        []string        `json:"qos,omitempty"` // that it allows; empty for all
+	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory says that jobs without a request for memory get a default of the partition.
 	DefaultMemory bool `json:"default_memory,omitempty"`
 }
 
-// SiteQOS has the limits of a QOS for a single job, and for the jobs of a user; 0 without one.
+// SiteQOS has the limits of a QOS for a single job, and for the jobs of a user; 0 means no limit.
 type SiteQOS struct {
 	Name    string          `json:"name"`
 	MaxTime jobjson.Seconds `json:"max_time_s,omitzero"`
 	Nodes   int             `json:"max_nodes,omitempty"`
 	CPUs    int             `json:"max_cpus,omitempty"`
-	// Running and Submitted are how many jobs a user may have running, and in all, at a time.
+	// Running is the largest number of running jobs of a user, and Submitted the largest number of
+	// pending and running jobs together.
 	Running   int `json:"max_running,omitempty"`
 	Submitted int `json:"max_submitted,omitempty"`
 }
 
-// Likeness is what was learned from a log that has the fields.
+// Likeness has what the rules "like" learned from a log that has the fields.
 type Likeness struct {
 	Source string `json:"source"`
-	// Limits are the log's time limits of batches of jobs by classes of their longest run times: class
-	// k has run times of 2^k to 2^(k+1) seconds. A list has at most 200 quantiles.
+	// Limits are the time limits of the log's batches of jobs, by classes of the batches' longest run
+	// times. Class k has run times of 2^k to 2^(k+1) seconds. A list has at most 200 quantiles.
 	Limits [][]jobjson.Seconds `json:"limits_s,omitempty"`
 	// Users are the shares of users in the batches, the largest first.
 	Users []float64 `json:"users,omitempty"`
@@ -159,16 +161,16 @@ func MadeFields(job *hpc.Job) map[Field]string {
 // Lack is a field that jobs of a workload do not have.
 type Lack struct {
 	Field Field
-	Jobs  int // that lack it
+	Jobs  int // the number of jobs that lack it
 }
 
-// Lacks returns the fields that a workload lacks, in the order of [Fields]. A job without a time limit
-// or a user lacks it. Accounts, QOS and partitions have defaults, so they are lacking only if no job has
-// them. Memory is lacking, too, if most jobs have none and no job has an option that only a command line
-// has: many schedulers give memory to nobody who does not ask, and their users seldom ask. Whether jobs
-// asked for whole nodes is not known of records without any such option. Jobs that run when the window begins lack nodes
-// if the record does not name them. Usage is lacking if the workload
-// has a record and none of usage.
+// Lacks returns the fields that a workload lacks, in the order of [Fields]. Time limits and users
+// are lacking if any job has none. Accounts, QOS and partitions have defaults, so they are lacking
+// only if no job has them. Memory is also lacking if most jobs have none and no job has an option
+// that only a command line has: under many schedulers a job that asks for no memory gets none, and
+// users seldom ask. If the records have no option of a command line, they do not tell whether jobs
+// asked for whole nodes. Jobs that run when the window begins lack nodes if the record does not
+// name them. Usage is lacking if the workload is recorded without usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
 	var noLimit, noUser, noMemory, noNodes, recorded int
@@ -192,10 +194,10 @@ func Lacks(w *Workload) (list []Lack) {
 		account, qos, partition = account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
 		option = option || job.Exclusive != "" || job.Dependency != "" || job.Switches != 0 || job.NodeList != "" || job.Exclude != "" ||
 			job.Oversubscribe || job.Contiguous
-		perNode = perNode || job.TasksPerNode != 0 // other systems record that, too
+		perNode = perNode || job.TasksPerNode != 0 // other systems record TasksPerNode, too
 	}
 	if noMemory < n && (option || 2*noMemory <= n) {
-		noMemory = 0 // a job without memory has the default
+		noMemory = 0 // a job without memory gets the default
 	}
 	all := func(have bool) int {
 		if have {

@@ -17,8 +17,8 @@ type Format struct {
 	// Looks says how a file of the format begins. The error of a file that no format
 	// recognizes lists it.
 	Looks string
-	// Recognize says how sure it is that a file is of this format. head is the beginning of
-	// the file, uncompressed. It has at least a part of the first line with content.
+	// Recognize says how surely a file is of this format. head is the beginning of the file,
+	// uncompressed. It has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
 	// Read reads a workload. name stands for the source in errors, which name the line
 	// and say what would be right.
@@ -39,10 +39,10 @@ const (
 
 // ReadOptions are the choices in reading a workload.
 type ReadOptions struct {
-	// Epoch is the instant from which relative times count if the source does not say it;
-	// DefaultEpoch if not set.
+	// Epoch is the instant from which relative times count if the source does not say it; 0 means
+	// DefaultEpoch.
 	Epoch hpc.Time
-	// Strict makes the first record that falls under any rule an error.
+	// Strict turns the first record that falls under any rule into an error.
 	Strict bool
 	// Lean leaves out each job's [Origin]. No replay uses it; only a writer of the source's
 	// own format does.
@@ -57,11 +57,11 @@ type ReadOptions struct {
 	// Start and End cut out a window; 0 for none. A job that runs at Start is preset: see
 	// [Workload.Start].
 	Start, End hpc.Time
-	// Zone is where times without a zone were written; UTC if nil.
+	// Zone is the time zone of times that give none; nil means UTC.
 	Zone *time.Location
 	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
-	// Record, if not nil, gets each record that is a job, as a *finished.Job that it may keep. The
+	// Record, if not nil, is called with each record of a job, a *finished.Job that it may keep. The
 	// workload then has no jobs, and the records may be of several clusters.
 	Record func(record any) error
 }
@@ -70,7 +70,7 @@ type ReadOptions struct {
 // another one: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// Location returns the zone of times without a zone.
+// Location returns the time zone of times that give none.
 func (o *ReadOptions) Location() *time.Location {
 	if o.Zone == nil {
 		return time.UTC

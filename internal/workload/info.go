@@ -47,14 +47,14 @@ type Info struct {
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
 	Cancelled      int `json:"jobs_cancelled_by_user"`
-	UntilLimit     int `json:"jobs_until_time_limit"` // run time at or above the limit, or none
+	UntilLimit     int `json:"jobs_until_time_limit"` // the run time is at or above the limit, or there is none
 	Failing        int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
-	// NeverStarted is the number of tasks that ended before they started, by the record. NeverStartedCPUS is their
-	// part of the offered work. How long they would have run is not known: their limits count there, and their use
-	// of limits does not count below.
+	// NeverStarted is the number of tasks that ended before they started, by the record.
+	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
+	// So the offered work counts their time limits, and the figures about used time leave them out.
 	NeverStarted     int     `json:"tasks_never_started"`
 	NeverStartedCPUS float64 `json:"never_started_cpu_s"`
 
@@ -64,7 +64,7 @@ type Info struct {
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
-	// Requested and used time are sums over the tasks that have a time limit and an end.
+	// Requested and used time are sums over the tasks that have both a time limit and an end.
 	// UsedShare is the mean of used/requested time over these tasks.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
@@ -88,22 +88,23 @@ type Info struct {
 	OfferedLoad       float64 `json:"offered_load"`
 }
 
-// Tally is the number of jobs with a name, and their offered work in CPU-seconds. The empty
-// name stands for the jobs that give none.
+// Tally is the number of jobs with a name, and their offered work in CPU-seconds. The empty name
+// stands for the jobs that give no name.
 type Tally struct {
 	Name        string  `json:"name"`
 	Jobs        int     `json:"jobs"`
 	OfferedCPUS float64 `json:"offered_cpu_s"`
 }
 
-// SizeTable counts jobs by size and by duration. Sizes are nodes if most jobs ask
-// for nodes, else CPUs, in classes 1, 2, 3-4, 5-8, ...
+// SizeTable counts jobs by size and by duration. Sizes are nodes if most jobs ask for nodes, and
+// otherwise CPUs, in classes 1, 2, 3-4, 5-8, ...
 type SizeTable struct {
 	Unit      string   `json:"unit"` // "nodes" or "cpus"
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
-	// NeverStarted is the number of jobs that ended before they started, by the record. They are left out.
+	// NeverStarted is the number of jobs that ended before they started, by the record. These jobs are
+	// not in the table.
 	NeverStarted int `json:"never_started"`
 }
 
@@ -198,7 +199,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
-// neverStarted reports whether a task ended before it started, by the record.
+// neverStarted reports whether a task, by the record, ended without a start.
 func neverStarted(job *hpc.Job, task int) bool {
 	if job.Recorded == nil {
 		return false
@@ -245,8 +246,8 @@ func (info *Info) addUse(used, limit time.Duration) {
 	info.UsedDeciles[max(0, min(int(share*10), 9))]++
 }
 
-// Occupied returns how long a job holds its nodes if nobody interrupts it. ends is false if
-// neither the run time nor the limit says so.
+// Occupied returns how long a job holds its nodes if nobody interrupts it. ends is false if neither
+// the run time nor the limit ends the job.
 func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	if limit > 0 && limit < runTime {
 		runTime = limit
@@ -254,8 +255,9 @@ func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	return runTime, runTime != hpc.Unlimited
 }
 
-// Ran returns how long a recorded job ran: its run time, or less if something ended it earlier, as a cancellation
-// does. It returns the run time of a job whose start or end is not recorded.
+// Ran returns how long a recorded job ran: its run time, or less if something, such as a
+// cancellation, ended it earlier. It returns the run time of a job whose start or end is not
+// recorded.
 func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
 	if rec == nil || rec.Start.IsZero() || rec.End.IsZero() {
 		return runTime
@@ -263,7 +265,7 @@ func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
 	return min(runTime, rec.End.Sub(rec.Start))
 }
 
-// TasksOf returns the task indices of a job array, and -1 alone for any other job.
+// TasksOf returns the task indices of a job array, or only -1 for any other job.
 func TasksOf(job *hpc.Job) []int {
 	if job.Array != "" {
 		if a, err := hpc.ParseArray(job.Array); err == nil {
@@ -273,9 +275,9 @@ func TasksOf(job *hpc.Job) []int {
 	return []int{-1}
 }
 
-// CPUs returns the number of CPUs that the request itself asks for: tasks times CPUs per task,
-// with one task a node by default. The resource manager may allocate more (whole cores, whole
-// nodes, CPUs for memory).
+// CPUs returns the number of CPUs that the request itself asks for: tasks times CPUs per task, with
+// one task per node by default. The resource manager may allocate more (whole cores, whole nodes,
+// CPUs for memory).
 func CPUs(r *hpc.Request) int {
 	nodes := max(r.MinNodes, 1)
 	tasks := r.Tasks

@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/packed"
 )
 
-// Jobs are the jobs of a workload, each packed to the fields that are set. An [hpc.Job] has a
-// field for every option of sbatch and takes 848 bytes; a packed job of a log takes about
-// fifty. The zero Jobs has no jobs.
+// Jobs are the jobs of a workload, packed: only fields that are set take space. An [hpc.Job] has a
+// field for every option of sbatch and takes 848 bytes; a packed job of a log takes about fifty.
+// The zero Jobs has no jobs.
 //
 // The methods return copies of jobs. To change a job of the list, put the changed copy back
 // with Set. A copy of Jobs shares its jobs and their order with the original, as a copy of a
@@ -29,9 +29,9 @@ type Jobs struct {
 }
 
 // Origin is a job's record in the source of its workload. It stays with the job through every
-// change of the list until SetOrigin replaces it. An appended job has none.
+// change of the list until SetOrigin replaces it. An appended job has no origin.
 type Origin struct {
-	// Record is the record's number in the source, from 1; 0 if it is not known.
+	// Record is the record's number in the source, counted from 1; 0 if it is not known.
 	Record int
 	// Extra has the facts of the record that the job cannot express. Only the package of the
 	// source's format can read it.
@@ -100,8 +100,8 @@ func (l *Jobs) SetOrigin(i int, o Origin) {
 // DropOrigins removes all origins.
 func (l *Jobs) DropOrigins() { l.origins, l.records = nil, nil }
 
-// Concat adds the jobs of another list at the end. It drops their origins, because a workload
-// of two sources has no single source that a record number could mean.
+// Concat adds the jobs of another list at the end. It drops their origins, because with two sources
+// a record number would be ambiguous.
 func (l *Jobs) Concat(other *Jobs) {
 	for _, job := range other.All() {
 		l.Append(job)
@@ -115,8 +115,8 @@ func (l *Jobs) At(i int) *hpc.Job {
 	return job
 }
 
-// Get makes *job a copy of job i. If job.Recorded is not nil, Get overwrites what it points to
-// instead of allocating it anew.
+// Get makes *job a copy of job i. If job.Recorded is not nil, Get overwrites the value it points
+// to, and allocates no new one.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.

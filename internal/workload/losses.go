@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Losses are the facts that a conversion could not write. It maps the name of a field or of a
-// kind of record to the number of jobs or records that had it. Fields of a job have the names of
-// package jobjson.
+// Losses are the facts that a conversion could not write. The keys are names of fields or of kinds
+// of records, and the values are the numbers of jobs or records that lost them. Fields of a job
+// have the names of package jobjson.
 type Losses map[string]int
 
 // Add adds n to the count of what. A negative n takes back an earlier count.
@@ -46,9 +46,9 @@ func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	}
 }
 
-// Reparsed counts the fields of a job's request that get lost when sbatch's parser reads the
-// words that were written for the job. changed has the values of the fields that the writer
-// changed on purpose, by the field's name.
+// Reparsed counts the fields of a job's request that are lost when the words written for the job
+// are read by sbatch's parser. changed has the values of the fields that the writer changed on
+// purpose, by the field's name.
 func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
 	s, err := sbatch.Parse(words, job.Submit)
 	if err != nil {
@@ -62,7 +62,7 @@ func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string
 			wanted = value
 		}
 		if f.Field != "MaxNodes" && want.Field(f.Index).IsZero() {
-			continue // sbatch derives it from the other fields here, too
+			continue // sbatch derives this field from the other fields as well
 		}
 		if !reflect.DeepEqual(wanted, got.Field(f.Index).Interface()) {
 			l[f.Name]++
@@ -70,8 +70,7 @@ func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string
 	}
 }
 
-// Fate counts those of the named fields of a job's behaviour and of its recorded fate that are
-// set.
+// Fate counts the named fields of a job's behaviour and recorded fate that are set.
 func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	for _, f := range []struct {
 		name string
@@ -107,8 +106,8 @@ func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
 	return found
 }
 
-// Origins counts the jobs whose origin has a part that only the format of the source can write.
-// SWF is the only format with such origins.
+// Origins counts the jobs with facts in their origin that only the source's format can write. SWF
+// is the only format with such origins.
 func (l Losses) Origins(wl *Workload) {
 	for i := range wl.Jobs.Len() {
 		if wl.Jobs.Origin(i).Extra != "" {
@@ -124,7 +123,7 @@ func (l Losses) Machine(wl *Workload) {
 	}
 }
 
-// Events counts the entries of the workload that are no jobs.
+// Events counts the entries of the workload that are not jobs.
 func (l Losses) Events(wl *Workload) {
 	l.Add("reservation events", len(wl.Reservations))
 	l.Add("node events", len(wl.NodeEvents))

@@ -13,7 +13,7 @@ import (
 const ReservationLinger = 40 * time.Second
 
 // UntilNext returns the time between two occurrences of a recurring reservation, and 0 for any
-// other (_advance_resv_time in reservation.c).
+// other reservation (_advance_resv_time in reservation.c).
 func UntilNext(r *hpc.Reservation) time.Duration {
 	const day = 24 * time.Hour
 	today := r.Start.Std().Weekday()
@@ -27,14 +27,14 @@ func UntilNext(r *hpc.Reservation) time.Duration {
 	case r.HasFlag("WEEKDAY") && today == time.Saturday:
 		return 2 * day
 	case r.HasFlag("WEEKEND") && today != time.Saturday:
-		return time.Duration(time.Saturday-today) * day // 6 of a Sunday
+		return time.Duration(time.Saturday-today) * day // 6 on a Sunday
 	case r.HasFlag("WEEKLY"):
 		return 7 * day
 	}
 	return day
 }
 
-// endOf returns when a reservation ends without a command, or 0 if it does not.
+// endOf returns when a reservation ends by itself, or 0 if it does not.
 func endOf(r *hpc.Reservation) hpc.Time {
 	if r.Recurring() || r.HasFlag("TIME_FLOAT") || r.Duration <= 0 || r.Duration == hpc.Unlimited {
 		return 0
@@ -42,10 +42,10 @@ func endOf(r *hpc.Reservation) hpc.Time {
 	return r.Start.Add(r.Duration)
 }
 
-// standing are the reservations that exist after some events.
+// standing has the reservations that exist after the events so far.
 type standing struct {
 	made   []hpc.ReservationEvent // in their present state, in the order of creation
-	gone   []bool                 // of made
+	gone   []bool                 // for each of made, whether it is gone
 	place  map[string]int         // index in made, by name
 	lapsed map[string]bool        // names whose last reservation ended by itself
 }
@@ -67,8 +67,8 @@ func (s *standing) remove(name string, lapsed bool) {
 	delete(s.place, name)
 }
 
-// apply carries out an event. It ignores an event without effect: one that names a reservation
-// that does not exist, or that creates one under a name in use.
+// apply carries out an event. It ignores an event without effect: an event for a reservation that
+// does not exist, or the creation of a reservation under a name in use.
 func (s *standing) apply(ev hpc.ReservationEvent) {
 	old := s.find(ev.Name)
 	if old != nil && hasEnded(old, ev) {
@@ -88,9 +88,9 @@ func (s *standing) apply(ev hpc.ReservationEvent) {
 	}
 }
 
-// hasEnded reports whether a reservation has ended before an event of the same name. An update
-// may come at the instant of the end, and so may the creation of another reservation of that
-// name. A reservation with PURGE_COMP may have ended earlier.
+// hasEnded reports whether a reservation has ended before an event of the same name. An update may
+// still come at the instant of the end. The creation of another reservation of that name may also
+// come at this instant. A reservation with PURGE_COMP may have ended earlier.
 func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 	end := endOf(r)
 	if ev.Action == "create" {
@@ -100,9 +100,9 @@ func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 }
 
 // ReservationsAt divides the events of reservations at an instant. open has one event for each
-// reservation that exists then; it creates the reservation in its state at that instant, at its
-// original time of creation. Reservations that ended or were deleted before are left out. rest
-// has the later events without updates of reservations that have ended.
+// reservation that exists at the instant. The event creates the reservation in its state at that
+// instant, but at its original time of creation. Reservations that had ended or were deleted are
+// left out. rest has the later events, except updates of reservations that have ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {
 	s := newStanding()
 	for _, ev := range events {
@@ -155,7 +155,7 @@ func updated(r, update hpc.Reservation) hpc.Reservation {
 	return r
 }
 
-// updatedFlags adds flags to a list, and removes those that have a minus, as Slurm does.
+// updatedFlags adds flags to a list, and removes flags that are given with a minus, as Slurm does.
 func updatedFlags(flags, update []string) []string {
 	flags = slices.Clone(flags)
 	for _, flag := range update {

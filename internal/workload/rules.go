@@ -10,16 +10,16 @@ import (
 )
 
 // RuleBook counts the records of a source that fall under named rules. If it is strict, the first
-// of them is an error.
+// such record is an error.
 type RuleBook struct {
 	Strict bool
-	// Counts are the records by rule; nil while there is none.
+	// Counts has the number of records by rule; nil while there are none.
 	Counts map[string]int
 	first  string // the first mistake
 }
 
-// Fall counts a record under a rule and returns nil. A strict book returns the mistake in the
-// record as an error; the caller adds the line.
+// Fall counts a record under a rule and returns nil. A strict book returns the record's mistake as
+// an error; the caller adds the line.
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
@@ -32,7 +32,7 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 }
 
 // Note counts n decisions that a reader made because the source lacks a fact that the workload
-// needs. They are not mistakes of the source. A strict book counts them too.
+// needs. These decisions are not mistakes of the source, so a strict book only counts them, too.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return
@@ -70,8 +70,8 @@ type OrderCheck struct {
 	latest  hpc.Time
 }
 
-// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the book. It
-// returns the error of a strict book.
+// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the book. If the
+// book is strict, it returns the book's error.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

@@ -11,8 +11,8 @@ import (
 )
 
 // ConvertAccountsDump reads the output of `sacctmgr dump CLUSTER`. It returns the commands for
-// `sacctmgr -i` that make the same associations in an empty database. A dump has only the names
-// of QOS, and qos returns them; the commands make these QOS with sacctmgr's defaults. name stands
+// `sacctmgr -i` that make the same associations in an empty database. A dump has only the names of
+// QOS. qos are these names, and the commands make these QOS with sacctmgr's defaults. name stands
 // for the source in errors, which have the form "reading accounts: NAME:LINE: what is wrong".
 func ConvertAccountsDump(r io.Reader, name string) (commands string, qos []string, err error) {
 	d := accountsDump{parent: "root"}
@@ -24,7 +24,7 @@ func ConvertAccountsDump(r io.Reader, name string) (commands string, qos []strin
 	}
 	var b strings.Builder
 	for _, q := range d.qos {
-		if q != "normal" { // sacctmgr has made it
+		if q != "normal" { // every database already has it
 			fmt.Fprintf(&b, "add qos name=%s\n", q)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReadReservations reads the output of `scontrol show reservation` (with or without -o) and
-// returns the reservations that touch the window. Each keeps its start. It is created when the
-// window begins, because Slurm does not record when it was created. name stands for the source in
+// ReadReservations reads the output of `scontrol show reservation` (with or without -o) and returns
+// the reservations that touch the window. Each reservation keeps its start, but is created when the
+// window begins, because Slurm does not record the time of creation. name stands for the source in
 // errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
@@ -61,16 +61,16 @@ type block struct {
 	values map[string]string
 }
 
-// texts are the keys whose value may have blanks, with the keys that scontrol may print behind them on
-// the same line (slurm_sprint_node_table in Slurm's node_info.c, 22.05 to 26.05). The value extends to
-// the first of those, or to the end of the line.
+// texts are the keys whose value may have blanks. Each has the keys that scontrol may print after
+// it on the same line (slurm_sprint_node_table in Slurm's node_info.c, 22.05 to 26.05). The value
+// extends to the first of these keys, or to the end of the line.
 var texts = func() map[string][]string {
 	last := []string{"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet",
 		"Topology", "Parameters"}
 	return map[string][]string{"OS": {"RealMemory"}, "Reason": last[1:], "Comment": last[2:], "Extra": last[3:]}
 }()
 
-// cutText splits what follows "key=" into the value and the rest.
+// cutText splits the text after "key=" into the value and the rest.
 func cutText(key, text string) (value, rest string) {
 	behind, long := texts[key]
 	if !long {
@@ -154,7 +154,7 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 		Users: listOf(b.values["Users"]), Accounts: listOf(b.values["Accounts"]),
 	}
 	for _, flag := range listOf(b.values["Flags"]) {
-		if flag != "SPEC_NODES" && flag != "ALL_NODES" { // they follow from the nodes
+		if flag != "SPEC_NODES" && flag != "ALL_NODES" { // Slurm derives these flags from the nodes
 			r.Flags = append(r.Flags, flag)
 		}
 	}
@@ -168,9 +168,9 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 	return ReservationOfWindow(r, end, opts), nil
 }
 
-// ReservationOfWindow returns the event that creates a reservation when the window begins or,
-// if there is no window, at the reservation's start. The duration follows from end. It returns
-// nil if the reservation lies outside the window.
+// ReservationOfWindow returns the event that creates a reservation when the window begins or, if
+// there is no window, at the reservation's start. end gives the duration. It returns nil if the
+// reservation lies outside the window.
 func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// ParseUsers reads a users file: a line "name:uid:group:gid" for each user, which may go on with
-// ":group,group" for the user's further groups. It skips blank lines, and comments from a # to the
-// end of the line. name stands for the source in errors.
+// ParseUsers reads a users file. It has a line "name:uid:group:gid" for each user; ":group,group"
+// may follow for the user's further groups. It skips blank lines, and comments from a # to the end
+// of the line. name stands for the source in errors.
 func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	var users []hpc.User
 	seen := make(map[string]bool)
@@ -68,7 +68,7 @@ func UserLine(u hpc.User) string {
 	return line + "\n"
 }
 
-// furtherGroups reads the names behind the last colon of a user's line.
+// furtherGroups reads the names after the last colon of a user's line.
 func furtherGroups(list string) (groups []string, err error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil

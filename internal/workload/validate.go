@@ -19,15 +19,15 @@ import (
 // known", and Validate leaves out the checks that need them.
 type Cluster struct {
 	Partitions map[string]int  // the number of nodes of each partition
-	Users      map[string]bool // who exists there; the workload's own users do, too
+	Users      map[string]bool // users that exist on the cluster; the workload's own users exist as well
 	Features   map[string]bool // the features that some node has
 	Nodes      int             // the number of nodes
 	NodeNames  map[string]bool
 	// MaxArraySize is the key of slurm.conf: one more than the largest index. 0 means not
 	// known.
 	MaxArraySize int
-	// WholeMemory are the partitions that give out memory and have no default for it: a job that asks for none
-	// gets all memory of its nodes. The default partition has the empty name as well.
+	// WholeMemory are the partitions that allocate memory but have no default for it: a job that asks
+	// for no memory gets all memory of its nodes. The default partition has the empty name as well.
 	WholeMemory map[string]bool
 }
 
@@ -42,8 +42,8 @@ const (
 	// Error makes the replay meaningless: the workload does not say what the replay should
 	// do.
 	Error Severity = "error"
-	// Warning is a fault that the resource manager answers in its own way, by a rejection or a
-	// timeout for example. The user may or may not want that.
+	// Warning is a fault that the resource manager handles itself, for example by a rejection or a
+	// timeout. The user may or may not want that.
 	Warning Severity = "warning"
 )
 
@@ -109,7 +109,7 @@ const (
 // manager knows.
 func Validate(w *Workload, cluster Cluster) []Problem { return ValidateIn(w, cluster, time.UTC) }
 
-// ValidateIn is [Validate] with the dates of the problems' texts in a time zone.
+// ValidateIn is [Validate], with dates in the texts in the given time zone.
 func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	v := validator{w: w, cluster: cluster, zone: zone, users: make(map[string]bool, len(w.Users))}
 	if w.Jobs.Len() == 0 {
@@ -145,8 +145,8 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	return inOne(inOne(problems, RulePresetNodes), RuleAllMemory)
 }
 
-// inOne keeps the first of the problems of a rule that many jobs have for one reason, and adds their
-// number.
+// inOne combines the problems of a rule that many jobs break for one reason: it keeps the first
+// problem and adds the number of jobs.
 func inOne(problems []Problem, rule string) []Problem {
 	first, n := -1, 0
 	for i := range problems {
@@ -164,8 +164,8 @@ func inOne(problems []Problem, rule string) []Problem {
 	return problems[:first+1+len(rest)]
 }
 
-// aFewJobs is the number of jobs that may each have a problem because they lack a user. More of them
-// lack a column.
+// aFewJobs is the number of jobs that may each have a problem because they lack a user. If there
+// are more, the whole column is missing.
 const aFewJobs = 10
 
 // lacks reports once which columns the record of the workload lacks, if time limits or users are among
@@ -175,7 +175,7 @@ func (v *validator) lacks() {
 	worth := false
 	for _, l := range Lacks(v.w) {
 		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && (l.Field != FieldUser || l.Jobs <= aFewJobs) {
-			continue // a job without a limit may mean the default
+			continue // a job without a limit may get the default
 		}
 		text := l.Field.Words()
 		if n := v.w.Jobs.Len(); l.Jobs < n {
@@ -194,13 +194,13 @@ func (v *validator) lacks() {
 type validator struct {
 	w       *Workload
 	cluster Cluster
-	zone    *time.Location // of the dates in texts
+	zone    *time.Location // time zone of the dates in texts
 	users   map[string]bool
-	// usersSaid says that one problem is about all jobs without a user.
+	// usersSaid says that a single problem has reported all jobs without a user.
 	usersSaid bool
 	byID      map[string]int      // jobs by their IDs
 	edges     map[string][]string // job -> the jobs that it depends on
-	at        int                 // the job at hand
+	at        int                 // index of the present job
 	problems  []found
 
 	// The fields of a part of the jobs:
@@ -216,7 +216,7 @@ const (
 	tasksPerJob = 100
 )
 
-// allTasks reports that the arrays of the workload have too many tasks together.
+// allTasks reports a problem if the workload's arrays together have too many tasks.
 func (v *validator) allTasks(parts []*validator) {
 	n, most := 0, max(mostTasks, tasksPerJob*v.w.Jobs.Len())
 	for _, part := range parts {
@@ -278,7 +278,8 @@ func (v *validator) identities(parts []*validator) {
 	}
 }
 
-// recordedRuns checks the runs that the record has of the job, or of the first of its tasks whose runs cannot be.
+// recordedRuns checks the recorded runs of a job. For an array it reports the first task whose runs
+// are impossible.
 func (v *validator) recordedRuns(job *hpc.Job) {
 	if job.Recorded == nil || job.Recorded.None() && len(job.Recorded.TaskInterruptions) == 0 {
 		return
@@ -385,7 +386,7 @@ func (v *validator) times(job *hpc.Job) {
 	}
 }
 
-// happens reports an instant so late that no clock reaches it.
+// happens reports a problem if an instant is so late that no clock reaches it.
 func (v *validator) happens(job, what string, at hpc.Time) {
 	if at == hpc.Never {
 		v.report(Error, job, RuleAfterLastInstant, "%s at %s, the last instant that there is (want an earlier one)", what, v.date(at))
@@ -472,12 +473,13 @@ func (v *validator) array(job *hpc.Job) {
 	}
 }
 
-// timedOut reports whether a job ended in TIMEOUT when it was recorded, so that doing it again is no surprise.
+// timedOut reports whether a job ended in TIMEOUT when it was recorded, so that another timeout is
+// no surprise.
 func timedOut(job *hpc.Job, task int) bool {
 	return job.Recorded != nil && job.Recorded.OfTask(task).State == hpc.TimedOut
 }
 
-// tasks checks the run times that single tasks of an array have.
+// tasks checks the run times of single tasks of an array.
 func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	missing, over := 0, 0
 	for _, task := range sortedKeys(job.TaskRunTimes) {
@@ -578,8 +580,8 @@ func (v *validator) cycles() {
 	}
 }
 
-// gaps reports a submission that comes so long after the one before that the recording clock
-// must have been wrong. A replay would simulate the whole gap.
+// gaps reports a submission that comes so long after the previous one that the recording clock must
+// have been wrong. A replay would simulate the whole gap.
 func (v *validator) gaps() {
 	if v.w.Start == 0 && v.w.Jobs.Len() > 0 {
 		submit := v.w.Jobs.Submit(0)
@@ -596,7 +598,7 @@ func (v *validator) gaps() {
 	}
 }
 
-// date is an instant for people.
+// date returns an instant as text.
 func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 
 // epoch is the workload's epoch as text; the Unix epoch if it is not set.
@@ -689,9 +691,9 @@ func (v *validator) events() {
 	}
 }
 
-// sameName reports a reservation whose name is in use when it is created. It leaves two cases
-// to Slurm: an administrator's action may have deleted the earlier one, and Slurm keeps a name
-// for a moment after the reservation's end.
+// sameName reports a reservation whose name is in use when it is created. It leaves two cases to
+// Slurm: an administrator's action may have deleted the earlier reservation, and Slurm keeps a name
+// for a moment after its reservation's end.
 func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 	end := endOf(old)
 	until := "does not end by itself"
@@ -756,7 +758,7 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 }
 
 // hosts checks a host list. It does not report a node that the cluster lacks, because a changed
-// cluster may lack it on purpose; the resource manager refuses it.
+// cluster may lack it on purpose; the resource manager will refuse such a node.
 func (v *validator) hosts(what, expr string) {
 	_, err := hostlist.Count(expr)
 	var names []string

@@ -1,6 +1,6 @@
 // Package workload has the [Workload]: the submissions to a resource manager, and everything else
-// that happens to a cluster from outside. It also has the checks that a replay of it is
-// meaningful, and the parts that all its [Format]s share.
+// that happens to a cluster from outside. It also checks whether a replay of a workload is
+// meaningful, and has the parts that all [Format]s share.
 //
 // Package formats reads a workload of any known format; docs/FORMATS.md describes the formats.
 package workload
@@ -23,9 +23,8 @@ type Workload struct {
 	// Actions are the commands that an administrator runs during the workload.
 	Actions []hpc.Action
 
-	// Start is the window's start, or 0 for a workload that begins on an empty machine. The
-	// jobs and events before Start bring the machine into the state that it had then: see
-	// [Workload.Preset].
+	// Start is the window's start, or 0 for a workload that begins on an empty machine. The jobs and
+	// events before Start bring the machine into its state at Start: see [Workload.Preset].
 	Start hpc.Time
 	// Usage is the fair-share usage at the window's start, or at the first submission if there
 	// is not a window.
@@ -37,15 +36,15 @@ type Workload struct {
 	Source string
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
-	// Mistake is the first mistake of the source that fell under a rule, in words, for people who read the counts;
-	// "" if there was none, and of a workload that was written and read again.
+	// Mistake is a text about the source's first mistake that fell under a rule, for people who read
+	// the counts. It is "" if there was no mistake, or if the workload was written and read again.
 	Mistake string
 
 	// Transforms are the changes made to the workload since it was read from its source, in
 	// order, each as the options of the command that made it.
 	Transforms []string
 
-	// Completion says how fields were made that nobody recorded; nil if nothing was made.
+	// Completion says how fields that were not recorded were made; nil if none was made.
 	Completion *Completion
 
 	// MachineNodes and MachineProcessors are the size of the machine that the workload was
@@ -57,42 +56,43 @@ type Workload struct {
 	Header []string
 	// Unusable are the records of the source that are not jobs to replay, with their text.
 	Unusable []Unusable
-	// Rows says what became of the records of an accounting.
+	// Rows counts what became of the records of an accounting source.
 	Rows Rows
 }
 
-// Rows counts the records of a source by what became of them. Read is the sum of the others: no record
-// becomes nothing without a rule.
+// Rows counts the records of a source by what became of them. Read is the sum of the other counts:
+// no record is dropped without a rule.
 type Rows struct {
 	Read    int // records in the source
 	Jobs    int // records that are jobs, or tasks of them
-	Parts   int // records that say something of a job that another record is, such as steps
-	Dropped int // records under rules that leave nothing of them
+	Parts   int // records with further data on a job that has a record of its own, such as steps
+	Dropped int // records that a rule drops
 }
 
-// Lost returns how many records became nothing without a rule. It is 0, or the reader has a fault.
+// Lost returns how many records were dropped without a rule. If it is not 0, the reader has a
+// fault.
 func (r Rows) Lost() int { return r.Read - r.Jobs - r.Parts - r.Dropped }
 
 // Unusable is a record of a source that cannot be replayed.
 type Unusable struct {
-	Record int    // its place among the source's records, from 1
+	Record int    // its number among the source's records, from 1
 	Rule   string // the rule that it fell under
 	Text   string // the record, without its line ending
 }
 
-// Preset reports whether the job was running when the window began. The record says where and
-// since when it ran, and the scheduler does not decide about it.
+// Preset reports whether the job was running when the window began. The record gives its nodes and
+// its start, so the scheduler does not decide about it.
 func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
-// LacksNodes reports whether a job is a preset one on nodes that the record does not name.
+// LacksNodes reports whether a job is a preset job whose nodes the record does not name.
 func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }
 
-// Submitters returns the workload's users, and the users of jobs who are not among them. Of the
-// latter only the name is known.
+// Submitters returns the workload's users, and further users that only jobs name. Of these only the
+// name is known.
 func (w *Workload) Submitters() []hpc.User {
 	users := slices.Clip(w.Users)
 	listed := map[string]bool{"": true}
@@ -146,25 +146,25 @@ func (w *Workload) Begin() hpc.Time {
 }
 
 // prerollLead is the virtual time between the beginning of the replay and the first start of a
-// preset job. Only preset jobs may start on the machine then.
+// preset job. Until the window begins, only preset jobs may start on the machine.
 const prerollLead = 10 * time.Second
 
 // The rules under which readers count records in [Workload.Rules].
 const (
-	// RuleOutOfOrder counts jobs that the source lists after a later one. The reader sorts
-	// them.
+	// RuleOutOfOrder counts jobs that the source lists after a job with a later submission. The reader
+	// sorts them.
 	RuleOutOfOrder = "submit_out_of_order"
-	// RuleClockJump counts jobs submitted more than [MaxGap] after the one before. No cluster
-	// in use is idle so long, so that a clock was wrong.
+	// RuleClockJump counts jobs submitted more than [MaxGap] after the previous job. No cluster in use
+	// is idle so long, so a clock must have been wrong.
 	RuleClockJump = "clock_jump"
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.
 	RuleRenamed = "id_made_unique"
-	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether
-	// they are whole.
+	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether they are
+	// complete.
 	RuleNoLineEnd = "last_line_without_end"
-	// RuleLeftRunning counts jobs that ran when a window began, and that are left out because nobody knows on which
-	// nodes.
+	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
+	// are not known.
 	RuleLeftRunning = "running_left_out"
 )
 

@@ -38,11 +38,12 @@ type Column struct {
 	Name string
 	Kind string // BIGINT, INTEGER, DOUBLE, TIMESTAMP, VARCHAR or BLOB, as DuckDB reads it
 	Null bool
-	// Plain is for values that seldom repeat. Others are written as numbers of a dictionary.
+	// Plain is for columns whose values seldom repeat. Other columns are written with a dictionary.
 	Plain bool
 }
 
-// goTypes are the types of the fields that parquet-go takes for a kind, and their options.
+// goTypes gives, for each kind, the Go type of the field that parquet-go takes for the kind, and
+// the field's options.
 var goTypes = map[string]struct {
 	field   reflect.Type
 	options string
@@ -76,7 +77,7 @@ func (l *Layout) Index(name string) int {
 	return slices.IndexFunc(l.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Leveled returns a value as a column's writer takes it.
+// Leveled returns a value with the definition level that the column's writer needs.
 func (l *Layout) Leveled(column int, v parquet.Value) parquet.Value {
 	level := 0
 	if l.Columns[column].Null && !v.IsNull() {
@@ -112,7 +113,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed makes a file that do writes. It is complete on the disk when it returns, if durable.
+// WriteSealed makes a file of what the function do writes. If durable, the file is on the disk when
+// WriteSealed returns.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -183,10 +185,10 @@ type Reader struct {
 	f      *os.File
 	file   *parquet.File
 	Layout *Layout
-	at     []int // of each column of the Layout in the file; -1 where an older file lacks it
+	at     []int // position in the file of each column of the Layout; -1 if an older file lacks it
 }
 
-// Open opens a file of the Layout, or of an older one that lacks some of its columns.
+// Open opens a file of the Layout, or a file of an older layout that lacks some of the columns.
 func (l *Layout) Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -216,8 +218,8 @@ func (r *Reader) Close() error { return r.f.Close() }
 // Rows returns how many rows the file has.
 func (r *Reader) Rows() int64 { return r.file.NumRows() }
 
-// Each calls do with the values of a column from a row on, in pieces, until do returns false. The values are valid
-// until do returns.
+// Each calls the function do with the values of a column, in pieces, beginning at row from, until
+// do returns false. The values are valid until do returns.
 func (r *Reader) Each(column int, from int64, do func(values []parquet.Value) (more bool, err error)) (err error) {
 	if r.at[column] < 0 {
 		nulls := make([]parquet.Value, Chunk)
@@ -304,7 +306,8 @@ func Remove(path string) error {
 	return nil
 }
 
-// Values calls do with a column's value in each of some rows, which ascend. It reads only the pages that have them.
+// Values calls the function do with a column's value in each of the given rows, which must ascend.
+// It reads only the pages that contain these rows.
 func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value) error) (err error) {
 	if r.at[column] < 0 {
 		for i := range rows {
@@ -331,7 +334,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 	return nil
 }
 
-// pick calls do with the values of some rows of a chunk that begins at a row.
+// pick calls the function do with the values of the given rows of a chunk. begin is the number of
+// the chunk's first row.
 func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v parquet.Value) error) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -406,7 +410,7 @@ func Text(s string) parquet.Value {
 	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// The codecs of files: the first is for those that live for moments, the other for those that stay.
+// The codecs of files: Quick for files that are soon removed, Small for files that stay.
 var (
 	Quick Codec = &snappy.Codec{}
 	Small Codec = &zstd.Codec{Level: zstd.SpeedFastest}
@@ -421,10 +425,10 @@ type Optional struct {
 // Known returns a number that is known.
 func Known(n int64) Optional { return Optional{n, true} }
 
-// Value returns the number as a value, and NULL for one that is not known.
+// Value returns the number as a value, or NULL if it is unknown.
 func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }
 
-// Nullable returns a value, and NULL in the place of one that is not known.
+// Nullable returns the value if it is known, and NULL otherwise.
 func Nullable(known bool, v parquet.Value) parquet.Value {
 	if !known {
 		return parquet.NullValue()

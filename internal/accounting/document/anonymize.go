@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// impersonal are the keys that [Anonymize] keeps: what a job asked for, had and waited for, and where. The others
-// are chosen by the user (the names of jobs, files and comments), name the user, or are unknown.
+// impersonal are the keys that [Anonymize] keeps. They say what a job asked for, had and waited for, and where it
+// ran. The other keys are chosen by the user (the names of jobs, files and comments), name the user, or are unknown.
 var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait", "elapsed",
 	"time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts",
 	"partition", "qos", "reservation_name", "array_job_id", "array_task_id", "array_task_str", "het_job_id",
@@ -24,13 +24,13 @@ var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@sta
 	"req_mem_per_node", "req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held",
 	"flags", "waits", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
 
-// Anonymizer writes documents of some users without what is known of them.
+// Anonymizer writes documents of some users without the data that identify these users.
 type Anonymizer struct {
 	as    string
 	names *regexp.Regexp // the users' names as words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces the names of all users by as.
+// NewAnonymizer returns an [Anonymizer] that replaces the name of each user by the name as.
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: no user, or no name to call them (want both)")
@@ -49,11 +49,11 @@ func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	return &Anonymizer{as, names}, nil
 }
 
-// Document returns the document of one of the users with the new name. It keeps the values that say what the job
-// asked for, had and waited for; where one of the names is a word of such a value, such as an account that is called
-// like its user, the new name takes its place. cluster is what the document's run belongs to. The result is of the
-// same run as the document if the document has a start or a submission. It returns an error for a text that is no
-// JSON object.
+// Document returns the document of one of the users with the new name. It keeps the values that say
+// what the job asked for, had and waited for. If such a value contains one of the users' names as a
+// word, such as an account with its user's name, the new name replaces the word. cluster is the
+// cluster of the document's run. If the document has a start or a submission, the result is a
+// document of the same run. It returns an error for a text that is no JSON object.
 func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))
@@ -108,8 +108,8 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// rename puts the new name where one of the users' names is a word. Names that share the character between
-// them need another turn.
+// rename replaces the users' names where they are whole words. It does so twice, because one turn
+// misses the second of two names with only one character between them.
 func (a *Anonymizer) rename(text string) string {
 	for range 2 {
 		text = a.names.ReplaceAllString(text, "${1}"+strings.ReplaceAll(a.as, "$", "$$")+"${3}")

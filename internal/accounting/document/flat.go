@@ -9,7 +9,7 @@ import (
 
 // flat reads a document as Slurm writes it: an object of strings, numbers, literals and nulls. It
 // returns false for every other text, valid or not, and for escapes that are not valid; the parser
-// is then of no use. The text must be UTF-8.
+// must not be used afterwards. The text must be UTF-8.
 //
 // It does what [parser.object] does in a quarter of the time.
 func (p *parser) flat(text string) bool {
@@ -112,7 +112,7 @@ func (s *scanner) quoted() (text string, ok bool) {
 			return text, true
 		case '\\':
 			escaped = true
-			s.at = min(s.at+2, len(s.text)) // the next one is not an end
+			s.at = min(s.at+2, len(s.text)) // the escaped character does not end the string
 		default: // a control character
 			return "", false
 		}
@@ -120,9 +120,9 @@ func (s *scanner) quoted() (text string, ok bool) {
 	return "", false
 }
 
-// plain returns how many bytes are before the first one of a string that does not stand for itself: a quote,
-// a backslash or a control character. It looks at eight bytes at a time: a byte of found has its highest bit if
-// the one of word is such a byte, or if a lower one of found has it.
+// plain returns how many bytes precede the first quote, backslash or control character. It looks at
+// eight bytes at a time. In found, the highest bit of a byte is set if the same byte of word is
+// such a character; above the lowest such byte, bits may be set in error.
 func plain(text string) (n int) {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {
@@ -143,7 +143,7 @@ func plain(text string) (n int) {
 // escapes are the characters that a backslash and one character stand for.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape returns what the text between quotes stands for. Behind each backslash of it is a byte.
+// unescape returns what the text between quotes stands for. After each backslash the text has another byte.
 func unescape(text string) (string, bool) {
 	var to strings.Builder
 	to.Grow(len(text))
@@ -154,7 +154,7 @@ func unescape(text string) (string, bool) {
 			return to.String(), true
 		}
 		c := escapes[rest[at+1]]
-		if c == 0 { // the code of a character, or not valid
+		if c == 0 { // \uXXXX, or not valid
 			unquoted, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), `"`+text+`"`)
 			return string(unquoted), err == nil
 		}

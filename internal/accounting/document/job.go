@@ -32,34 +32,35 @@ type Hours struct {
 // UnknownNodes is the list of nodes of a job that ran on nodes whose names are not known.
 const UnknownNodes = "unknown"
 
-// Job is what a document says. An empty text, a zero time and an [Int] or [Hours] that is not known
-// stand for what the document does not say. All times are UTC.
+// Job is what a document says. What the document does not say is an empty text, a zero time, or an
+// unknown [Int] or [Hours]. All times are UTC.
 type Job struct {
 	Cluster string
-	JobID   int64 // 0 if the document has none, and is no part of an array or a heterogeneous job with one
+	JobID   int64 // 0 if neither the document nor its array or heterogeneous job has one
 	// Run tells apart the runs of one job, which Slurm requeued or resized, and jobs that have the
-	// same number because Slurm began again at FirstJobId. It is the start in seconds since 1970
-	// of a run that had nodes, the negative submission time of a job that never ran, and a hash
-	// of the document if it says neither. A task of an array or a component of a heterogeneous job without a
-	// number of its own, as sacct prints it without JobIDRaw, has the number of the whole as its JobID, and its
-	// index plus one, times 2^34, is added to the amount of Run. Tasks of an array that never ran are one job, as Slurm's
-	// document has them.
+	// same number because Slurm began again at FirstJobId. It is the start in seconds since 1970 of a
+	// run that had nodes, the negative submission time of a job that never ran, and a hash of the
+	// document if it says neither. A task of an array or a component of a heterogeneous job without a
+	// number of its own, as sacct prints it without JobIDRaw, has the number of the whole as its
+	// JobID, and its index plus one, times 2^34, is added to the amount of Run. Tasks of an array that
+	// never ran are one job, as in Slurm's documents.
 	Run int64
 
 	State string // as the document has it: COMPLETED, PENDING of a requeued run, ...
-	// Lost says that the run was lost: the job went back to the queue. Slurm's documents of such runs have the state
-	// PENDING, and sacct's REQUEUED. One with PREEMPTED or NODE_FAIL may be the job's last, unless the document says more.
+	// Lost says that the run was lost: the job went back to the queue. For such runs, Slurm's
+	// documents have the state PENDING, and sacct prints REQUEUED. A run with PREEMPTED or NODE_FAIL
+	// may be the job's last, so it is lost only if the document says more.
 	Lost                         bool
 	Submit, Eligible, Start, End time.Time
 	// Elapsed and Limit are in seconds. Limit is unknown for a job without a limit.
 	Elapsed, Limit Int
-	// Wait, SinceEligible and WaitParts are as those of [waits.Sums], in seconds. They are unknown for a job that
-	// never ran. A document of Slurm says of the parts only how long the job depended on others; the rest is unknown.
+	// Wait, SinceEligible and WaitParts mean the same as in [waits.Sums], in seconds. They are unknown for a job that
+	// never ran. Of the parts, Slurm's documents only say how long the job depended on others; the rest is unknown.
 	Wait, SinceEligible Int
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
 	CPUs, Nodes, MemMiB, GPUs, Billing Int  // allocated
-	NodesCounted                       bool // the document has no number: Nodes are those of NodeList
+	NodesCounted                       bool // the document has no number: Nodes is counted from NodeList
 	ReqCPUs, ReqNodes, ReqMemMiB       Int  // asked for
 	ReqGPUs                            Int
 	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran
@@ -94,8 +95,8 @@ func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.El
 // when a job starts (JobCompParams=enable_job_start), and records may have been written while a job waited or ran.
 func (j *Job) Finished() bool { return !j.End.IsZero() || slurmspec.ParseJobState(j.State).Ended() }
 
-// EndBy makes an end after an instant a bad value, and what was computed from it unknown. Run stays, so that
-// it is the one of [Identify].
+// EndBy makes an end after the given instant a bad value, and everything computed from it unknown.
+// Run does not change, so that it agrees with [Identify].
 func (j *Job) EndBy(latest time.Time) {
 	if !j.End.After(latest) {
 		return

@@ -32,26 +32,26 @@ func Parse(text []byte, cluster string) Job {
 	return p.job
 }
 
-// Identify returns a job of which only Cluster, JobID and Run are known: they are those of [Parse], which takes
-// longer.
+// Identify returns a job with only Cluster, JobID and Run. They are the same as from [Parse], which
+// takes longer.
 func Identify(text []byte, cluster string) Job {
 	p := parsers.Get().(*parser)
 	p.job.Cluster, p.identity = cluster, true
 	p.read(text)
 	job := Job{Cluster: p.job.Cluster, JobID: p.job.JobID, Run: p.job.Run}
-	*p = parser{} // it has parts of the text
+	*p = parser{} // its fields keep parts of the text
 	parsers.Put(p)
 	return job
 }
 
-// parsers are empty ones that Identify has used.
+// parsers are empty parsers, for Identify to use again.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 // parser reads one document.
 type parser struct {
 	job      Job
 	given    uint64 // fields that came, by their position in the list
-	identity bool   // whether only the fields are set that Cluster, JobID and Run follow from
+	identity bool   // set only the fields from which Cluster, JobID and Run follow
 	waits    string // of a run's document: see [WaitsText]
 }
 
@@ -101,8 +101,8 @@ func identifies(key string) bool {
 	return false
 }
 
-// value is a JSON value that is not an object or array: the text of a string, or of a number as it is
-// written. kind is the one of [jsontext.Token].
+// value is a JSON value that is not an object or array: the text of a string, or of a number as it
+// is written. kind is its kind in package jsontext.
 type value struct {
 	kind jsontext.Kind
 	text string
@@ -152,7 +152,7 @@ func (p *parser) object(text string) {
 // field is a key of the documents.
 type field struct {
 	bit int
-	// set reads a value that is not null, an object or an array. It returns false for one that makes no sense.
+	// set reads a value that is not null, an object or an array. It returns false for a value that makes no sense.
 	set func(p *parser, v value) bool
 }
 
@@ -167,8 +167,8 @@ func register(key string, set func(p *parser, v value) bool) {
 	fields[key] = field{len(fields), set}
 }
 
-// MaxText is how many bytes of a text a [Job] has. Slurm's own texts are shorter, except for lists of very many nodes.
-// Whoever submits a job chooses its texts, and all questions read them.
+// MaxText is the most bytes of a text that a [Job] keeps. Slurm's own texts are shorter, except for lists of
+// very many nodes. The limit exists because users choose the texts of their jobs, and all questions read them.
 const MaxText = 64 << 10
 
 // registerText adds a key whose value is a text.
@@ -292,8 +292,8 @@ func init() {
 	})
 }
 
-// unread are keys that a [Job] has no field for: they say what other keys say, too, or are of records, and package
-// records reads them.
+// unread are keys without a field in [Job]: they repeat what other keys say, or they come from
+// records and are read by package records.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
 	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
 	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
@@ -394,8 +394,8 @@ func (p *parser) finish(text []byte) {
 	}
 }
 
-// times makes sense of the times. A job that was cancelled while it waited has the instant of the
-// cancellation as its start.
+// times makes sense of the times. If a job was cancelled while it waited, the document has the time
+// of the cancellation as its start.
 func (p *parser) times() {
 	j := &p.job
 	if !j.Start.IsZero() && !j.End.IsZero() && j.End.Before(j.Start) {
@@ -523,13 +523,14 @@ func (p *parser) identify(text []byte) {
 		}
 		h := fnv.New64a()
 		_, _ = h.Write(text) // never fails
-		// Above all instants, so that no run has the same number.
+		// The hash is above all instants, so that it differs from the Run of every document with a time.
 		j.Run = int64(h.Sum64()>>2) | 1<<62
 	}
 }
 
-// numberOfWhole gives a task of an array, or a component of a heterogeneous job, without a number of its own
-// the number of the whole. The result, which is above all instants, tells apart those of one whole.
+// numberOfWhole gives a task of an array, or a component of a heterogeneous job, that has no number
+// of its own the number of the array or heterogeneous job. The result is above all instants. It
+// tells the tasks or components of one job apart.
 func (p *parser) numberOfWhole() (part int64) {
 	const instants, parts = 34, 27 // bits
 	j := &p.job

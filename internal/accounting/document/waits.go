@@ -17,8 +17,8 @@ const WaitsKey = "waits"
 // sinceEligible is the name of the wait since the job was eligible in the text of [WaitsText].
 const sinceEligible = "since_eligible"
 
-// WaitsPreset is the text of a job that ran when the window of its run began. Nobody decided on its start there, so
-// its wait does not count, as in metrics.
+// WaitsPreset is the text of a job that ran when the window of its run began. The scheduler of the
+// run did not decide on its start, so its wait does not count, as in package metrics.
 const WaitsPreset = "preset"
 
 // WaitsLost is the text of a run that was lost. The document of the job's last run has the whole wait.
@@ -77,8 +77,8 @@ func (p *parser) wait() {
 	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = Known(rest)
 }
 
-// told takes what the document of a run says of its wait. It returns false if the document says nothing that makes
-// sense.
+// told reads the wait that the document of a run says. It returns false if the document says
+// nothing that makes sense.
 func (p *parser) told() bool {
 	switch p.waits {
 	case "":

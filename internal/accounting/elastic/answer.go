@@ -59,7 +59,7 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	return nil
 }
 
-// noteChoice notes what the buckets of a text leave out.
+// noteChoice adds a note if the buckets of a text leave something out.
 func (a *asking) noteChoice(v question.Values, result object) {
 	if whole(result["doc_count_error_upper_bound"]) != 0 {
 		a.note("The cluster has so many values of %s that it chooses the first ones approximately.", v.Column)
@@ -108,13 +108,13 @@ func (a *asking) row(bucket object, keys []any) error {
 	return nil
 }
 
-// weekHour adds up an hour of the week: the cluster answers with a row for each week.
+// weekHour adds up the rows of one hour of the week: Elasticsearch answers with a row for each week.
 type weekHour struct {
 	row     []any
-	weights []float64 // of means
+	weights []float64 // of measures that are means
 }
 
-// addTo adds a row to that of its hour of a week.
+// addTo adds a row to the sums of its hour of the week.
 func (a *asking) addTo(row, weights []any) error {
 	key := row[0].(int64)
 	hour := a.hours[key]

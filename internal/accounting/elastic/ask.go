@@ -17,15 +17,15 @@ import (
 const (
 	// shardSize is how many values of a text each shard counts. An answer is exact if no shard has more.
 	shardSize = 10_000
-	// precision is the number of values up to which the cluster counts different ones nearly exactly: the
-	// most that it offers.
+	// precision is the number of different values up to which Elasticsearch counts nearly exactly. It
+	// offers no higher number.
 	precision = 40_000
 )
 
 // notRun are the lists of nodes that Slurm writes for a job that never ran.
 var notRun = []string{"(null)", "None assigned", ""}
 
-// asking is one question on its way.
+// asking is the state of a question while it is asked.
 type asking struct {
 	fields *fields
 	question.Question
@@ -39,11 +39,11 @@ type asking struct {
 type measure struct {
 	request object // nil for what a bucket has by itself
 	value   func(bucket, result object) any
-	weight  func(result object) any // jobs that a mean is of; nil for what adds up
+	weight  func(result object) any // number of jobs that a mean is of; nil for measures that add up
 }
 
-// Ask answers questions. A measure of a column that the cluster does not have is nil, with a note.
-// Another use of such a column is a [question.AbsentError].
+// Ask answers questions. If the cluster lacks a column, a measure of it is nil, with a note. A
+// question that uses the column in another way gets a [question.AbsentError].
 func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	var answers []question.Answer
 	for _, q := range questions {
@@ -56,7 +56,7 @@ func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]qu
 	return answers, nil
 }
 
-// remote makes an error that of a keeper elsewhere, unless it is about the question.
+// remote marks an error as one of another server, unless it is about the question.
 func remote(err error) error {
 	var absent *question.AbsentError
 	if err == nil || errors.As(err, &absent) {
@@ -160,8 +160,8 @@ func (a *asking) request() (object, error) {
 
 func name(measure int) string { return fmt.Sprintf("m%d", measure) }
 
-// key returns the aggregation of a key; nil if no document has the column. The measures are below the
-// innermost one, and so order its values alone.
+// key returns the aggregation of a key; nil if no document has the column. The measures are inside
+// of the innermost aggregation, so only its values can be ordered by a measure.
 func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	var f field
 	var err error
@@ -212,15 +212,15 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges are the buckets with the numbers first to end-1. Each reaches from its edge to the next one, and the last has
-// no end.
+// ranges are the buckets with the numbers first to end-1. A bucket reaches from its own edge to the
+// next bucket's. The last bucket has no upper edge.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {
 		r := object{"key": fmt.Sprint(n), "from": edge(n)}
 		if n+1 < end {
 			if r["to"] = edge(n + 1); r["to"] == r["from"] {
-				continue // no integer is in it
+				continue // no integer is in this range
 			}
 		}
 		list = append(list, r)
@@ -315,9 +315,9 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	return unknown, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
 }
 
-// product is the sum of the products of two columns: their weighted mean times the weights' sum, over the jobs that
-// have
-// both, and a further column if it is named. The mean is changed before.
+// product is the sum of the products of two columns over jobs. It is computed as the weighted mean
+// of the column times the sum of the weights. Only jobs count that have both columns, and the
+// column also, if it is named. change is applied to the mean first.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
 	var both []object
@@ -356,8 +356,8 @@ func (a *asking) product(column, weight, also string, change ...func(mean float6
 	}, nil}, nil
 }
 
-// unused is what jobs that ran asked for by their limits and did not use. A query cannot compare two fields, so only
-// limit_used says which jobs ran beyond their limits.
+// unused is the CPU time that jobs that ran asked for by their limits and did not use. A query
+// cannot compare two fields, so only limit_used says which jobs ran beyond their limits.
 func (a *asking) unused() (measure, error) {
 	limit, err := a.product("limit_s", "cpus", "elapsed_s")
 	if err != nil {
@@ -396,7 +396,7 @@ func (a *asking) unused() (measure, error) {
 		}, nil}, err
 }
 
-// less is a measure less another one.
+// less is the difference of two measures.
 func less(a, b measure) measure {
 	if a.request == nil || b.request == nil {
 		return unknown
@@ -412,7 +412,7 @@ func less(a, b measure) measure {
 	}, nil}
 }
 
-// nodeHours are those of a cluster whose documents do not have them.
+// nodeHours are the node hours of a cluster whose documents do not have them.
 func (a *asking) nodeHours() (measure, error) {
 	m, err := a.product("nodes", "elapsed_s", "")
 	seconds := m.value
@@ -425,8 +425,8 @@ func (a *asking) nodeHours() (measure, error) {
 	return m, err
 }
 
-// meanWait is the mean of the times from an instant to the start of jobs that ran, of a cluster whose
-// documents do not have them: the difference of the means.
+// meanWait is the mean time from an instant to the start of jobs that ran, for a cluster whose
+// documents do not have it. It is the difference of two means.
 func (a *asking) meanWait(since string) (measure, error) {
 	var names []string
 	var ran []object

@@ -6,8 +6,8 @@
 // cardinality, weighted_avg), sort and search_after. 7.10 is the first with wildcards in any case
 // (case_insensitive). No script runs on the cluster.
 //
-// Elasticsearch's reference says which fields a request can use: those of the types keyword, date and
-// number. A text, as dynamic mapping makes of a string, has its values in a sub-field, .keyword.
+// Elasticsearch's reference says which fields a request can use: fields of the types keyword, date
+// and number. If dynamic mapping makes a text of a string, its values are in a sub-field, .keyword.
 package elastic
 
 import (
@@ -35,8 +35,8 @@ const (
 
 // Options configures [New].
 type Options struct {
-	// URL is where the cluster is and what to ask: http(s)://HOST:PORT/INDEX. INDEX may be a list with
-	// commas, and have asterisks.
+	// URL has the address of the cluster and the index to ask: http(s)://HOST:PORT/INDEX. INDEX may be
+	// a list with commas, and have asterisks.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
 	// its owner may read it. Empty means none.
@@ -133,7 +133,7 @@ func (c *Cluster) do(ctx context.Context, method, path string, body, to any) err
 	return nil
 }
 
-// reason returns what an answer says of an error.
+// reason returns the reason that an answer gives for an error.
 func reason(text []byte) string {
 	var f fault
 	if json.Unmarshal(text, &f) != nil || f.Error.Type == "" {
@@ -184,7 +184,7 @@ type hit struct {
 	Sort   []any           `json:"sort"`
 }
 
-// search asks for jobs or aggregations. An answer of a part of the shards is an error.
+// search asks for jobs or aggregations. It is an error if only some of the shards answer.
 func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, error) {
 	var f found
 	if err := c.do(ctx, http.MethodPost, "/"+url.PathEscape(c.index)+"/_search", body, &f); err != nil {

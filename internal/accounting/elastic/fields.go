@@ -40,7 +40,7 @@ type capability struct {
 	Searchable   bool `json:"searchable"`
 }
 
-// known returns the fields, which it asks for once in a while.
+// known returns the fields. It asks the cluster for them again after [fieldsKept].
 func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	return f, nil
 }
 
-// ownAPI reports whether fields are those of this program's own API, which computes columns that
+// ownAPI reports whether the fields come from this program's own API, which computes columns that
 // documents do not have.
 func ownAPI(known map[string]map[string]capability) bool {
 	for _, name := range []string{"mem_mib", "node_hours", "exit_status", "limit_used", "script_bytes"} {
@@ -76,8 +76,8 @@ func ownAPI(known map[string]map[string]capability) bool {
 	return true
 }
 
-// names returns what a column can be called on a cluster. Documents that came through this program have
-// columns that Slurm's have not, below the member [forward.Member].
+// names returns the names that a column can have on a cluster. Documents that came through this
+// program have more columns than Slurm's, below the member [forward.Member].
 func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	own := forward.Member + "." + f.Name
 	switch f.Name {
@@ -91,8 +91,8 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 		}
 		return []string{own}, true
 	case "cluster":
-		// Documents of the plugin have this field, and forward adds it to others. The one of the member is for an
-		// index whose mapping has no other: a query cannot take the first of two fields.
+		// Documents of the plugin have this field, and forward adds it to others. The field of the member
+		// is for an index whose mapping lacks this one, because a query cannot choose between two fields.
 		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {
@@ -147,8 +147,8 @@ func kinds(types map[string]capability) (list []string) {
 	return list
 }
 
-// usable returns the name by which a field of some types can be compared, sorted and counted, or why
-// there is none.
+// usable returns the name by which a field of the given types can be compared, sorted and counted,
+// or why it cannot.
 func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use,
 	why string) {
 	list := kinds(types)

@@ -13,7 +13,7 @@ import (
 // object is an object of a request.
 type object = map[string]any
 
-// instantFormat writes instants as the format strict_date_optional_time has them, in UTC.
+// instantFormat writes instants in UTC, in Elasticsearch's format strict_date_optional_time.
 const instantFormat = "2006-01-02T15:04:05.000Z"
 
 var (
@@ -121,7 +121,7 @@ func anyCase(pattern string) string {
 		}
 		quoted = false
 	}
-	if quoted { // a backslash at the end is one
+	if quoted { // a backslash at the end stands for itself
 		b.WriteString(`\\`)
 	}
 	return b.String()

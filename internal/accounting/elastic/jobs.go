@@ -29,8 +29,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown returns jobs with the values of a page's columns, which mean the same as in the embedded store. Of a job that
-// the cluster has twice the last one stays.
+// shown returns jobs with the values of a page's columns, which mean the same as in the embedded
+// store. If the cluster has a job twice, its last document stays.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {
@@ -122,9 +122,9 @@ func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, er
 	return jobs, nil
 }
 
-// order returns the order of a page. Jobs with the same value of its column are in the order of their
-// numbers and instants, so that search_after finds each one. Of a job that the cluster has twice it may
-// find one document alone.
+// order returns the order of a page. Jobs with equal values in the page's column are sorted by
+// their numbers and instants, so that search_after finds each of them. If the cluster has a job
+// twice, search_after may find only one of its documents.
 func (f *fields) order(p question.Page) (list []object, err error) {
 	direction := map[bool]string{true: "desc", false: "asc"}[p.Descending]
 	for i, column := range []string{p.Sort, "jobid", "submit_time", "start_time", "end_time"} {
@@ -138,7 +138,7 @@ func (f *fields) order(p question.Page) (list []object, err error) {
 		if field.name != "" && (i == 0 || column != p.Sort) {
 			by := object{"order": direction, "missing": "_last"}
 			if field.kind != "" {
-				// Without it the shards of an index that does not have the field refuse to sort.
+				// Without unmapped_type, the shards of an index that lacks the field refuse to sort.
 				by["unmapped_type"] = field.kind
 			}
 			list = append(list, object{field.name: by})
@@ -169,7 +169,7 @@ func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
 	return &shown([]question.Job{*job}, question.Page{Columns: question.Columns})[0], nil
 }
 
-// job returns the document of a hit as Slurm or a record has it.
+// job returns the document of a hit as Slurm or a record wrote it.
 func (h *hit) job() (*question.Job, error) {
 	job := &question.Job{ID: h.Index + "/" + h.ID, Cluster: h.Index, Document: h.Source}
 	var members map[string]json.RawMessage

@@ -12,15 +12,16 @@ import (
 // bucket is how the jobs of a [question.Key] are grouped.
 type bucket struct {
 	groups []string // SQL over jobs
-	// Instead of groups, the SQL of one that depends on a column of instants in microseconds since 1970. If
-	// quarters, it is the same for all instants of a quarter of an hour.
+	// instant and of stand in the place of groups if the bucket depends on a time: instant is a column
+	// of instants, and of returns the SQL of the group for microseconds since 1970. If quarters, all
+	// instants of a quarter of an hour are in the same group.
 	instant  string
 	of       func(micros string) string
 	quarters bool
 	implied  []string // SQL of conditions that hold for the jobs in all buckets
-	key      string   // SQL of the key over the groups, for which %[1]s and %[2]s stand
+	key      string   // SQL of the key; %[1]s and %[2]s stand for the groups
 	values   *question.Values
-	low, end int64 // the numbers of buckets, from low until before end; end is 0 for any
+	low, end int64 // buckets have the numbers from low to end-1; end is 0 for any
 }
 
 // newBucket returns how jobs are grouped by a key.
@@ -79,11 +80,11 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 	return b, nil
 }
 
-// quarter is the length of the quarters of an hour that rollups have for instants, in microseconds.
+// quarter is a quarter of an hour in microseconds. Rollups have instants in such steps.
 const quarter = rollup.Quarter * 1_000_000
 
-// number returns the SQL of the number of the bucket that an instant is in, between edges. It is -1 before
-// them, and as many as there are buckets after them or for NULL.
+// number returns the SQL of the number of an instant's bucket between edges. It is -1 before the
+// first edge, and the number of buckets after the last edge or for NULL.
 func number(micros string, edges []time.Time) string {
 	type run struct { // of buckets of the same length
 		first       int
@@ -102,7 +103,7 @@ func number(micros string, edges []time.Time) string {
 		if i+1 < len(runs) {
 			fmt.Fprintf(&b, "CASE WHEN %s < %d THEN ", micros, runs[i+1].begin)
 		}
-		// The division cuts towards 0, and so its dividend is an instant after 1970.
+		// The division rounds towards 0, so it must not get a negative number: the dividend is an instant after 1970.
 		fmt.Fprintf(&b, "(%s - %d) // %d - %d", micros, r.begin%r.step, r.step, r.begin/r.step-int64(r.first))
 		if i+1 < len(runs) {
 			b.WriteString(" ELSE ")
@@ -112,6 +113,6 @@ func number(micros string, edges []time.Time) string {
 	return fmt.Sprintf("greatest(least(%s, %d), -1)", b.String(), len(edges)-1)
 }
 
-// Bucket returns the SQL of the number of the bucket that a column of instants is in, between edges: -1 before
-// them, and as many as there are buckets after them.
+// Bucket returns the SQL of the number of the bucket, between edges, of a column of instants. It is
+// -1 before the first edge, and the number of buckets after the last edge.
 func Bucket(column string, edges []time.Time) string { return number(micros(column), edges) }

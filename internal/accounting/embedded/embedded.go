@@ -1,9 +1,10 @@
-// Package embedded answers questions about finished jobs from the embedded store. It compiles a question to one
-// statement of SQL, and decides by itself whether days that are rolled up answer it.
+// Package embedded answers questions about finished jobs from the embedded store. It compiles a question
+// to one statement of SQL, and decides whether rollups, which have sums for whole days, can answer it.
 //
-// A statement is written for the jobs first ([plan.overJobs]). A rollup can stand for them if it has, by the same
-// SQL, all keys and measures of the question ([cells]): then the statement is about the cells of whole days within
-// the range, and about the jobs of the rest ([span.split]).
+// A statement is first written over the table of jobs ([plan.overJobs]). A rollup is a table of
+// sums over jobs; its rows are called cells. If a rollup has, by the same SQL, all keys and
+// measures of the question ([cells]), the statement reads the cells of the whole days within the
+// range, and the jobs of the rest of the range ([span.split]).
 package embedded
 
 import (
@@ -69,7 +70,7 @@ func (s *Source) Ask(ctx context.Context, questions ...question.Question) ([]que
 	return answers, err
 }
 
-// answer makes the answer of the rows of the statement.
+// answer makes the answer from the rows of the statement.
 func (p *plan) answer(rows [][]any) (a question.Answer) {
 	wide := len(p.buckets) + len(p.Measures)
 	var inside [][]any
@@ -118,7 +119,7 @@ func (p *plan) texts() bool {
 // read returns the rows of a statement.
 func read(v *store.Snapshot, p part) ([][]any, error) { return v.All(p.text, p.args...) }
 
-// mostFirst is how many jobs are looked for in the last part of a range of time.
+// mostFirst is the highest number of jobs that are first looked for in only the last part of a range of time.
 const mostFirst = 1000
 
 // Jobs returns the jobs of a page. Their IDs are the numbers of their arrivals.
@@ -168,7 +169,7 @@ func (p *plan) jobs(v *store.Snapshot, page question.Page) (jobs []question.Job,
 		return nil, err
 	}
 	chosen := join(where, " AND ", "true")
-	// Texts are cut when all other jobs are gone. The outer statement keeps the order (preserve_insertion_order).
+	// The outer statement cuts texts, so only the page's jobs are cut. It keeps the order (preserve_insertion_order).
 	text := fmt.Sprintf("SELECT %s FROM jobs WHERE %s ORDER BY %s %s NULLS LAST, seq %[4]s LIMIT %d OFFSET %d",
 		strings.Join(list, ", "), chosen.text, order, direction, page.Most, page.From)
 	rows, err := read(v, part{"SELECT " + strings.Join(shown, ", ") + " FROM (" + text + ")", chosen.args})

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// part is a part of a statement. Texts of users are in args alone.
+// part is a part of a statement. Texts of users are only in args.
 type part struct {
 	text string
 	args []any
@@ -84,7 +84,7 @@ func (c columns) filter(f question.Filter) (part, error) {
 		_, err := c.column("lost")
 		return part{text: rollup.Lost}, err
 	case question.Ran:
-		_, err := c.column("start_time") // of which cells know nothing
+		_, err := c.column("start_time") // cells lack this column
 		return part{text: rollup.Ran}, err
 	case question.Known:
 		column, err := c.column(f.Column)
@@ -135,8 +135,8 @@ func (c columns) column(name string) (string, error) {
 	return sql, nil
 }
 
-// compare returns the SQL of a comparison. Numbers and instants are written from the values that were
-// parsed. DuckDB prunes rows by constants.
+// compare returns the SQL of a comparison. Parsed numbers and instants become constants of the SQL,
+// because DuckDB skips rows by constants.
 func (c columns) compare(f question.Compare, op string) (part, error) {
 	column, err := c.column(f.Column)
 	text := column + " " + op + " "
@@ -160,8 +160,8 @@ func (c columns) compare(f question.Compare, op string) (part, error) {
 // unknownIfEmpty is the SQL of a key of a rollup as a column: an empty text stands for NULL.
 const unknownIfEmpty = "nullif(%s, '')"
 
-// known returns the SQL of a column for a comparison with a text that is not empty. Without the function, DuckDB
-// compares each text of a dictionary once.
+// known returns the SQL of a column for a comparison with a text that is not empty. It leaves
+// nullif out: without that function, DuckDB compares each text of a dictionary once.
 func known(column string) string {
 	var key string
 	if n, err := fmt.Sscanf(column, strings.Replace(unknownIfEmpty, "%s", "%1s", 1), &key); n == 1 && err == nil {

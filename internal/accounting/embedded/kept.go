@@ -68,7 +68,7 @@ func sizeOf(rows [][]any) int {
 	return size
 }
 
-// clone copies rows, which panels change.
+// clone copies rows, because panels change their rows.
 func clone(rows [][]any) [][]any {
 	out := make([][]any, len(rows))
 	for i, row := range rows {

@@ -29,7 +29,8 @@ func sumOf(f *question.Field, sql string) aggregate {
 	return aggregate{"sum(" + sql + ")", ""}
 }
 
-// moment is the sum of the seconds from an instant, in microseconds since 1970, to a column times another one.
+// moment is a sum over jobs: the seconds from since, in microseconds since 1970, to the column,
+// times another column.
 func moment(column, times, since string) aggregate {
 	return aggregate{fmt.Sprintf("sum(%s::DOUBLE * ((%s - %s) / 1e6))", times, micros(column), since), ""}
 }

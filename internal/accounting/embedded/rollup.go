@@ -12,14 +12,14 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// cells are what a rollup has: the columns of its cells, by the SQL over jobs that they have the values of. A
+// cells is a rollup, with the names of its columns by the SQL over jobs that gives their values. A
 // rollup answers a question if it has what the question's keys, measures and filters need.
 type cells struct {
 	*rollup.Rollup
 	columns map[string]string
 }
 
-// rollups are those of the store, from the one with the fewest keys on, which has the fewest cells.
+// rollups are the rollups of the store, those with the fewest keys first: fewer keys make fewer cells.
 var rollups = func() (list []cells) {
 	for _, r := range slices.SortedFunc(maps.Values(rollup.Rollups), func(a, b *rollup.Rollup) int {
 		return cmp.Or(len(a.Keys)-len(b.Keys), strings.Compare(a.Name, b.Name))
@@ -36,16 +36,16 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is jobs for which cells do not stand: those of a view that a condition chooses.
+// gap is a set of jobs that are in no cell that is read: the jobs of a view that a condition chooses.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells: those of the days that a condition chooses, and those of the jobs of
-// gaps; no job is in two of these. where holds for both, and so knows the column cluster alone, which is one of
-// the table if named.
+// source returns the SQL of a table of cells: the stored cells of the days that a condition
+// chooses, and cells that are computed from the jobs of the gaps. No job is in two of these. where
+// holds for both kinds, so it can use only the column cluster. If named, the table has this column.
 //
-// Each condition over jobs has a scan of its own: DuckDB skips rows by a range of ends, and not by several. The column
-// pad is for nobody: where all columns of a UNION are used, DuckDB reads all columns of the tables below it, the
-// documents too.
+// Each gap has a scan of its own, because DuckDB can skip rows by one range of ends, but not by
+// several. The column pad is never used: if all columns of a UNION are used, DuckDB reads all
+// columns of the tables below it, the documents too.
 func (c cells) source(days string, gaps []gap, where part, named bool) (source part) {
 	names, list := []string{"NULL AS pad"}, []string{"NULL AS pad"}
 	if named {
@@ -98,8 +98,8 @@ func (c cells) group(b *bucket) (groups []string, ok bool) {
 	return groups, true
 }
 
-// sum returns the SQL of an aggregate over cells that add up: those that have it of the jobs of a filter, or
-// those that the filter chooses.
+// sum returns the SQL of the sum of an aggregate over cells. With a filter, either the cells have
+// the aggregate of only the filter's jobs, or the filter chooses among the cells.
 func (c cells) sum(a aggregate, f question.Filter) (part, bool) {
 	if f == nil {
 		name, ok := c.columns[a.call+a.cast]
@@ -151,10 +151,11 @@ func (c cells) measure(m question.Measure) (part, bool) {
 	return part{}, false
 }
 
-// span is a range of ends. A zero instant stands for no limit, and without limits jobs without an end are in it, too.
+// span is a range of ends. A zero instant means that there is no limit. Without limits, jobs
+// without an end are in it, too.
 type span struct{ from, until time.Time }
 
-// narrow makes the range smaller by a filter, and returns false for one that is no limit of a range.
+// narrow makes the range smaller by a filter. It returns false for a filter that does not limit the range.
 func (s *span) narrow(f question.Filter) bool {
 	c, ok := f.(question.Compare)
 	at, instant := c.Value.(time.Time)
@@ -186,10 +187,10 @@ func (s span) sql() (list []part) {
 	return list
 }
 
-// split divides the range of ends between cells and jobs: cells is a condition over the days of cells, and gaps are the
-// other jobs. It returns false if no whole day is in the range.
+// split divides the range of ends in two: cells is a condition that chooses days of cells, and gaps
+// are the jobs of the rest. It returns false if no whole day is in the range.
 //
-// This is all that knows which jobs cells stand for: those of the view tight. Those of loose have no cells.
+// Only this function knows which jobs have cells: those of the view tight. Jobs of the view loose have none.
 func (s span) split() (cells string, gaps []gap, ok bool) {
 	const day = 24 * 60 * 60
 	all := join(s.sql(), " AND ", "true").text

@@ -10,14 +10,14 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// plan is a question on its way to a statement.
+// plan is a question that is being compiled to a statement.
 type plan struct {
 	question.Question
 	columns columns
 	buckets []*bucket
 	span    span              // of the jobs' ends
 	rest    []question.Filter // the other conditions, all of which must hold
-	pruned  []question.Filter // conditions that hold for all jobs in buckets, and spare the database the others
+	pruned  []question.Filter // conditions that hold for all jobs in buckets; they save the database the other jobs
 }
 
 // newPlan reads a question.
@@ -33,7 +33,7 @@ func newPlan(q question.Question) (*plan, error) {
 			return nil, err
 		}
 		p.buckets = append(p.buckets, b)
-		// Of jobs outside of the buckets nothing but their number is asked.
+		// Jobs outside of the buckets matter only if they are counted.
 		if edges, ok := k.(question.Instants); ok && (i > 0 || !q.Counted()) {
 			p.prune(question.Compare{Column: edges.Column, Op: "<", Value: edges.Edges[len(edges.Edges)-1]})
 			if !edges.Before {
@@ -44,7 +44,7 @@ func newPlan(q question.Question) (*plan, error) {
 	return p, nil
 }
 
-// add adds a condition: to the range of ends if it is a limit of that, and otherwise to rest.
+// add adds a condition to the range of ends if it limits that range, and to rest otherwise.
 func (p *plan) add(f question.Filter) {
 	switch of := f.(type) {
 	case nil:
@@ -129,7 +129,7 @@ func (p *plan) overCells() (part, bool) {
 	return part{}, false
 }
 
-// over is overCells of one rollup.
+// over is overCells for one rollup.
 func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) {
 	var groups [][]string
 	var needed []string // conditions that hold for all jobs in the answer
@@ -170,8 +170,9 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	return p.statement(source, groups, measures, number), true
 }
 
-// conditions divides the conditions into those of clusters, which stand within the table of cells, and those that
-// choose cells by their keys. It adds those that all cells fulfil to needed, and returns false if there are others.
+// conditions divides the conditions in two: inside has those about clusters, which stand within the
+// table of cells; outside has those that choose cells by their keys. It adds the conditions that
+// all cells fulfil to needed. It returns false if other conditions are left.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part
@@ -224,7 +225,8 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	}
 	switch {
 	case texts != nil && len(groups) == 1 && texts.First:
-		// Keys stand in the order of their texts, and those that are equal up to where they are cut in that of the whole.
+		// Keys are in the order of their shown texts. Keys that are equal after cutting are in the order
+		// of the whole texts.
 		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, k0, %s LIMIT %d", texts.By, strings.Join(by, ", "), texts.Most)
 	case texts != nil:
 		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", mostGroups+1)
@@ -234,8 +236,8 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	return part{text, append(args, source.args...)}
 }
 
-// choose sorts rows by their keys, beginning with the key from. Of the buckets of texts it keeps the first ones, and
-// returns how many jobs are in the others. The number of a row's jobs stands behind its measures.
+// choose sorts rows by their keys, beginning with the key from. It keeps only the first buckets of texts,
+// and returns how many jobs are in the others. The number of a row's jobs comes after its measures.
 func (p *plan) choose(rows [][]any, from int) (chosen [][]any, left int64) {
 	if from == len(p.buckets) {
 		return rows, 0

@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// connector, conn and rows are the driver of package database/sql for one engine, whose conversions
-// and rows questions use.
+// connector, conn and rows are a driver of package database/sql for one engine, so that questions
+// can use the package's conversions and rows.
 type connector struct{ engine *process }
 
 func (c connector) Connect(context.Context) (driver.Conn, error) { return conn(c), nil }
@@ -31,7 +31,7 @@ func (conn) Begin() (driver.Tx, error) { return nil, errQueries }
 
 func (conn) Close() error { return nil }
 
-// CheckNamedValue lets lists pass, which DuckDB takes as arguments, beside what every driver takes.
+// CheckNamedValue accepts lists, too, which DuckDB takes as arguments and other drivers do not.
 func (conn) CheckNamedValue(v *driver.NamedValue) error {
 	if _, ok := v.Value.([]any); ok {
 		return nil

@@ -42,8 +42,8 @@ type Options struct {
 	Engines int
 	// Threads is how many processors one engine uses; 0 means all.
 	Threads int
-	// Quick is the processor time after which a question leaves the quick lane, not before as much time
-	// has passed, and not later than after 4 times as much; 0 means 300 ms.
+	// Quick is the processor time after which a question leaves the quick lane; 0 means 300 ms. The
+	// question stays at least as long by the clock, and at most 4 times as long.
 	Quick time.Duration
 	// Limit bounds a question, its waiting included; 0 means 10 s.
 	Limit time.Duration
@@ -94,7 +94,7 @@ func (o *Options) slow() int { return max(1, o.Engines-2) }
 type Tables struct {
 	// Version tells versions apart. An engine makes the views again when it changes.
 	Version uint64
-	// Setup makes all views, as temporary ones. No view of another version is there before.
+	// Setup makes all views, as temporary ones. When it runs, there is no view of another version.
 	Setup []string
 }
 
@@ -175,8 +175,8 @@ func (q *Questioner) One(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Read calls do to ask queries over one version of the tables. It calls do again, from the beginning,
-// if the question has to move to the slow lane while that is full: do must set what it returns, not add
+// Read calls do to ask queries over one version of the tables. It calls do again, from the beginning, if
+// the question has to move to the slow lane while that lane is full: do must set what it returns, not add
 // to it. Errors of Read wrap those of this package. The questioner is of no use after do has returned.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
@@ -247,8 +247,8 @@ func (p *Pool) take(tables Tables) (*process, error) {
 	return e, err
 }
 
-// giveBack takes an engine after a question. One that is of no more use is ended. An idle one is kept
-// ready, so that the next question finds it.
+// giveBack takes an engine after a question. An engine that is of no more use is ended. An idle
+// engine is kept ready for the next question.
 func (p *Pool) giveBack(e *process) {
 	keep := e.rest()
 	if !keep {

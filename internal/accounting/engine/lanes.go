@@ -69,7 +69,8 @@ func (l *lanes) seat() {
 	}
 }
 
-// await waits until the seat is given. Time that ends before is the fault of others.
+// await waits until the seat is given. If the question's time ends first, other questions were in
+// its way ([ErrBusy]).
 func (s *seat) await(ctx context.Context) error {
 	select {
 	case <-s.given:

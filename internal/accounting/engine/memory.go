@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// mapped is how much a process that uses so many MiB maps, beyond what it has when it is ready: stacks of threads
-// (8 MiB each), parts of malloc's arenas, and what it has freed, which stays mapped. Questions that read texts of
-// 5 MiB used 105 MiB in a process that had mapped 290.
+// mapped is how many MiB a process maps if it uses the given MiB, beyond what it maps when it is
+// ready: stacks of threads (8 MiB each), parts of malloc's arenas, and freed memory, which stays
+// mapped. Questions that read texts of 5 MiB used 105 MiB in a process that had mapped 290.
 func mapped(used int) int { return 2*used + 64 + 8*runtime.NumCPU() }
 
 // watch bounds the memory of all engines together until the pool is closed.
@@ -44,7 +44,8 @@ func (p *Pool) weigh() (asked bool) {
 			most, largest = n, e
 		}
 	}
-	// An eighth is what engines get until the next look, and until a killed one has given back its memory.
+	// An eighth of the limit is for what engines allocate until the next look, and until a killed
+	// engine has given back its memory.
 	if limit := int64(p.opts.MemoryMiB) << 20; all > limit-limit/8 {
 		largest.kill(fmt.Errorf("%w (engines had %d MiB, the limit for all is %d MiB, and this one had %d MiB)",
 			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))

@@ -43,7 +43,7 @@ type process struct {
 
 	mu     sync.Mutex
 	held   int   // users of the pipes
-	reaped bool  // its process number may be another's
+	reaped bool  // its process number may belong to another process
 	reason error // why it was killed
 	niced  bool
 
@@ -53,11 +53,11 @@ type process struct {
 	version uint64
 	number  uint64 // of the last request
 	faulty  bool   // it is of no more use
-	failure error  // what a query of the question met, other than an error of its own
+	failure error  // an error that a query met and did not cause
 }
 
-// Program is the command that runs engines for [Options] without one; nil means the installed program. Package
-// enginetest sets it.
+// Program is the command that runs engines for [Options] without [Options.Program]; nil means the
+// installed program. Package enginetest sets it.
 var Program []string
 
 // program returns the command that runs an engine.
@@ -116,9 +116,9 @@ func (p *Pool) start() (_ *process, err error) {
 	return e, nil
 }
 
-// settings are those of one engine. DuckDB's limit lets as many hungry questions spill as the slow lane
-// has seats, and does not count all that it uses. The kernel's limit, which counts what is mapped, is for a
-// process that grows faster than the pool looks.
+// settings are the settings of one engine. DuckDB's own limit is the memory of all engines divided by the seats of
+// the slow lane, so that large questions spill to disk in each seat; DuckDB does not count all memory that it uses.
+// The kernel's limit, which counts what is mapped, is for a process that grows faster than the pool looks.
 func (p *Pool) settings(temp string) wire.Settings {
 	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
 	return wire.Settings{
@@ -160,7 +160,7 @@ func (e *process) launch(argv []string) error {
 		return err
 	}
 	e.pipes, e.out, e.in = ours, wire.NewWriter(ours[0]), wire.NewReader(ours[1])
-	// Without it the pool does not see this engine's memory; the kernel's limit holds all the same.
+	// If this fails, the pool does not see this engine's memory; the kernel's limit still holds.
 	e.memory = procfs.OpenMemory(e.cmd.Process.Pid)
 	return nil
 }
@@ -205,7 +205,7 @@ func beginning(number uint64, setup []string) []byte {
 // await waits for the end of the process and cleans up after it.
 func (e *process) await() {
 	for {
-		// Nobody else gets its number before Wait below.
+		// Until Wait below, the kernel gives its process number to no other process.
 		err := unix.Waitid(unix.P_PID, e.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
@@ -319,7 +319,7 @@ func (e *process) serve(
 	defer cancel(nil) // first, so that rows that do left open are closed
 	err = do(&Questioner{ctx, conn})
 	if err == nil {
-		err = e.failure // do may not drop what it did not cause
+		err = e.failure // do must not drop an error that it did not cause
 	}
 	return true, explain(ctx, err)
 }
@@ -504,7 +504,7 @@ func (r *request) finish() {
 	r.engine.pending.CompareAndSwap(r.number, 0)
 }
 
-// interrupt ends a request: the engine does, or the engine is killed.
+// interrupt ends a request. If the engine does not end it in time, the engine is killed.
 func (e *process) interrupt(number uint64) {
 	time.AfterFunc(grace, func() {
 		if e.pending.Load() == number {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Member is the member of a document in which the cluster gets what the store knows of the job and
-// Slurm's document does not say, if [Options.Derived] asks for it.
+// Member is the member that is added to a document for the cluster, if [Options.Derived] asks for
+// it. It has what the store knows of the job and Slurm's document does not say.
 const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member]: the store computes it.
@@ -40,9 +40,9 @@ func member(e *store.Entry) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// extend adds [Member] to a document, unless it has such a member, and the keys of Slurm that it lacks although the
-// store knows them: such as cluster, which not every document names, and cpu_hours, which imported records do not
-// have. In an index that the plugin fills, too, these are the fields of all jobs.
+// extend adds [Member] to a document, unless the document has such a member. It also adds those of Slurm's keys that
+// the document lacks and the store knows, such as cluster, which not every document names, and cpu_hours, which
+// imported records do not have. So all jobs have these fields, even in an index that Slurm's plugin fills, too.
 func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
@@ -77,7 +77,8 @@ func cellOf(value any) any {
 	return value
 }
 
-// clusterOf returns the cluster that a [Member] names, which may be that of the server that sent the document on.
+// clusterOf returns the cluster that a [Member] names. It may be the cluster of the server that
+// sent the document on.
 func clusterOf(member []byte) (json.RawMessage, error) {
 	var known struct {
 		Cluster json.RawMessage `json:"cluster"`
@@ -97,8 +98,8 @@ func insert(object []byte, name string, value json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// property is the mapping of a column. Slurm writes Unknown for a time that it does not have, and a
-// keyword may have at most 32,766 bytes of UTF-8.
+// property is the mapping of a column. Malformed values are ignored, such as the Unknown that Slurm writes for a
+// time that it does not have. Long texts are not indexed, because a keyword may have at most 32,766 bytes of UTF-8.
 func property(c store.Column) map[string]any {
 	switch strings.Fields(c.Type)[0] {
 	case "BIGINT":
@@ -144,8 +145,8 @@ func slurmProperties() map[string]any {
 	return all
 }
 
-// prepare makes an index with its mapping, and adds that of [Member] to one that exists. A cluster that
-// refuses both maps fields by itself, which is reported. An error means to try again.
+// prepare makes an index with its mapping. If the index exists, it adds the mapping of [Member]. If the cluster
+// refuses both, this is reported, and the cluster maps fields by itself. An error means to try again.
 func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	if f.prepared[index] {
 		return nil
@@ -164,7 +165,7 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	return err
 }
 
-// put sends a request. refused is the cluster's refusal, err what is worth another try.
+// put sends a request. refused is the cluster's refusal; err is an error that is worth another try.
 func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package forward passes the documents of a store on to an Elasticsearch or OpenSearch cluster.
 //
-// The store is the queue: a small file says up to which arrival the cluster has the documents, and
-// what comes after it is sent, whether that is a second's or a week's. Each document has the _id of
-// its job's run in the store. What is sent again, because an answer was lost, replaces itself. So
-// the cluster has each run exactly once.
+// The store is the queue: a small file has the number of the last arrival that the cluster has. All
+// later documents are sent, be they those of a second or of a week. Each document has the _id of
+// its job's run in the store, so a document that is sent again, because an answer was lost,
+// replaces its first copy. So the cluster has each run exactly once.
 //
-// An answer counts only item by item: a _bulk request with the status 200 may have stored nothing.
-// What the cluster cannot take now, also for the state of an index, is sent again, with growing pauses. So
-// is what was sent while the position could not be written, as on a full disk. A document that the cluster
+// An answer counts only item by item: a _bulk request with the status 200 may have stored nothing. Documents that
+// the cluster cannot take now, for example because of an index's state, are sent again, with growing pauses. So are
+// documents that were sent while the position could not be written, as on a full disk. A document that the cluster
 // refuses, such as one that contradicts its mapping, is noted in a file and not sent again.
 package forward
 
@@ -52,7 +52,7 @@ const (
 // Options configures [New].
 type Options struct {
 	// URL is where the cluster is: http(s)://HOST:PORT, or http(s)://HOST:PORT/INDEX to send all
-	// documents to one index. Without it each goes to the index that it was sent to.
+	// documents to one index. Without INDEX, each document goes to the index that it was sent to.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
 	// its owner may read it. Empty means none.
@@ -137,7 +137,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 }
 
 // Target divides the URL of a cluster into the address of the server and the name of an index, or a
-// pattern of names, which may be missing. The errors have no password.
+// pattern of names, which may be missing. Its errors do not contain the password.
 func Target(text string) (server, index string, err error) {
 	u, err := url.Parse(text)
 	switch {
@@ -158,7 +158,7 @@ func Target(text string) (server, index string, err error) {
 	return u.String(), index, nil
 }
 
-// identity is what the position belongs to.
+// identity names the cluster and the index that the position belongs to.
 func (f *Forwarder) identity() string { return f.target + " " + f.index }
 
 // load reads the position.
@@ -181,7 +181,7 @@ func (f *Forwarder) load() error {
 }
 
 // save writes the position. It is on disk before the next documents are sent. An older position is
-// harmless: what is sent again replaces itself.
+// harmless: documents that are sent again replace their first copies.
 func (f *Forwarder) save(p position) error {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -234,7 +234,7 @@ func (f *Forwarder) Run(ctx context.Context) {
 		default:
 			f.note(err)
 		}
-		// With up to a half more, so that several senders do not come at the same instant.
+		// The pause is up to a half longer, so that several senders do not come at the same instant.
 		timer := time.NewTimer(pause + rand.N(pause/2+1))
 		select {
 		case <-ctx.Done():
@@ -271,7 +271,7 @@ func (f *Forwarder) succeed() {
 type item struct {
 	seq       int64
 	id, index string
-	document  []byte // one line of JSON; empty if the document is none
+	document  []byte // one line of JSON; empty if the document is no JSON object
 	text      []byte // as it came
 }
 
@@ -320,10 +320,10 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// deliver sends a batch, the last one of the documents up to an arrival, or as much of it as a request has,
-// and moves the position behind the documents that the cluster has or has refused. It returns those that
-// are left to send, and why, if they have to be sent again. Where it cannot note what came of them, these
-// are all: those that the cluster has replace themselves.
+// deliver sends as much of a batch as one request takes, and moves the position past the documents that
+// the cluster has or has refused. With the batch, all documents up to the arrival upTo are sent. It
+// returns the documents that are left to send, and an error if some have to be sent again. If the outcome
+// cannot be written to disk, it returns all documents: those that the cluster has will be replaced.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.most)]
 	waiting := make([]item, 0, len(part))
@@ -365,8 +365,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit makes requests smaller if the cluster has no room for one of n documents: a small node never has room for
-// a large request.
+// fit makes requests smaller if the cluster has no room for a request of n documents: a small node
+// never has room for a large request.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
@@ -387,8 +387,8 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// refuse notes documents in the list of refused ones. One can be there twice, if the position could not be
-// written after it.
+// refuse adds documents to the list of refused ones. A document can be listed twice, if the
+// position could not be written after the list.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil
@@ -455,8 +455,8 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
-// mendable reports whether an error is about the index or the cluster, although its status blames the
-// request. Once somebody has mended these, they take the document as it is.
+// mendable reports whether an error is about the index or the cluster, although its status blames
+// the request. Once somebody has repaired the index or the cluster, it takes the document as it is.
 func mendable(text json.RawMessage) bool {
 	var fault struct{ Type, Reason string }
 	if json.Unmarshal(text, &fault) != nil {

@@ -72,7 +72,7 @@ func (e ends) exits() (list []rm.Exits) {
 	return list
 }
 
-// micros is a number of microseconds as a duration; those of [counter] do not overflow it.
+// micros is a number of microseconds as a duration. A number from [counter] does not overflow it.
 func micros(n number) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // ParseJSON reads the output of sdiag --json, of Slurm 24.05 and newer.
@@ -155,8 +155,8 @@ func ParseJSON(text []byte) (*rm.Statistics, error) {
 	return complete(s, int64(a.ReqTime), int64(a.ReqTimeStart), byName)
 }
 
-// complete adds the requests in the order of their names, and the instants in seconds since the Unix
-// epoch. It refuses instants that cannot be.
+// complete adds the requests in the order of their names, and the instants in seconds since the
+// Unix epoch. It refuses impossible instants.
 func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests) (*rm.Statistics, error) {
 	const first, last = 1_000_000_000, 9_000_000_000 // 2001 and 2255
 	if at < first || at > last || since > last {
@@ -170,8 +170,8 @@ func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests
 	return s, nil
 }
 
-// exitNames are the names that sdiag prints for the ends of cycles (schedule_exit2string and
-// bf_exit2string in slurm_protocol_defs.c), and those of its JSON.
+// exitNames gives, for each name that sdiag prints for the end of a cycle (schedule_exit2string and
+// bf_exit2string in slurm_protocol_defs.c), the name in its JSON.
 var exitNames = map[string]string{
 	"End of job queue": "end_job_queue", "Hit default_queue_depth": "default_queue_depth",
 	"Hit sched_max_job_start": "max_job_start",
@@ -208,9 +208,9 @@ var sections = []struct {
 	{"Pending RPC", inRest},
 }
 
-// ParseText reads the output of sdiag without options, of any release. It has the means of cycles as
-// whole numbers, so the sums are a little too small: a difference of two is exact to the number of
-// cycles since midnight, in microseconds or jobs.
+// ParseText reads the output of sdiag without options, of any release. That output has the means of
+// cycles as whole numbers, so the sums that are computed from them are a little too small. The difference
+// of two sums is wrong by at most the number of cycles since midnight, in microseconds or jobs.
 func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
@@ -309,8 +309,8 @@ func addRPC(byName map[string]rm.Requests, line string) error {
 	return nil
 }
 
-// instant takes a line with the time of the output, or since when it counts, in seconds, and tells whether
-// it is one.
+// instant reads a line that has the time of the output, or the time since which sdiag counts, in
+// seconds. It reports whether the line is one of these.
 func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -326,10 +326,10 @@ func instant(line string, at, since *int64) (is bool, err error) {
 	return true, nil
 }
 
-// means are those of the text: microseconds, and jobs.
+// means are the means in the text, in microseconds or jobs.
 type means struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
 
-// multiply makes sums of the means, and durations of the microseconds in their place.
+// multiply turns the means into sums, and replaces microseconds by durations.
 func multiply(s *rm.Statistics, mean means) error {
 	for _, product := range []struct {
 		to             *int64

@@ -19,7 +19,7 @@ const (
 	// askTime bounds one sdiag. slurmctld answers it late when it is busy, and clients try for
 	// MessageTimeout, 10 s unless the site says otherwise.
 	askTime = 30 * time.Second
-	// endTime is for the pipes of an sdiag that was killed.
+	// endTime bounds the wait for the pipes of an sdiag that was killed.
 	endTime = time.Second
 	// mostOutput bounds what is read of sdiag's output, in bytes.
 	mostOutput = 16 << 20
@@ -33,7 +33,8 @@ type Poller struct {
 	Every   time.Duration
 	// Add keeps figures.
 	Add func(ctx context.Context, h store.Health) error
-	// Report gets the errors. A slurmctld that is away is reported once, and again when it answers.
+	// Report gets the errors. If slurmctld does not answer, this is reported once; that it answers
+	// again is reported, too.
 	Report func(err error)
 	// SetSize keeps the size of the cluster; nil if nobody wants it.
 	SetSize func(ctx context.Context, c store.Cluster) error

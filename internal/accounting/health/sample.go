@@ -66,8 +66,8 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest of an interval's cycles. It is known if it was the longest since the
-// counters began; otherwise the last one stands for it.
+// longest returns the longest of an interval's cycles. It is known only if it is the longest since
+// the counters began; otherwise the last cycle stands for it.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

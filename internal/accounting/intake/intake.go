@@ -1,9 +1,9 @@
 // Package intake is the way of documents into a data directory: they are durable in a journal before
 // they are acknowledged, and a goroutine moves them from there into the store.
 //
-// The store notes with its parts how far they go, so that each document of the journal is applied exactly
-// once, wherever the process was killed. Segments of the journal are removed when all their documents are
-// in parts.
+// The store notes, with its parts, up to which document they go, so that each document of the
+// journal is applied exactly once, wherever the process was killed. Segments of the journal are
+// removed when all their documents are in parts.
 package intake
 
 import (
@@ -177,9 +177,9 @@ func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err e
 	return jobs, in.journal.Prune(in.store.Durable())
 }
 
-// Anonymize replaces the documents of the jobs that a filter chooses, and returns their number. anonymous makes
-// a document of the stored one. The stored ones are removed, from the journal too. Jobs that come meanwhile stay
-// as they are. A call that fails can be repeated.
+// Anonymize replaces the documents of the jobs that a filter chooses, and returns their number.
+// anonymous returns the new document for a stored one. The stored documents are removed, from the
+// journal too. Jobs that come meanwhile stay as they are. A call that fails can be repeated.
 func (in *Intake) Anonymize(
 	ctx context.Context, f store.Filter, anonymous func(d *store.Stored) ([]byte, error),
 ) (jobs int64, err error) {
@@ -220,7 +220,7 @@ func (in *Intake) Anonymize(
 	return jobs, err
 }
 
-// Close stops. What the store does not have stays in the journal.
+// Close stops the intake. Documents that the store does not have yet stay in the journal.
 func (in *Intake) Close() error {
 	in.cancel()
 	<-in.done
@@ -228,11 +228,11 @@ func (in *Intake) Close() error {
 }
 
 const (
-	// The store writes a file for each batch. Many documents in one cost less for each, and more memory.
+	// The store writes a file for each batch. Documents of a large batch cost less time each, and more memory.
 	batchEntries = 8192
 	batchBytes   = 16 << 20
-	// pause is between batches, unless somebody waits or there is enough for a whole one: a file costs milliseconds,
-	// however small it is.
+	// pause is the time between batches, unless somebody waits or there is enough for a whole batch: a
+	// file costs milliseconds, however small it is.
 	pause     = 200 * time.Millisecond
 	longPause = 30 * time.Second // between attempts after errors
 )
@@ -243,7 +243,7 @@ type batch struct {
 	err     error
 }
 
-// apply is the goroutine that moves documents into the store. Another one reads the next batch meanwhile.
+// apply is the goroutine that moves documents into the store. Another goroutine reads the next batch meanwhile.
 func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	for wait := pause; ctx.Err() == nil; {

@@ -2,7 +2,7 @@
 //
 // The plugin (src/plugins/jobcomp/kafka, since 23.02) sends each finished job as a message with the
 // same document as jobcomp/elasticsearch. A message's offset is committed only when its document is
-// durable. So a message can come twice, after a crash, and the store knows the same job.
+// durable. So a message can come twice after a crash; the store recognizes its job.
 package kafka
 
 import (
@@ -28,14 +28,14 @@ type Options struct {
 	Config string
 	// Group is the name of the consumer group, whose offsets the brokers keep.
 	Group string
-	// Instance names the only reader of a group (group.instance.id). When it starts again, also after a crash, the
-	// brokers give it the topic at once. Without it they first wait until the reader that crashed has been silent for
-	// 45 s. Empty for one of several readers.
+	// Instance names the only reader of a group (group.instance.id). When it starts again, also after
+	// a crash, the brokers give it the topic at once. Without it they first wait until the reader that
+	// crashed has been silent for 45 s. It is empty if the group has several readers.
 	Instance string
 	// Accept makes documents durable. On error nothing is stored, and the reader tries again.
 	Accept func(topic string, documents [][]byte) error
-	// Report is told of errors that the reader overcomes by itself, such as a broker that is away: once
-	// until what failed has succeeded. It may be called from several goroutines.
+	// Report is told of errors that the reader overcomes by itself, such as a broker that is away. An error
+	// is reported once until what failed has succeeded. Report may be called from several goroutines.
 	Report func(err error)
 }
 
@@ -133,7 +133,7 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// find waits until the topic exists: the client waits for it without a word.
+// find waits until the topic exists, and reports if it does not: the client itself would wait silently.
 func (r *Reader) find(ctx context.Context) {
 	request, topic := kmsg.NewMetadataRequest(), kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(r.topic)
@@ -233,7 +233,7 @@ func (f *faults) end() {
 	f.now = nil
 }
 
-// sleep reports whether it has slept, and ctx has not ended.
+// sleep reports whether it has slept to the end, without an end of ctx.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -26,9 +26,10 @@ const (
 	keyProperty         = "ssl.key.location"
 )
 
-// security returns the options of a client that reaches brokers as a file of librdkafka's properties says, such as
-// the one of Slurm's plugin. Properties beside those of TLS and SASL are about sending, and are not looked at. One
-// of TLS or SASL that is not known is an error, since brokers would be reached in another way than it says.
+// security returns the options of a client that reaches brokers as a file of librdkafka's
+// properties says, such as the file of Slurm's plugin. Properties other than those of TLS and SASL
+// are about sending, and are ignored. An unknown property of TLS or SASL is an error: without it,
+// brokers would be reached in another way than the file says.
 func security(path string) ([]kgo.Opt, error) {
 	if path == "" {
 		return nil, nil

@@ -2,14 +2,14 @@ package question
 
 import "time"
 
-// Clock is the time of day of a zone for a reader who looks at a range of time. Before the range, clocks are as
-// at its beginning, and after it as at its end.
+// Clock is the time of day of a zone for a reader who looks at a range of time. Before the range,
+// clocks have the offset of its beginning, and after the range the offset of its end.
 type Clock struct {
 	Zone        *time.Location // nil for UTC
 	From, Until time.Time
 }
 
-// mostChanges bounds the changes of a clock's offset that are followed: those of two centuries.
+// mostChanges bounds how many changes of a clock's offset are followed. Two centuries have fewer.
 const mostChanges = 500
 
 // Offset is a clock's offset from UTC before an instant; positive east of Greenwich.

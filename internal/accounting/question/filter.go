@@ -45,10 +45,10 @@ type Failed struct{}
 // FailedStates are the states of failed jobs.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost holds for runs that were lost: their jobs went back to the queue. Each job has one run that was not.
+// Lost holds for runs that were lost: their jobs went back to the queue. Each job has one run that was not lost.
 type Lost struct{}
 
-// Ran holds for jobs that held processors from an instant to another one.
+// Ran holds for jobs that held processors between a known start and a known end.
 type Ran struct{}
 
 func (All) filter()     {}

@@ -15,7 +15,7 @@ const (
 	deepestQuery = 20 // parentheses and negations within each other
 )
 
-// queryFields are those that a word without a field is looked for in.
+// queryFields are the fields in which a word without a field is looked for.
 var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
 
 // query reads the query bar's language:

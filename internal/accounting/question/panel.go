@@ -13,8 +13,8 @@ type View struct {
 	Chosen      Filter
 	From, Until time.Time
 	Whole       bool // jobs without an end, too
-	// Edges divide the range of time. For the panel utilization the outermost ones are those of the range; for
-	// others they may lie outside of it.
+	// Edges divide the range of time. For the panel utilization the first and the last edge are the
+	// range's; for other panels they may lie outside of the range.
 	Edges []time.Time
 	Zone  *time.Location
 	By    string // column of the groups of the panel groups; empty for partition
@@ -26,13 +26,13 @@ func (v View) Clock() Clock { return Clock{v.Zone, v.From, v.Until} }
 // Panel is what a panel of the dashboards asks.
 type Panel struct {
 	Questions func(v View) []Question
-	// Rows makes one list of rows of those of several answers; nil if there is only one answer.
+	// Rows makes one list of rows from several answers; nil if there is only one answer.
 	Rows func(answers []Answer) [][]any
-	// Lacking are the jobs that the panel leaves out, or about which something is not known.
+	// Lacking are the kinds of jobs that the panel leaves out, or about which something is unknown.
 	Lacking []Lacking
 }
 
-// Lack is a kind of jobs about which something is not known.
+// Lack is a kind of jobs about which something is unknown.
 type Lack int
 
 // The kinds. All but the first are of jobs that ran.
@@ -48,19 +48,20 @@ const (
 // Lacking says what a panel leaves out.
 type Lacking struct {
 	Which     Lack
-	One, More string // what is so of one job, and of several, behind their number
-	// Sum is the position of a sum in the panel's only row, 0 for none. It is not known if no job that ran is in it:
-	// others have used nothing.
+	One, More string // texts that follow the number of jobs: of one job, and of several
+	// Sum is the position of a sum in the panel's only row; 0 for none. If no job that ran is in the
+	// sum, the sum is unknown: jobs that did not run have used nothing.
 	Sum int
 }
 
-// Jobs returns how many jobs there are of the kind, by the answer to [View.Lacks], and whether no other job ran.
+// Jobs returns the number of jobs of the kind, from the answer to [View.Lacks], and whether all
+// jobs that ran are of the kind.
 func (l Lacking) Jobs(answer Answer) (jobs int64, all bool) {
 	if len(answer.Rows) == 0 {
 		return 0, false
 	}
 	row := answer.Rows[0]
-	jobs, _ = row[l.Which].(int64) // nil of a cluster that does not have what is lacking
+	jobs, _ = row[l.Which].(int64) // nil for a cluster that does not have the column
 	every, _ := row[len(lacks)].(int64)
 	never, _ := row[NeverRan].(int64)
 	return jobs, jobs > 0 && jobs == every-never
@@ -180,7 +181,7 @@ func sumParts() (list []Measure) {
 	return list
 }
 
-// Panels are those of the dashboards, by their names, except for the table of jobs.
+// Panels are the panels of the dashboards, by their names, except for the table of jobs.
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).
@@ -218,8 +219,8 @@ var Panels = map[string]*Panel{
 	"week": about(fixed(WeekHours{}), countJobs, meanWait),
 }
 
-// askUtilization asks which processors jobs began to hold in each bucket, and before them all, and which they
-// gave back.
+// askUtilization asks how many processors jobs began to hold in each bucket and before the first
+// one, and how many they gave back.
 func askUtilization(v View) []Question {
 	first := v.Edges[0]
 	side := func(column string) Question {
@@ -249,12 +250,12 @@ func rowsOfUtilization(answers []Answer) [][]any {
 	return rows
 }
 
-// HighestClass is the class, of one for each doubling, from which on a cluster counts jobs all together: 2 to the
-// power of 38 seconds are 8,700 years.
+// HighestClass is the highest class, with one class for each doubling, that an Elasticsearch cluster
+// counts on its own; higher values are counted together. 2 to the power of 38 seconds are 8,700 years.
 const HighestClass = 38
 
-// ClassEdge returns the least integer in a class. A doubling has each classes. The edges lie between integers, so
-// that 0 has a class: the one of the number -each.
+// ClassEdge returns the least integer in a class. each is the number of classes in a doubling. The
+// edges lie between integers, so that 0 has a class, too: the one with the number -each.
 func ClassEdge(class int64, each int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(each))-0.5))
 }

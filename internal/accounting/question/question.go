@@ -1,5 +1,6 @@
-// Package question is what the dashboards ask about finished jobs, whoever keeps the jobs: which of
-// them (a [Filter]), in which buckets (a [Key]), and what of each bucket (a [Measure]). It also reads
+// Package question has the questions that the dashboards ask about finished jobs, whatever store or
+// cluster has the jobs. A question says which jobs it is about (a [Filter]), in which buckets they
+// are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The package also reads
 // the language in which people write filters ([Reader]).
 //
 // Two packages answer: accounting/embedded with SQL over the store, and accounting/elastic with searches of
@@ -20,8 +21,8 @@ type Question struct {
 	Clock    Clock // of [WeekHours], and of the columns hour and weekday
 }
 
-// Counted reports whether the question counts the jobs outside of the buckets of its outermost key: if that is an
-// [Instants], within which nothing but [Values] stand, and there is a [Count] of all jobs.
+// Counted reports whether the question counts the jobs outside of the buckets of its outermost key. It does if
+// that key is an [Instants], all keys inside of it are [Values], and there is a [Count] of all jobs.
 func (q Question) Counted() bool {
 	for i, k := range q.By {
 		_, instants := k.(Instants)
@@ -72,26 +73,27 @@ type Instants struct {
 // Exit is a column for [Values] alone: the text of Slurm's exit_code, such as 3:0.
 const Exit = "exit"
 
-// Values are buckets of a column's texts. A row has the text, which is empty for jobs without one, and of which
-// [Cut] leaves the beginning.
+// Values are buckets of a column's texts. A row has the beginning of the text ([Cut]); it is empty
+// for jobs without a text.
 type Values struct {
 	Column string
-	// Most is how many buckets there are at most within one of the outer key: those with the highest measure By,
-	// a count, or a sum of all jobs, or those with the most jobs where a key comes further inside. Of equal ones,
-	// the first texts are taken. The question has a [Count] of all jobs, and nothing but Values stands within Values.
+	// Most bounds the number of buckets within one bucket of the outer key. The buckets with the
+	// highest measure By are kept, which is a count or a sum of all jobs; if another key is further
+	// inside, the buckets with the most jobs are kept. Among equal buckets, the first texts are kept.
+	// The question has a [Count] of all jobs, and only Values are inside of Values.
 	Most, By int
-	First    bool // others are not wanted; without it, an answer notes how many jobs it leaves out
+	First    bool // only the first buckets are wanted; otherwise an answer notes how many jobs it leaves out
 }
 
-// Classes are buckets of a column of integers that are not negative, so many for each doubling. A row has
-// the number of the class as an int64; [ClassEdge] says where it begins.
+// Classes are buckets of a column of integers that are not negative. Each is the number of classes in a
+// doubling. A row has the number of the class as an int64; [ClassEdge] says where the class begins.
 type Classes struct {
 	Column string
 	Each   int
 }
 
-// Steps are buckets of a column of numbers that are not negative, of the same width. The last one has no end. A
-// row has the bucket's number, from 0, as an int64.
+// Steps are buckets of a column of numbers that are not negative, of the same width. The last
+// bucket has no end. A row has the bucket's number, from 0, as an int64.
 type Steps struct {
 	Column string
 	Width  int
@@ -114,14 +116,14 @@ type Kind int
 // The kinds of measures. A row has an int64 for Count and Distinct, and a float64 for the others, or
 // nil where no job of the bucket has the column. Instants are in milliseconds since 1970.
 const (
-	Count    Kind = iota // runs: jobs are those that were not [Lost]
+	Count    Kind = iota // number of runs; those that were not [Lost] are as many as the jobs
 	Distinct             // different values of the column, a text
 	Sum
 	Mean
 	Least
 	Most
 	Unused // CPU seconds that jobs asked for by their limits and did not use; none of a run that was lost
-	Moment // sum of the seconds from Since to the column, an instant, times the column Times
+	Moment // sum over jobs of the seconds from Since to the column, an instant, times the column Times
 )
 
 // Measure is a number of a bucket's jobs. Products are over the jobs that have all factors.
@@ -151,11 +153,11 @@ type Page struct {
 	Clock      Clock
 }
 
-// Job is a job where the jobs are kept.
+// Job is a job as the store or the cluster has it.
 type Job struct {
 	ID      string
 	Cluster string // for a document that does not say it
-	// Values are those of the columns that were asked for: an int64, a float64, a string, a time or nil.
+	// Values are the values of the columns that were asked for: an int64, a float64, a string, a time or nil.
 	Values   []any
 	Document []byte // as Slurm or a record has it; nil in a list
 }
@@ -163,7 +165,8 @@ type Job struct {
 // LongestText is how many characters of a job's text pages show.
 const LongestText = 4096
 
-// Cut returns the beginning of a text that is longer than pages show. Whoever submits a job chooses its texts.
+// Cut returns the beginning of a text that is longer than pages show. Users choose the texts of
+// their jobs, so these can be long.
 func Cut(text string) string {
 	if len(text) <= LongestText {
 		return text
@@ -177,7 +180,7 @@ func Cut(text string) string {
 	return text
 }
 
-// AbsentError is the error of a question about a column, or an ID, that the jobs' keeper does not have.
+// AbsentError is the error of a question about a column, or an ID, that the store or the cluster does not have.
 type AbsentError struct {
 	Column string
 	Why    string
@@ -186,7 +189,7 @@ type AbsentError struct {
 // Error implements error.
 func (e *AbsentError) Error() string { return e.Column + ": " + e.Why }
 
-// RemoteError is the error of a keeper elsewhere, which this program has asked.
+// RemoteError is the error of another server, which this program has asked.
 type RemoteError struct{ Err error }
 
 // Error implements error.

@@ -120,7 +120,7 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		return nil, false
 	}
 	var a action
-	var read []byte // the line that a was read from: most requests repeat one action
+	var read []byte // the line from which the last action was read: most requests repeat one action
 	for {
 		line, ok := next()
 		if !ok {

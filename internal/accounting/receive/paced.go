@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// paced is a request's body whose client must send it in good time, so that slow clients keep neither
-// connections nor the turns of others: the first smallBody bytes within times.body, and as many more
-// within times.step each. Time in which the server does not read does not count.
+// paced is a request's body whose client must send it in good time, so that slow clients do not hold
+// connections and turns that others need. The client has times.body for the first smallBody bytes, and
+// times.step for each further smallBody bytes. Time in which the server does not read does not count.
 type paced struct {
 	io.ReadCloser
 	control  *http.ResponseController

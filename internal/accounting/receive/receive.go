@@ -79,7 +79,7 @@ type Handler struct {
 	times   times
 }
 
-// times bound how long clients keep what others need.
+// times bounds how long a client may hold connections and turns that others need.
 type times struct {
 	body time.Duration // for the first smallBody bytes of a body
 	step time.Duration // for as many more

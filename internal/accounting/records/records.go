@@ -1,6 +1,6 @@
 // Package records turns finished jobs of other sources into documents, and documents into finished
-// jobs. Documents have the keys of Slurm's own (package document), and beside them what Slurm's have no key
-// for, so that a job comes back as it was.
+// jobs. The documents have the keys of Slurm's own documents (package document). Further keys have
+// what Slurm's documents cannot say, so that a job comes back as it was.
 package records
 
 import (
@@ -61,8 +61,8 @@ type fields struct {
 	beyond
 }
 
-// beyond is what a record says and Slurm's documents have no key for. Package document knows the keys. Slurm's
-// commands have the same names where they have any.
+// beyond is what a record says and Slurm's documents have no key for. Package document knows the
+// keys. Where Slurm's commands have a name for a key, it is the same.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
 	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array, those that never started
@@ -84,14 +84,14 @@ type beyond struct {
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // of a run after which the job was requeued
-	PreemptedBy string `json:"preempted_by,omitempty"` // of a run of a job of a run's: the workload's ID of another job
+	PreemptedBy string `json:"preempted_by,omitempty"` // in a replay: the workload's ID of the job that preempted this one
 	Waits       string `json:"waits,omitempty"`        // of a run's job, as document.WaitsText writes it
 }
 
 // beyondOf returns what a job's record says beyond Slurm's keys. It leaves out what follows from them.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // a list with a mistake says what can be read of it, here and there
+	_ = finished.TakeTRES(&follows) // of a list with a mistake, both this function and add take what can be read
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -180,7 +180,7 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
-	case r.HetOffset == 0: // the number of the first component is that of the whole
+	case r.HetOffset == 0: // the first component has the number of the whole job
 		f.JobID = r.HetJob
 	}
 	if f.Cluster == "" {
@@ -206,7 +206,7 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	return encode(f)
 }
 
-// exitCode writes an exit code, and nothing for one that the record does not say.
+// exitCode writes an exit code, or nothing if the record does not say it.
 func exitCode(status, signal int, known bool) string {
 	if !known {
 		return ""
@@ -214,8 +214,8 @@ func exitCode(status, signal int, known bool) string {
 	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
 }
 
-// RunDocuments returns the documents of a job of a run: one for each run that was lost, and one for the job, which has its
-// whole wait.
+// RunDocuments returns the documents of a job of a replay: one for each of the job's runs that was
+// lost, and one for the job itself, with its whole wait.
 func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, err error) {
 	for _, s := range r.Runs() {
 		if s.EndedBy != rm.Requeue {
@@ -249,8 +249,9 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 	return append(list, text), err
 }
 
-// runFields returns what documents of the runs of a job have in common. Jobs that started before the window are preset. A
-// workload that is taken for a run says how long its jobs run, and not with which exit code they ended when it was recorded.
+// runFields returns what the documents of a job's runs have in common. Jobs that started before the
+// window are preset. If a workload is taken for a run, it says how long its jobs run, but not with
+// which exit codes they ended when it was recorded.
 func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
@@ -277,15 +278,15 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	return f
 }
 
-// ran gives a job without a node list its place among those that ran: the simulator and some logs
-// know the number of nodes only.
+// ran gives a job that ran and has no node list the list [document.UnknownNodes], so that it counts
+// as one that ran: the simulator and some logs only know the number of nodes.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes
 	}
 }
 
-// amount returns what a job had, or nil for a job that ran and of which the record does not say it.
+// amount returns how much a job had, or nil if the job ran and the record does not say how much.
 func amount(n int, start hpc.Time) *int {
 	if start != 0 && n == 0 {
 		return nil
@@ -300,7 +301,7 @@ func encode(f fields) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// layout is that of the documents' times, which are UTC.
+// layout is the layout of the documents' times, which are UTC.
 const layout = "2006-01-02T15:04:05"
 
 func instant(t hpc.Time) string {
@@ -310,7 +311,8 @@ func instant(t hpc.Time) string {
 	return t.Std().UTC().Format(layout)
 }
 
-// taskOf reads the name of a task of an array, "5313029_10", in a record that does not say otherwise that it is one.
+// taskOf reads the name of a task of an array, such as "5313029_10". It is for records that have no
+// other field for the task.
 func taskOf(name string) (id slurmspec.JobID, ok bool) {
 	id, err := slurmspec.ParseJobID(name)
 	return id, err == nil && id.Number > 0 && id.Task >= 0
@@ -341,7 +343,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // the workload is that of the record, which has no number
+	if j.NodesCounted { // the workload has no number of nodes if the record has none
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {
@@ -377,7 +379,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		return r, j.Marks
 	}
 	r.Script = more.Script
-	if more.JobID == "" { // a part of a whole, which has the number
+	if more.JobID == "" { // a task or component, whose array or heterogeneous job has the number
 		r.Number = 0
 	}
 	if string(more.Limit) == string(unknownLimit) {

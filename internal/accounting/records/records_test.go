@@ -57,7 +57,7 @@ func TestBack(t *testing.T) {
 		}
 	}
 	for name, is := range said {
-		if !is {
+		if !is && name != "Interruptions" { // they come from the documents of several runs
 			t.Errorf("no job of this test has %s", name)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package rollup counts jobs ahead, so that a question about whole days need not read them.
+// Package rollup counts jobs in advance, so that a question about whole days need not read them.
 package rollup
 
 import (
@@ -15,9 +15,10 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Rollup is a way in which jobs are counted ahead, for each UTC day of their ends and each cluster. Each part has a
-// file of the cells of its jobs: a row for each day, cluster and value of the keys that occurs. Part and cells are
-// written together and never change. The view daily_NAME has the cells of all parts that have lost no job since.
+// Rollup is a way to count and add up jobs in advance, for each UTC day of their ends and each
+// cluster. Each part of the store has a file of the cells of its jobs. A cell is a row for one day,
+// one cluster and one combination of the keys' values. A part and its cells are written together
+// and never change. The view daily_NAME has the cells of all parts that have lost no job since.
 type Rollup struct {
 	Name string
 	// Keys are expressions over the columns of jobs, in SQL, by the names of the view's columns: a and b are
@@ -28,16 +29,16 @@ type Rollup struct {
 	of       func(j *Job, to *cellKey) bool
 }
 
-// Failed returns the SQL of whether a state is one of jobs that count as failures. DuckDB calls a function once for
-// each state that there is, and compares with IN once for each job.
+// Failed returns the SQL of whether a state counts as a failure. It uses a function, because DuckDB
+// calls a function once for each different state, but compares with IN once for each job.
 func Failed(state string) string {
 	return "contains('" + failures + "', ',' || " + state + " || ',')"
 }
 
 const failures = ",FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,"
 
-// Class returns the SQL of the class of a column of integers that are not negative: so many classes
-// for each doubling. Because of the half, no integer lies on an edge, and 0 has a class.
+// Class returns the SQL of the class of a column of integers that are not negative. classes is the number
+// of classes in a doubling. Because of the half, no integer lies on an edge, and 0 has a class.
 func Class(name string, classes int) string {
 	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
 }
@@ -46,28 +47,28 @@ func class(n int64, classes float64) int64 {
 	return int64(math.Floor(math.Log2(float64(n)+0.5) * classes))
 }
 
-// LimitUsed is the SQL of the twentieth of its time limit up to which a job ran; 20 for all of it.
+// LimitUsed is the SQL of how many whole twentieths of its time limit a job ran; 20 for the whole limit.
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
-// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. One that ran beyond its
-// limit used all; it is NULL for one that never ran, and for a run that was lost.
+// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. It is 0 for a
+// job that ran beyond its limit, and NULL for a job that never ran and for a run that was lost.
 const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
 	"ELSE limit_s::DOUBLE - elapsed_s END"
 
 // Started is the SQL of whether a job has run.
 const Started = "start_time IS NOT NULL"
 
-// Lost is the SQL of whether a run was lost, and Last of whether it was not: each job has one such run.
+// Lost is the SQL of whether a run was lost. Last is the SQL of whether it was not: each job has one such run.
 const (
 	Lost = "lost = 1"
 	Last = "NOT coalesce(" + Lost + ", false)"
 )
 
-// Ran is the SQL of whether a job held processors from an instant to another.
+// Ran is the SQL of whether a job held processors between a known start and a known end.
 const Ran = "cpus > 0 AND start_time <= end_time"
 
-// Quarter is the length of the quarters of an hour that rollups have for instants, in seconds. All
-// zones of our time are ahead of UTC by a multiple of it.
+// Quarter is a quarter of an hour in seconds. Rollups have instants in such steps. All zones of our
+// time are ahead of UTC by a multiple of it.
 const Quarter = 900
 
 const (
@@ -82,8 +83,8 @@ func sinceQuarter(column string) string {
 	return fmt.Sprintf("((epoch_us(%s) %% %d) / 1e6)", column, microsQuarter)
 }
 
-// Measures are what a cell has of its jobs, in SQL. Times are in seconds. Cells are put together by
-// adding them, except for first_end and last_end.
+// Measures are the measures of a cell's jobs, in SQL. Times are in seconds. Cells are merged by
+// adding their measures, except for first_end and last_end.
 var Measures = map[string]string{
 	"runs": "count(*)", "jobs": "count(*) FILTER (" + Last + ")",
 	"failed": "count(*) FILTER ((" + Failed("state") + ") AND (" + Last + "))", "waits": "count(wait_s)",
@@ -120,7 +121,7 @@ var parts = func() (names []string) {
 	return names
 }()
 
-// Rollups are those that there are, by their names.
+// Rollups are all rollups, by their names.
 var Rollups = func() map[string]*Rollup {
 	all := make(map[string]*Rollup)
 	top := append([]string{"runs", "jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s",
@@ -220,8 +221,8 @@ func (r *Rollup) Columns() (names, expressions []string) {
 	return names, expressions
 }
 
-// Counted returns the SQL of the cells of jobs of a view, as they would be if they were counted ahead. extra are
-// further keys.
+// Counted returns the SQL that computes the cells of a view's jobs, as they would be if they were
+// stored. extra are further keys.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {
@@ -234,7 +235,7 @@ func (r *Rollup) Counted(view, where string, extra ...string) string {
 		" GROUP BY ALL"
 }
 
-// Ahead returns the SQL of the cells that were counted ahead and for which a condition over day and cluster holds.
+// Ahead returns the SQL of the stored cells that a condition over day and cluster chooses.
 func (r *Rollup) Ahead(where string) string {
 	names, _ := r.Columns()
 	return "SELECT " + strings.Join(names, ", ") + " FROM daily_" + r.Name + " WHERE " + where
@@ -278,7 +279,7 @@ func partColumns() (list []columnar.Column) {
 	return list
 }
 
-// Job is what cells are counted from. Texts are numbers in a dictionary; the empty one is 0.
+// Job is what cells are counted from. Texts are numbers in a dictionary; the empty text is 0.
 type Job struct {
 	Cluster, state, user, account, name, partition, qos                                              int32
 	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, gpus, exitCode, exitSignal columnar.Optional
@@ -331,7 +332,7 @@ func init() {
 	}
 }
 
-// Read reads what cells are counted from out of a part, and the texts of its numbers.
+// Read reads the jobs of a part, as far as cells need them, and the texts that their numbers stand for.
 func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 	jobs, texts = make([]Job, r.Rows()), []string{""}
 	numbers := map[string]int32{"": 0}
@@ -385,7 +386,7 @@ type cell struct {
 	lacks                                                                               [6]int64 // in the order of lacks
 }
 
-// sum is a sum that is NULL over nothing.
+// sum is a sum that is NULL if nothing was added to it.
 type sum struct {
 	value float64
 	OK    bool

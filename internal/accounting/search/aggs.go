@@ -18,13 +18,13 @@ const (
 	maxAggregations = 200
 	maxNesting      = 8 // of buckets within buckets
 	maxFilters      = 256
-	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles that of percentiles. For each the
-	// database keeps the values of all jobs. It does not count those of percentiles in its limit of memory: 16 MiB for
-	// a million jobs.
+	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles the number of
+	// percentiles aggregations. For each of them the database keeps the values of all jobs. Its memory
+	// limit does not count the values for percentiles: 16 MiB for a million jobs.
 	maxDifferent   = 32
 	maxPercentiles = 8
-	// maxPercents bounds the numbers of all percentiles. Each is a selection that the database does not interrupt: 64
-	// of them take 4 s for a million jobs.
+	// maxPercents bounds the percents of all percentiles aggregations together. Each percent is a
+	// selection that the database does not interrupt: 64 of them take 4 s for a million jobs.
 	maxPercents = 64
 )
 
@@ -223,13 +223,14 @@ func (c *compiler) histogram(where string, v any) *buckets {
 	return b
 }
 
-// number returns the field of an aggregation of numbers, with what stands for it in jobs without it.
+// number returns the field of an aggregation of numbers. In jobs without the field, the member
+// missing stands for it.
 func (c *compiler) number(m *query.Body) query.SQL {
 	f := c.fieldOf(m)
 	return c.substitute(m, f, c.Number(f), false)
 }
 
-// bounded reads which buckets a histogram has without jobs.
+// bounded reads which empty buckets a histogram has.
 func (b *buckets) bounded(m *query.Body, key func(v any) any) {
 	b.minCount = m.Whole("min_doc_count", 0, 0, math.MaxInt64)
 	if !m.Given("extended_bounds") {

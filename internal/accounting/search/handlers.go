@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// indexParameters are those of paths with index names. All but the first two change no answer of this server.
+// indexParameters are the parameters of paths with index names. Only the first two change answers of this server.
 var indexParameters = []string{"index", "ignore_unavailable", "ignore_throttled", "preference", "routing"}
 
 // distribution are parameters of how a cluster distributes a search.
@@ -29,12 +29,12 @@ var (
 	sourceNames     = []string{"_source", "_source_includes", "_source_excludes"}
 	manyParameters  = slices.Concat([]string{"typed_keys"}, distribution, indexParameters)
 	countParameters = slices.Concat([]string{"q"}, distribution[:1], indexParameters)
-	// searchParameters are those of a search.
+	// searchParameters are the parameters of a search.
 	searchParameters = slices.Concat([]string{"q", "sort", "from", "size", "track_total_hits"}, sourceNames,
 		manyParameters)
 )
 
-// fromParameters puts the parameters of a search into its body, in which they win.
+// fromParameters puts the parameters of a search into its body, where they win over its members.
 func fromParameters(m map[string]any, p url.Values) {
 	if q := p.Get("q"); q != "" {
 		m["query"] = map[string]any{"query_string": map[string]any{"query": q}}
@@ -109,7 +109,7 @@ func (s *Server) health(*call) (any, error) {
 // refreshTime bounds how long a refresh waits.
 const refreshTime = 30 * time.Second
 
-// refresh answers when searches find what was accepted before.
+// refresh answers as soon as searches find all documents that were accepted before.
 func (s *Server) refresh(c *call) (any, error) {
 	if s.Refresh != nil {
 		ctx, cancel := context.WithTimeout(c.Context(), refreshTime)
@@ -122,8 +122,8 @@ func (s *Server) refresh(c *call) (any, error) {
 	return map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}, nil
 }
 
-// target makes the condition of the index names of a path: names and patterns separated by commas. Names without
-// a job are an error, unless they may lack.
+// target makes the condition of the index names of a path: names and patterns separated by commas.
+// A name without jobs is an error, unless mayLack.
 func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.SQL, error) {
 	if path == "" || path == "_all" || path == "*" {
 		return query.Always, nil
@@ -148,7 +148,7 @@ func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.S
 	return query.Or(names), compiler.Err
 }
 
-// exists fails for the name of an index that no job came to.
+// exists returns an error if no job came to the index of a name.
 func (s *Server) exists(ctx context.Context, name string, condition query.SQL) error {
 	var n int64
 	err := s.store.Read(ctx, func(v *store.Snapshot) error {
@@ -205,12 +205,12 @@ func (s *Server) countOne(c *call) (any, error) {
 	return map[string]any{"count": n, "_shards": shards()}, err
 }
 
-// shards says that the one part of the answer is there.
+// shards says that the answer has its only shard.
 func shards() map[string]any {
 	return map[string]any{"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 }
 
-// headerMembers are those of a search's header in a _msearch.
+// headerMembers are the members of a search's header in a _msearch.
 var headerMembers = []string{"index", "ignore_unavailable", "search_type", "preference", "request_cache", "routing"}
 
 func (s *Server) searchMany(c *call) (any, error) {
@@ -282,7 +282,7 @@ func (s *Server) document(c *call) (any, error) {
 		}
 	}
 	id := strings.ToValidUTF8(c.PathValue("id"), "\uFFFD")
-	// Sorted by _doc a hit has its arrival.
+	// Sorting by _doc gives a hit the number of its arrival.
 	body := map[string]any{"query": map[string]any{"ids": map[string]any{"values": id}}, "sort": "_doc",
 		"track_total_hits": false}
 	q, err := s.prepare(c.Context(), body, c.parameters, c.index())

@@ -14,7 +14,7 @@ const (
 	dayMillis  = 24 * hourMillis
 	// maxOffset bounds the offset of a date_histogram.
 	maxOffset = 366 * dayMillis
-	// latest is the end of the time zones' rules that are used.
+	// latest is the year up to which the rules of time zones are used.
 	latest = 2100
 )
 
@@ -79,8 +79,8 @@ func millis(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// shift returns an expression for what the zone's clocks are ahead of UTC at an instant, in
-// milliseconds, and its value if it is always the same.
+// shift returns an expression for how many milliseconds the zone's clocks are ahead of UTC at an
+// instant, and the value if it is always the same.
 func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isConstant bool) {
 	ahead := func(t time.Time) int64 {
 		_, seconds := t.In(s.location).Zone()

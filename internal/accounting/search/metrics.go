@@ -12,7 +12,7 @@ import (
 // metric is an aggregation that makes numbers of a bucket's jobs.
 type metric struct {
 	typed string // its type, as in typed_keys
-	// input is an expression for each job. outputs are aggregates of it; %[1]s stands for its name.
+	// input is an expression for each job. outputs are aggregates of the input; %[1]s stands for the input's name.
 	input   query.SQL
 	outputs []string
 	// orders are the names by which terms can be sorted, with the output that they stand for.
@@ -21,7 +21,8 @@ type metric struct {
 	render func(v []any) map[string]any
 }
 
-// output is one of a metric's outputs, or an element of it, from 1, if it is a list.
+// output is one of a metric's outputs. If that output is a list, element is the number of one of
+// its elements, from 1.
 type output struct{ index, element int }
 
 // simple are the metrics with one number, by type.
@@ -99,8 +100,8 @@ func (c *compiler) weightedAverage(where string, body any) *metric {
 	}
 }
 
-// substitute replaces the NULL of jobs without the field by the member missing, if there is one. own means that
-// the input has the field's own type, and else it is a number.
+// substitute replaces the NULL of jobs without the field by the member missing, if there is one. If
+// own, the input has the field's own type; otherwise it is a number.
 func (c *compiler) substitute(m *query.Body, f *query.Field, input query.SQL, own bool) query.SQL {
 	if _, given := m.Members["missing"]; !given {
 		return input
@@ -137,7 +138,7 @@ func amount(v any) (float64, bool) {
 	return n, ok && finite(n) != nil
 }
 
-// statistics are the outputs of stats and, all of them, of extended_stats.
+// statistics are the outputs of extended_stats. The first five are also the outputs of stats.
 var statistics = []struct{ name, output string }{
 	{"count", "count(%[1]s)"}, {"min", "min(%[1]s)"}, {"max", "max(%[1]s)"}, {"avg", "avg(%[1]s)"}, {"sum", "sum(%[1]s)"},
 	{"sum_of_squares", "sum(%[1]s * %[1]s)"}, {"variance", "var_pop(%[1]s)"}, {"variance_sampling", "var_samp(%[1]s)"},
@@ -154,7 +155,7 @@ func stats(s *metric, kind string, m *query.Body, show func(map[string]any, stri
 		s.orders[o.name] = output{index: i}
 	}
 	if kind == "extended_stats" {
-		// Deviations are in the order of their squares.
+		// Deviations have the same order as their squares.
 		for name, of := range map[string]string{
 			"variance_population": "variance", "std_deviation": "variance", "std_deviation_population": "variance",
 			"std_deviation_sampling": "variance_sampling",

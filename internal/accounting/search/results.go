@@ -11,7 +11,7 @@ type results struct {
 	total int  // buckets so far
 }
 
-// below makes the results of what is below a bucket, which is nil for a bucket without jobs.
+// below makes the results of the aggregations below a bucket. b is nil for a bucket without jobs.
 func (r *results) below(a *aggregation, b *bucket, into map[string]any) error {
 	for _, child := range a.children {
 		name := child.name
@@ -142,7 +142,7 @@ func (b *buckets) complete(children []*aggregation, list []*bucket) (all []*buck
 		}
 		following := b.next(key)
 		if compareKeys(following, key) <= 0 {
-			break // the numbers are so large that one more is no other number
+			break // the keys are so large that the next key is the same number
 		}
 		key = following
 	}

@@ -21,7 +21,7 @@ type bucket struct {
 // group is the buckets of one aggregation within one bucket.
 type group struct {
 	list  []*bucket
-	total int64 // jobs in all buckets that have enough of them, with those behind the last place
+	total int64 // jobs in all buckets with enough jobs, also in the buckets beyond size
 }
 
 // key returns the bucket's own key.
@@ -31,7 +31,7 @@ func newBucket(keys []any, count int64) *bucket {
 	return &bucket{keys: keys, count: count, outputs: map[string][]any{}, below: map[string]*group{}}
 }
 
-// node is an aggregation with buckets, and the ones that it is in, from the outside to the inside.
+// node is an aggregation with buckets. path has the buckets that it is in, from the outside to the inside.
 type node struct {
 	path []*buckets
 	self *aggregation
@@ -58,8 +58,8 @@ func tooMany() error {
 		"Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
-// level makes the buckets of one aggregation in all buckets of the one above, which index has by
-// their keys, and then those of its children.
+// level makes the buckets of one aggregation in all buckets of the aggregation above it, and then the
+// buckets of its children. The map above has the buckets of the aggregation above, by their keys.
 func (e *evaluation) level(n node, above map[string]*bucket) error {
 	found := above
 	if n.self.buckets != nil {
@@ -123,7 +123,7 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	return rows.Err()
 }
 
-// bucket returns the bucket of a row; nil for one within a bucket that was not kept.
+// bucket returns the bucket of a row; nil if the row is within a bucket that was not kept.
 func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found map[string]*bucket) (*bucket, error) {
 	if n.self.buckets == nil {
 		above[""].count = count

@@ -393,7 +393,7 @@ func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error 
 	return nil
 }
 
-// sources returns the documents of arrivals, and takes their bytes from those that are left.
+// sources returns the documents of arrivals. It subtracts their bytes from left.
 func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
 	err := v.Documents(seqs, func(seq int64, document []byte) error {
@@ -409,7 +409,7 @@ func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, erro
 }
 
 // asJSON returns a document as a JSON object. Bytes that are not UTF-8 are read as ISO 8859-1. A
-// document that is no object becomes the member "unparsed" of one.
+// document that is no object becomes the member "unparsed" of an object.
 func asJSON(document []byte) json.RawMessage {
 	if !utf8.Valid(document) {
 		document = []byte(lines.UTF8(document))

@@ -5,10 +5,10 @@
 // of columns; what a client sends becomes an argument of a statement, and never a part of its text.
 //
 // The fields are the keys of Slurm's documents, with the types of the store's columns. Strings are
-// keywords: a match is one of the whole value. A key without a column can be searched too: it is
-// looked up in each document, which is slow. There are no scores: every hit has 1.
+// keywords: a match is a match of the whole value. A key without a column can be searched too: it
+// is looked up in each document, which is slow. There are no scores: every hit has 1.
 //
-// What Elasticsearch can do and this package cannot is an error that names it.
+// A request for something that Elasticsearch can do and this package cannot gets an error that names it.
 package search
 
 import (

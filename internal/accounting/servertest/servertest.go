@@ -1,6 +1,6 @@
-// Package servertest starts programs of others for tests, as tools/test-servers makes them: OpenSearch 2 and 3, and
-// Apache Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test
-// is skipped where they are missing.
+// Package servertest starts programs of other projects for tests, as tools/test-servers makes them:
+// OpenSearch 2 and 3 and Apache Kafka, which the accounting talks to, and Python with packages that
+// read what rmreplay writes. A test is skipped if its program is missing.
 package servertest
 
 import (
@@ -69,10 +69,10 @@ func Python(t testing.TB, program string) string {
 	return filepath.Join(dir, "bin", program)
 }
 
-// Schemathesis sends requests to the server at a URL that the OpenAPI description in a file allows or forbids, and
-// fails the test if an answer is not as described, is an error of the server, or accepts what is forbidden. A
-// description cannot say everything that is wrong: the server may refuse what it allows. args are further arguments;
-// the last one of a kind counts.
+// Schemathesis sends requests to the server at a URL: some that the OpenAPI description in a file allows, and
+// some that it forbids. It fails the test if an answer is not as described, is an error of the server, or
+// accepts what is forbidden. The server may refuse what the description allows, because a description cannot
+// say everything that is wrong. args are further arguments; if one is given twice, the last counts.
 func Schemathesis(t testing.TB, description, url string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), Python(t, "schemathesis"), append([]string{
@@ -104,7 +104,7 @@ func (p *Process) launch() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	// The simplest collector and compiler, and classes as Java has kept them: a test's server lives for seconds.
+	// The simplest collector and compiler, and an archive of loaded classes: a test's server lives for seconds.
 	p.cmd = exec.Command(filepath.Join(root, "java", "bin", "java"), append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=" + filepath.Join(root, "archive.jsa"),
 		"-cp", filepath.Join(root, "server.jar") + ":" + filepath.Join(root, "lib", "*"), "Server",
@@ -167,8 +167,8 @@ func (p *Process) said() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// freePort returns a port of the loopback address that nobody uses now. It is below those that the kernel
-// gives to clients: one of these could get the port of a server that is away.
+// freePort returns a port of the loopback address that nobody uses now. It is below the ports that
+// the kernel gives to clients, so that no client gets the port of a server that is away.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// What DuckDB says of a condition that it cannot read: the class of the error and its first line. Below that line it
-// shows the statement, which nobody has written.
+// DuckDB's messages about a condition that it cannot read: the class of the error and its first
+// line. Further lines show the whole statement, which the user has not written.
 var (
 	sqlFault      = regexp.MustCompile(`(Binder|Parser|Catalog|Conversion|Invalid Input|Out of Range) Error: ([^\n]*)`)
 	sqlNoColumn   = regexp.MustCompile(`^Referenced column "([^"]*)" not found`)
 	sqlConversion = regexp.MustCompile(`^Could not convert string '(.*)' to (\w+)`)
 )
 
-// conditionFault says in words of the command line what is wrong with a condition of --where, if that is what the error
-// is about.
+// conditionFault explains in words of the command line what is wrong with a condition of --where.
+// It returns other errors as they are.
 func conditionFault(condition string, err error) error {
 	if condition == "" || err == nil {
 		return err

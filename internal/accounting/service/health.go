@@ -18,9 +18,9 @@ import (
 	"rmreplay/internal/run"
 )
 
-// HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
-// Counters begin at slurmctld's start, so that those of the first interval are known. Requests that rmreplay itself
-// sent are marked: a production cluster gets requests of users and tools instead.
+// HealthOf returns the figures of a run's scheduler from the run's record, for a cluster with a name.
+// Counters begin at slurmctld's start, so the counters of the first interval are known. Requests that
+// rmreplay itself sent are marked: a production cluster gets requests of users and tools instead.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
@@ -40,13 +40,13 @@ func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	return out
 }
 
-// asksOnly reports whether requests of a type only ask slurmctld for something. The users and the nodes of a replay ask
-// nothing, so these are of rmreplay, which looks at the jobs and at the scheduler.
+// asksOnly reports whether requests of a type only ask slurmctld for something. The users and the nodes of a
+// replay send no such requests, so these come from rmreplay, which watches the jobs and the scheduler.
 func asksOnly(request string) bool {
 	return request == "REQUEST_PING" || strings.HasPrefix(request, "REQUEST_") && strings.Contains(request, "_INFO")
 }
 
-// batchIntervals is how many intervals are sent at once, for which the database writes nothing else.
+// batchIntervals is how many intervals are sent at once. Meanwhile the database writes nothing else.
 const batchIntervals = 500
 
 // addHealth sends the figures of a run's scheduler to the server, if its record has any.
@@ -83,10 +83,10 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shortestSdiag is how often slurmctld is asked at most.
+// shortestSdiag is the shortest time between two questions to slurmctld.
 const shortestSdiag = 5 * time.Second
 
-// checkSdiag finds flags about sdiag that cannot be.
+// checkSdiag returns an error for flags about sdiag that make no sense.
 func checkSdiag(opts *Serve) error {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
 		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery,
@@ -100,7 +100,7 @@ func checkSdiag(opts *Serve) error {
 	return nil
 }
 
-// health starts to ask slurmctlds. The function that it returns ends that.
+// health starts to ask slurmctlds for their figures. The returned function stops it.
 func (s *site) health(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {

@@ -23,7 +23,7 @@ func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 
 // info answers what the data directory holds.
 func (s *site) info(w http.ResponseWriter, _ *http.Request) {
-	status := s.intake.Status() // before the summary, which so has at least what was applied
+	status := s.intake.Status() // before the summary, so that the summary has at least what was applied
 	summary := s.intake.Store().Summary()
 	info := Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// kafka starts to read a topic. The function that it returns ends that.
+// kafka starts to read a topic. The returned function stops it.
 func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	if opts.Kafka == "" {
 		return func() {}, nil

@@ -94,7 +94,7 @@ type Export struct {
 	Where       string   // a condition in SQL
 }
 
-// ExportFormats are the formats of Export. The last ones are workloads.
+// ExportFormats are the formats of Export. trace and swf are workloads.
 var ExportFormats = []string{"parquet", "csv", "trace", "swf"}
 
 // Exported is what was written.
@@ -146,7 +146,7 @@ type Removed struct {
 	DryRun bool  `json:"dry_run,omitempty"`
 }
 
-// UsageError says that the options of a command make no sense, such as a URL that cannot be one.
+// UsageError says that the options of a command make no sense, such as an invalid URL.
 type UsageError struct{ Err error }
 
 // Error returns the text of the wrapped error.

@@ -116,7 +116,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	return out, err
 }
 
-// recorded are the jobs of accounting records that the data directory has not been found to have.
+// recorded are the jobs of accounting records that have not been found in the data directory.
 type recorded struct {
 	jobs        map[string]record
 	runs        map[jobRun]string // ids; "" where two clusters have the same
@@ -169,8 +169,8 @@ type numbered struct {
 // farthest is more than the clocks of two time zones differ by.
 const farthest = 27 * time.Hour
 
-// shifted counts the jobs of the records that the data directory has with the same number and the same time
-// from submission to end, but at another hour. Clocks of time zones differ by quarters of an hour.
+// shifted counts the jobs of the records that the data directory has with the same number and the same time from
+// submission to end, but at another hour. Clocks of time zones differ by multiples of a quarter of an hour.
 func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 	records := map[numbered][]document.Job{}
 	for _, of := range r.jobs {
@@ -222,8 +222,8 @@ func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 
 // differences returns the shared fields that differ.
 func differences(id string, want, got *document.Job) (list []Difference) {
-	// sacct to 25.05 prints an exit status from 128 on less 128 (print.c, PRINT_EXITCODE). Documents
-	// have the status.
+	// sacct up to 25.05 subtracts 128 from an exit status of 128 or more before printing it (print.c,
+	// PRINT_EXITCODE). Documents have the whole status.
 	sameStatus := got.ExitCode.Value >= 128 && want.ExitCode.Value == got.ExitCode.Value-128
 	for _, f := range shared {
 		if f.name == "exit_code" && sameStatus {

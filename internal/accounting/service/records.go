@@ -33,7 +33,7 @@ import (
 
 const (
 	batchDocuments = 5000     // in a bulk request
-	batchBytes     = 16 << 20 // after which one is sent
+	batchBytes     = 16 << 20 // after so many a request is sent
 )
 
 // sender sends documents to the server in bulk requests.
@@ -47,7 +47,7 @@ type sender struct {
 	began  bool // something was sent
 }
 
-// add adds the document of a job of a cluster. Its index is the cluster, as that of a document that
+// add adds the document of a job of a cluster. Its index is the cluster, as for a document that
 // slurmctld sends to http://HOST:9200/CLUSTER/_doc.
 func (s *sender) add(cluster string, text []byte) error {
 	index, err := json.Marshal(indexOf(cluster))
@@ -178,8 +178,8 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	return out, err
 }
 
-// read calls each with the document of each job of the sources, and described with each run. It adds to
-// the counts of rules in out, and sets the mistake. described may be nil.
+// read calls the function each with the document of every job of the sources, and the function described,
+// which may be nil, with every run. In out, it adds to the counts of rules and sets the mistake.
 func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
@@ -236,17 +236,17 @@ func read(ctx context.Context, from Records, out *Imported,
 	return nil
 }
 
-// lostRuns tells which records of preempted and failed runs are of lost ones. Accounting says PREEMPTED and NODE_FAIL
-// of a run that was lost and of a job that ended. After a lost run the job has another record, whose submission is the
-// requeue.
+// lostRuns finds out which records of preempted and failed runs are of lost runs: accounting writes
+// PREEMPTED and NODE_FAIL both for a run that was lost and for a job that ended. After a lost run
+// the job has another record, whose submission is the time of the requeue.
 type lostRuns struct {
 	held  map[numbered]*finished.Job // runs whose jobs have no later record so far
 	order []numbered
 	send  func(job *finished.Job, lost bool) error
 }
 
-// mostRequeue is how long after its end a run's job is requeued at the latest: epilogs take time. Later, Slurm may have
-// given the number to another job.
+// mostRequeue is the longest time from the end of a run to the requeue of its job: epilogs take
+// time. Later, Slurm may have given the number to another job.
 const mostRequeue = 24 * time.Hour
 
 func (l *lostRuns) add(job *finished.Job) error {
@@ -268,7 +268,7 @@ func (l *lostRuns) add(job *finished.Job) error {
 	return l.send(job, false)
 }
 
-// close sends the records that are held: they are of the jobs' ends.
+// close sends the records that are held: no later record has come, so their jobs ended.
 func (l *lostRuns) close() error {
 	for _, key := range l.order {
 		if job := l.held[key]; job != nil {
@@ -361,13 +361,13 @@ func isRun(path string) (bool, error) {
 		return true, nil
 	}
 	if _, other := formats.Open(path); other != nil {
-		return false, nil // who reads records says what it is
+		return false, nil // the reader of records says what the file is
 	}
 	return false, err
 }
 
-// runNames returns the names of runs as clusters: those of their files or directories. Runs of the same
-// name have their directories' names before it, and then a number behind it.
+// runNames names runs as clusters, by their files or directories. Runs with the same name get the
+// name of their directory in front of it and, if that is not enough, a number behind it.
 func runNames(paths []string) []string {
 	names, count := make([]string, len(paths)), map[string]int{}
 	for i, path := range paths {

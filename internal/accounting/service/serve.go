@@ -121,8 +121,8 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	return nil
 }
 
-// newSource returns the cluster that the pages are about; nil for the store. What the server receives goes
-// on to it.
+// newSource returns the Elasticsearch cluster that the pages are about; nil for the store. The
+// server passes on to this cluster what it receives.
 func newSource(opts *Serve) (web.Source, error) {
 	if opts.Store != Elasticsearch {
 		return nil, nil
@@ -134,8 +134,8 @@ func newSource(opts *Serve) (web.Source, error) {
 	return cluster, err
 }
 
-// openRuns adds the jobs of runs, and takes no others: those that a client sends would be removed with
-// the directory.
+// openRuns adds the jobs of runs. The server then takes no other jobs, because they would be
+// removed with the directory.
 func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
 	for _, path := range runs {
 		if found, err := isRun(path); err != nil {
@@ -194,7 +194,7 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 		quantity.Plural(now.received-before.received, "document", "documents"), text)
 }
 
-// forward starts to pass documents on. The function that it returns ends that.
+// forward starts to pass documents on. The returned function stops it.
 func (s *site) forward(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
 		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch,
@@ -225,7 +225,7 @@ func checkAddress(address string, guarded bool) error {
 		address)
 }
 
-// checkAddresses finds addresses of other programs that cannot be such.
+// checkAddresses returns an error for addresses of other programs that are not valid.
 func checkAddresses(opts *Serve) error {
 	for name, text := range map[string]string{"--forward": opts.Forward, "--url": opts.URL} {
 		if text == "" {
@@ -295,8 +295,8 @@ func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes 
 
 const retentionEvery = 24 * time.Hour
 
-// expire removes jobs that ended longer ago than the retention, and figures of schedulers that are older
-// than theirs.
+// expire removes jobs that ended longer ago than their retention, and figures of schedulers that
+// are older than the retention of figures.
 func (s *site) expire(ctx context.Context, opts Serve) (err error) {
 	if opts.Retention > 0 {
 		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))

@@ -88,7 +88,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, who *access
 	return s, nil
 }
 
-// register adds the handlers of searches and pages to that of documents.
+// register adds the handlers of searches and pages to the handler of documents.
 func (s *site) register(jobs web.Source) {
 	in := s.intake
 	api := search.Register(s.handler.API, in.Store(), search.Options{
@@ -114,8 +114,8 @@ func (s *site) Close() error {
 	return errors.Join(err, s.intake.Close())
 }
 
-// listenSocket makes the socket, after the lock of the directory has been taken: whoever made one
-// before is gone.
+// listenSocket makes the socket. The lock of the directory has been taken before, so the process
+// that made an older socket has ended.
 func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(filepath.Join(dir, socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

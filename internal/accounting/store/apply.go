@@ -273,7 +273,7 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. If the last batch is columnar.Small, it makes one of both, without the rows of the last one
+// append adds a batch to a state. If the last batch is small, it makes one of both, without the rows of the last one
 // that are gone by now, which it returns.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)

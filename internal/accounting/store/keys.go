@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// key identifies a run of a job: a hash of its cluster, number and run. Two runs with the same one are not to be
-// found, by whoever looks for them either: it is half of a SHA-256.
+// key identifies a run of a job: half of the SHA-256 of its cluster, number and run. Nobody can
+// find two runs with the same key, not even on purpose.
 type key [16]byte
 
 func keyOf(cluster string, jobID, run int64) key {
@@ -34,7 +34,7 @@ type standing struct {
 	traits traits
 }
 
-// traits are what decides whether a later document replaces one.
+// traits are the facts about a document that decide whether a later document replaces it.
 type traits uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	keysMagic  = "rmrkeys1"
 	keysHeader = len(keysMagic) + 16
 	keyRow     = 16 + 4 + 8 + 1
-	bloomBits  = 10 // for each row: one key of 120 that is not there seems to be
+	bloomBits  = 10 // for each row: one of 120 absent keys seems to be there
 	bloomTries = 7
 )
 
@@ -180,7 +180,7 @@ func (t *keyTable) at(i int) keyed {
 	}}
 }
 
-// find calls each with the rows of a key. There are several if all but one have been replaced.
+// find calls the function each with the rows of a key. If there are several, all but one have been replaced.
 func (t *keyTable) find(k key, each func(s standing)) {
 	from, to := 0, t.len()
 	for from < to {

@@ -26,8 +26,8 @@ const (
 // migrationStep is how many arrivals are read at once.
 const migrationStep = 5000
 
-// mostAhead is how long after its arrival a job that Slurm sent may have ended: clocks differ, by no more
-// than a day. The pages' periods count back from the newest end, so one in the future would empty them.
+// mostAhead is how long after its arrival a document of Slurm may say that its job ended: clocks differ by no more
+// than a day. The periods of the pages count back from the newest end, so an end in the future would empty the pages.
 const mostAhead = 24 * time.Hour
 
 // ParseArrival returns the entry of a document that came. cluster stands for a missing one.
@@ -43,13 +43,13 @@ func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster st
 type migration struct {
 	jobs    int64
 	unnamed int64   // jobs whose documents name no cluster: it comes from the old table
-	damaged []int64 // arrivals whose source, instant or cluster cannot be
+	damaged []int64 // arrivals whose source, instant or cluster is not valid
 	missing int64   // rows without a document
 }
 
-// migrate makes a store of an old one. Rows are made anew of their documents; of the old table come only the
-// instant, the source and the index of an arrival, and the cluster that a document does not name. A process that is
-// killed begins again.
+// migrate makes a store from an old one. Rows are made anew from their documents. Only the instant,
+// the source and the index of an arrival come from the old table, and the cluster if the document
+// does not name it. If the process is killed, the next one begins again.
 func (s *Store) migrate(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -157,8 +157,8 @@ func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questio
 	return err
 }
 
-// entry makes an entry anew. What the old table says and nothing confirms is kept if it can be; what cannot be is
-// named.
+// entry makes an entry anew. Values that only the old table has are kept if they are valid;
+// otherwise the arrival is listed as damaged.
 func (m *migration) entry(seq int64, arrived time.Time, source, index, cluster string, text []byte) Entry {
 	broken := !slices.Contains(sources, Source(source)) || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) || arrived.Year() < 2000 || arrived.Year() > 2200
 	if broken {

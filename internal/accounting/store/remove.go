@@ -9,7 +9,7 @@ import (
 )
 
 // Expire removes the jobs that ended before an instant, with their documents, and returns their
-// number. Jobs without an end stay, and so do those of runs: their instants are virtual.
+// number. Jobs without an end stay. So do the jobs of runs, because their instants are virtual.
 func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err error) {
 	old := func(j *chosenRow) bool {
 		return j.end.OK && j.end.N < before.UnixMicro() && Source(j.source) != FromRun
@@ -21,8 +21,8 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 	return jobs, nil
 }
 
-// Remove removes the jobs that a filter chooses, with their documents, and returns their number. The documents that
-// later ones have replaced go, too. The filter has no condition in SQL.
+// Remove removes the jobs that a filter chooses, with their documents, and returns their number.
+// Documents that later ones have replaced are removed, too. The filter has no condition in SQL.
 func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	if f.Where != "" {
 		return 0, errors.New("removing jobs from the store: a condition in SQL (want a filter without one)")

@@ -41,10 +41,10 @@ func (v *View) Close() {
 // Applied returns the number of the last arrival that the state knows of.
 func (v *View) Applied() int64 { return v.st.applied }
 
-// Content tells states apart that have different jobs.
+// Content differs between states that have different jobs.
 type Content struct{ applied, removed int64 }
 
-// Content returns what tells the view's jobs from those of other views.
+// Content returns the [Content] of the view's state.
 func (v *View) Content() Content { return Content{v.st.applied, v.st.removed} }
 
 // Counts returns how often something happened, by the name of a rule of package document, or by a Count constant.
@@ -97,7 +97,7 @@ func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error
 	return r.Values(documentColumn, rows, func(i int, v parquet.Value) error { return do(found[i], v.ByteArray()) })
 }
 
-// find returns those of some numbers that the part has, and the positions of their rows.
+// find returns which of the given numbers the part has, and the positions of their rows.
 func (p *part) find(seqs []int64) (found, rows []int64, err error) {
 	if p.info.Last-p.info.First+1 == p.info.Rows {
 		for _, seq := range seqs {
@@ -173,7 +173,7 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 // One runs a query of one row and scans it into the variables that to points to.
 func (v *Snapshot) One(query string, args []any, to ...any) error { return v.q.One(query, args, to...) }
 
-// All runs a query and returns its rows, whose values are as the driver of DuckDB has them.
+// All runs a query and returns its rows, with the values as the driver of DuckDB returns them.
 func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	rows, err := v.Query(query, args...)
 	if err != nil {
@@ -198,8 +198,8 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 }
 
 // Read calls do with a snapshot of the store, and with an engine of its own. A read ends with an error that wraps
-// [engine.ErrTime] after [Options.ReadTime]. The queries can neither write nor reach files of others. do may be called
-// again: a read that takes long begins again where it does not disturb others.
+// [engine.ErrTime] after [Options.ReadTime]. The queries can neither write nor reach files of others. do may be
+// called again: a read that takes long begins again on an engine for long reads, so that it does not disturb others.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()
@@ -222,8 +222,8 @@ type Filter struct {
 	Users              []string // any of these names
 	After              int64    // only arrivals behind this one
 	Through            int64    // only arrivals up to this one; 0 for all
-	// Where is a condition in SQL over the columns of jobs, for which an engine is needed. It is not for texts of
-	// strangers: it can read whatever the store has.
+	// Where is a condition in SQL over the columns of jobs. It needs an engine. It must not be a text
+	// of strangers, because it can read everything in the store.
 	Where string
 }
 

@@ -117,8 +117,8 @@ func colourClass(i int) string {
 	return strings.ReplaceAll(figure.ColourNames[i%len(figure.ColourNames)], " ", "-")
 }
 
-// drawTimeline draws the series of a table of instants as bars, one above the other. Without a label
-// the axis has that of the series.
+// drawTimeline draws the series of a table of instants as bars, one above the other. Without a
+// label the axis has the label of the series.
 func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, error) {
 	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 || len(t.series) == 0 {
@@ -138,7 +138,7 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
-		shift := r.shift.Seconds() // a selection is one of the page's range of time
+		shift := r.shift.Seconds() // a selection is in the page's range of time
 		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift,
 			High: p.X.Max - shift}}
 		for i, row := range t.Rows {
@@ -253,7 +253,7 @@ func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, 
 	}
 }
 
-// drawRings draws the CPU hours by partition, and around it those by QOS.
+// drawRings draws a ring of the CPU hours by partition, and around it a ring of the CPU hours by QOS.
 func drawRings(r *request, t *table, _ scale) (*chart, error) {
 	total := 0.0
 	for _, row := range t.Rows {

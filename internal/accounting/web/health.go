@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// healthPanels are those of the page about schedulers, in their order. Their figures are in the store's
-// tables health and health_counts.
+// healthPanels are the panels of the page about schedulers, in their order. Their figures are in
+// the store's tables health and health_counts.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
@@ -56,7 +56,7 @@ var healthPanels = []*panel{
 const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
 	"one with --clock measured has times."
 
-// explainBlank adds a note to a table whose chart is empty, because there are figures and all of them are 0.
+// explainBlank adds a note to a table that has figures which are all 0, so that its chart is empty.
 func (p *panel) explainBlank(t *table) {
 	figures := false
 	for _, row := range t.Rows {
@@ -84,8 +84,8 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, f, healthPanels)
 }
 
-// linkHealth sets the links between the pages about jobs and about schedulers. It changes nothing where
-// nobody has asked a scheduler.
+// linkHealth sets the links between the pages about jobs and about schedulers. It changes nothing
+// if there are no figures of schedulers.
 func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
@@ -121,7 +121,7 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 }
 
 // schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
-// newest figures, and the usual interval. A request about schedulers has no filters but those of clusters.
+// newest figures, and the usual interval. A request about schedulers may only have filters by cluster.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {
@@ -145,7 +145,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	return s, err
 }
 
-// condition is a part of a WHERE clause, or a query. Texts of users are in args alone.
+// condition is a part of a WHERE clause, or a query. Texts of users are only in args.
 type condition struct {
 	sql  string
 	args []any
@@ -165,7 +165,8 @@ func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any,
 	return raw, err
 }
 
-// ofClusters is the condition of the figures of some clusters, or of all without names.
+// ofClusters is the condition that chooses the figures of the named clusters, or of all clusters if
+// there are no names.
 func ofClusters(names []string) condition {
 	if len(names) == 0 {
 		return condition{sql: "true"}
@@ -177,7 +178,8 @@ func ofClusters(names []string) condition {
 	return all
 }
 
-// The columns of health that are added up over time, and those of which a bucket has the largest.
+// counters are the columns of health that are added up over time. largest are the columns of which
+// a bucket has the largest value.
 var (
 	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
@@ -185,8 +187,8 @@ var (
 		"threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
 )
 
-// fromHealth makes a query with a row for each bucket of the range of time, whose number comes first. what is about a
-// bucket's rows, of which each cluster has one: the sum of a level is that of the clusters.
+// fromHealth makes a query with a row for each bucket of the range of time. The bucket's number comes first. The SQL
+// in what is over the rows of a bucket, one for each cluster, so the sum of a level is the sum over the clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
 	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"
@@ -201,14 +203,14 @@ func (r *request) fromHealth(what string) condition {
 		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
 }
 
-// healthRange is the condition of the figures of the request.
+// healthRange is the condition that chooses the figures of the request.
 func (r *request) healthRange() condition {
 	of := ofClusters(r.clusters())
 	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " +
 		of.sql, of.args}
 }
 
-// coveredColumn is the column of such a table with the time that has figures.
+// coveredColumn is the position, in a table of levels, of the column with the time that has figures.
 const coveredColumn = 2
 
 // levels makes a table of rows of fromHealth. Each row has as many numbers behind the bucket as there are

@@ -36,7 +36,7 @@ type jobDetails struct {
 	columns         map[string]any
 }
 
-// job reads the job of a path, by its ID where the jobs are kept.
+// job reads the job of a path, by its ID in the store or the cluster.
 func (v *server) job(q *http.Request) (*jobDetails, error) {
 	r, err := parseRequest(q.URL.Query(), v.now())
 	if err != nil {

@@ -161,7 +161,7 @@ func (r *request) picker() (picker, hidden []option) {
 	return picker, r.hidden("columns", "rows", "page", "width", "format")
 }
 
-// hidden returns the parameters but those of some names.
+// hidden returns the parameters except those with the given names.
 func (r *request) hidden(but ...string) (list []option) {
 	for _, name := range slices.Sorted(maps.Keys(r.values)) {
 		if slices.Contains(but, name) {
@@ -194,7 +194,8 @@ func (r *request) otherGroupings() (list []cell) {
 	return list
 }
 
-// part shows an answer, with a chart in the scale of all charts beside each other; a nil draw makes none.
+// part shows an answer. Its chart is in the scale of all charts beside each other; if draw is nil,
+// there is no chart.
 func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
@@ -277,8 +278,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone makes parameters of the API of a request: those of one of two clusters beside each other name
-// it, and the range of time of both.
+// alone makes the parameters of the API for a request. For one of two clusters beside each other,
+// they name the cluster, and have the range of time of both.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	if r.suffix == "" {
@@ -309,7 +310,7 @@ func (r *request) sortLink(c column) headCell {
 	return h
 }
 
-// chip is a filter that the page has, with a link that removes it and one that turns it round.
+// chip is a filter that the page has, with a link that removes it and a link that negates it.
 type chip struct{ Text, Remove, Negate string }
 
 // frame is a page without its panels.
@@ -319,8 +320,8 @@ type frame struct {
 	Request  string // the parameters for the panels
 	Compare  bool
 	Live     bool   // about schedulers
-	Jobs     string // the page about jobs, of one about schedulers
-	Health   string // the page about schedulers, of one about jobs
+	Jobs     string // the page about jobs, on a page about schedulers
+	Health   string // the page about schedulers, on a page about jobs
 	Sides    []side
 	Aligned  []option // of two clusters
 	Error    string
@@ -368,7 +369,8 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{}, panels)
 }
 
-// compare shows two clusters, or runs, beside each other. Without names they are the first two that have one.
+// compare shows two clusters, or runs, beside each other. If the URL names none, they are the first
+// two that have names.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	s, err := v.known(q.Context())
@@ -403,7 +405,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	var wrong *statusError
 	switch {
 	case errors.As(err, &wrong):
-		// The page says what is wrong, and its controls mend it.
+		// The page says what is wrong, and the reader can correct it with the page's controls.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
 		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {
@@ -595,7 +597,7 @@ func (r *request) printed() string {
 	return strings.Join(append(parts, "Time: "+span), "; ")
 }
 
-// keepPage leaves the page of the table of jobs in the parameters of the panels.
+// keepPage keeps the page number of the table of jobs in the parameters of the panels.
 func keepPage(v url.Values, r *request) {
 	if r.page > 0 {
 		v.Set("page", fmt.Sprint(r.page))

@@ -26,7 +26,7 @@ type panel struct {
 	// panels that have two charts beside each other.
 	lines []string
 	unit  string
-	// still says why a chart is empty whose values are all 0; without it a note says only that they are.
+	// still says why a chart is empty if its values are all 0. Without it, a note only says that they are 0.
 	still string
 }
 
@@ -68,7 +68,7 @@ type table struct {
 	absent  bool // the source does not have what it would show; notes say why
 }
 
-// panels are those of the page, in their order.
+// panels are the panels of the page, in their order.
 var panels = []*panel{
 	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, shape: shapeSummary},
 	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
@@ -178,10 +178,10 @@ func orZero(v any) any {
 	return v
 }
 
-// known returns a number of an answer, and 0 for one that is not known: charts and sums have no part of it.
+// known returns a number of an answer, and 0 for an unknown one, which so adds nothing to charts and sums.
 func known(v any) float64 { return value(orZero(v)) }
 
-// ratio returns a share in per cent, and nil of nothing.
+// ratio returns a share in per cent, and nil if the whole is 0.
 func ratio(part, whole float64) any {
 	if !(whole > 0) {
 		return nil
@@ -192,11 +192,11 @@ func ratio(part, whole float64) any {
 // longestLabel is how many bytes of a name stand with each number of a table.
 const longestLabel = 80
 
-// mostSeries is how many series a stacked chart has; others are one together.
+// mostSeries is how many series a stacked chart has; the remaining ones are added up to one series.
 const mostSeries = 7
 
-// pivot makes a row for each bucket and a column for each name of raw rows of a bucket, a name and a
-// value. The names with the highest sums come first.
+// pivot makes a row for each bucket and a column for each name. A raw row has a bucket, a name and
+// a value. The names with the highest sums come first.
 func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	sums := make(map[string]float64)
 	for _, row := range raw {
@@ -254,7 +254,7 @@ func timeTable(r *request, b buckets) *table {
 func shapeStates(r *request, _ *sizes, raw [][]any) *table {
 	var rows [][]any
 	for _, row := range raw {
-		if row[3] != int64(0) { // else lost runs alone ended in such a state
+		if row[3] != int64(0) { // otherwise only lost runs ended in such a state
 			rows = append(rows, []any{row[0], row[1], row[3]})
 		}
 	}
@@ -315,7 +315,7 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
 			t.Rows[k] = append(t.Rows[k][:2], row[1], row[2], row[3], inHours(row[4]))
 			for i, jobs := range row[5:] {
-				if jobs == int64(0) { // else none of them says its hours
+				if jobs == int64(0) { // otherwise none of them says its hours
 					t.Rows[k][2+i] = orZero(t.Rows[k][2+i])
 				}
 			}
@@ -324,9 +324,9 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeUtilization sums the processor seconds of each bucket. A raw row has what starts in a bucket, and
-// with negative numbers what ends there: processors, and the sum of the instants, in seconds from the
-// beginning of the first bucket, each times the job's processors.
+// shapeUtilization sums the processor seconds of each bucket. A raw row has the processors of the jobs
+// that start in a bucket or, as negative numbers, of the jobs that end there. It also has a sum over
+// these jobs: the instant, in seconds from the beginning of the first bucket, times the job's processors.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1

@@ -41,8 +41,8 @@ func shapeReasons(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeGroups makes a row of each group of jobs that the request's by names, with the share of each part that one of
-// them has.
+// shapeGroups makes a row of each group of jobs, by the column that the request's by names. A row
+// has the shares of all parts of waits that occur in any group.
 func shapeGroups(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{bar: 2, Columns: []column{{r.by, strings.TrimSuffix(r.by, "_name"), "", word},
 		{"jobs", "jobs", "", count}, {"waited", "waited", "h", hours}, {"wait", "mean wait", "s", seconds},

@@ -20,10 +20,11 @@ const (
 	deepestPage   = 10_000_000
 )
 
-// utilization is the panel whose buckets have the processors of jobs that run before and after them.
+// utilization is the panel whose buckets also have the processors of jobs that started before the
+// bucket or end after it.
 const utilization = "utilization"
 
-// defaultColumns are those of the table of jobs.
+// defaultColumns are the default columns of the table of jobs.
 var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus",
 	"submit_time", "start_time", "end_time", "elapsed_s"}
 
@@ -39,7 +40,7 @@ var groupings = []string{"partition", "user_name", "account", "qos"}
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
 //	a, b, align  two clusters beside each other, and how they are aligned
-//	by           a column of texts: what the panel groups groups jobs by
+//	by           the column of texts by which the panel "groups" groups jobs
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
@@ -170,7 +171,7 @@ func (r *request) parseFilters() error {
 	return nil
 }
 
-// clusters are those that the filters name; none stands for all.
+// clusters are the clusters that the filters name; none stands for all.
 func (r *request) clusters() (names []string) {
 	for _, t := range r.filters {
 		if t.Field.Name == "cluster" && t.Op == "=" {
@@ -180,8 +181,8 @@ func (r *request) clusters() (names []string) {
 	return names
 }
 
-// bound fixes the range of time, of which oldest and newest are the ends of the jobs that there are,
-// and then the filter.
+// bound fixes the range of time, and then the filter. oldest and newest are the first and the last
+// of the ends of all jobs.
 func (r *request) bound(oldest, newest time.Time) error {
 	after := newest.Add(time.Second) // until is exclusive
 	if r.until.IsZero() {
@@ -210,7 +211,7 @@ func (r *request) bound(oldest, newest time.Time) error {
 	return r.choose()
 }
 
-// choose makes the filter of the filters and of the query bar.
+// choose makes one filter from the filters and the query bar.
 func (r *request) choose() error {
 	reader := question.Reader{Zone: r.zone, Now: r.now}
 	filters, err := reader.Terms(r.filters)
@@ -279,16 +280,16 @@ func (r *request) during(from, until time.Time) string {
 	})
 }
 
-// setRange sets the parameters of a range of time. The instants have their offsets: where clocks are put
-// back, the time of day alone would be that of two instants.
+// setRange sets the parameters of a range of time. The instants have their offsets from UTC: when
+// clocks are put back, a time of day alone would mean two instants.
 func (r *request) setRange(v url.Values, from, until time.Time) {
 	v.Del("last")
 	v.Set("from", from.In(r.zone).Format(time.RFC3339))
 	v.Set("until", until.In(r.zone).Format(time.RFC3339))
 }
 
-// only returns a reference to the page with further filters, which are pairs of a field and a value. It is empty if a
-// value is too long for one.
+// only returns a reference to the page with further filters, which are pairs of a field and a
+// value. It is empty if a value is too long for a filter.
 func (r *request) only(pairs ...string) string {
 	var terms []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -304,8 +305,8 @@ func (r *request) only(pairs ...string) string {
 // buckets divide the range of time at round instants of the zone.
 type buckets struct {
 	step  int64       // seconds
-	edges []time.Time // ascending; one more than there are buckets. The outermost ones are those of the range
-	round []time.Time // the same before the outermost ones became those of the range
+	edges []time.Time // ascending; one more than there are buckets. The first and the last edge are the range's
+	round []time.Time // the same, before the first and the last edge became the range's
 }
 
 // bucketSteps are the lengths of buckets, in seconds.
@@ -317,8 +318,8 @@ var bucketSteps = []int64{
 // mostBuckets is how many buckets a chart has at most.
 const mostBuckets = 100
 
-// buckets returns the buckets of the range of time. Those of processors in use begin and end with quarters of
-// an hour, which rollups know.
+// buckets returns the buckets of the range of time. Buckets of processors in use begin and end with
+// quarters of an hour, because rollups have instants in such steps.
 func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]

@@ -35,8 +35,8 @@ type sizes struct{ list []size }
 // mostShown is how many clusters a page lists.
 const mostShown = 100
 
-// largest returns the clusters with the most jobs and those of some names, in the order of their names, and how many
-// others there are.
+// largest returns the clusters with the most jobs and the clusters with the given names, in the
+// order of their names. more is how many other clusters there are.
 func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 	list = slices.Clone(s.list)
 	if len(list) > most {
@@ -53,7 +53,7 @@ func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 	return list, more
 }
 
-// named returns the names of the clusters. Jobs without one are in none of them, and cannot stand beside others.
+// named returns the names of the clusters that have one. Jobs without a cluster cannot be shown beside others.
 func (s *sizes) named() (names []string) {
 	for _, c := range s.list {
 		if c.Name != "" {
@@ -63,8 +63,8 @@ func (s *sizes) named() (names []string) {
 	return names
 }
 
-// extent returns the ends of the oldest and of the newest job of some clusters, or of all without
-// names. It is the last 30 days without jobs.
+// extent returns the ends of the oldest and of the newest job of the named clusters, or of all
+// clusters if there are no names. If there are no jobs, it returns the last 30 days.
 func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time) {
 	for _, c := range s.list {
 		if len(names) > 0 && !slices.Contains(names, c.Name) || c.Newest.IsZero() {
@@ -83,8 +83,8 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if one of them is
-// not known. Clusters without jobs count if no other is chosen.
+// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if the
+// number is unknown for one of them. Clusters without jobs count only if no cluster with jobs is chosen.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool { can, _ := possible(chosen, c.Name); return !can })
 	anyJobs := slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 })
@@ -100,8 +100,8 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	return cpus
 }
 
-// addedUp says that numbers are sums over clusters and runs, if a filter can choose jobs of several and one of them is
-// a run: it may have the jobs of a cluster again.
+// addedUp says that numbers are sums over clusters and runs. It does so if a filter can choose jobs
+// of several of them and one is a run, because a run may repeat the jobs of a cluster.
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {
@@ -183,8 +183,8 @@ type sizesCache struct {
 	expire time.Time
 }
 
-// get returns the sizes as they were a moment ago, or finds them. Where that takes long,
-// they are kept longer.
+// get returns the sizes as they were a moment ago, or finds them. If finding them takes long, they
+// are kept longer.
 func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: mostClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
-	// Clocks go wrong. Ends that cannot be would make every chart empty.
+	// Clocks can be wrong. Impossible ends would stretch the range of time, and make every chart empty.
 	sane := question.All{
 		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
 		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
@@ -258,7 +258,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	return found, nil
 }
 
-// knownOr returns a number, and nil for one that is not known.
+// knownOr returns a number, or nil if it is not known.
 func knownOr(n document.Int) *int64 {
 	if !n.Known {
 		return nil

@@ -17,11 +17,11 @@ var alignments = []option{
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align decides by how much the second of two clusters or schedulers is shifted, and how long the buckets of
-// all schedulers must be to have figures. The range of time is that of the first one.
+// align decides by how much the second of two clusters or schedulers is shifted, and how long the
+// buckets of all schedulers must be to have figures. The range of time is the range of the first.
 //
-// By the time of day, the second one's first day lies over the first day of the range. Without a choice
-// that is so if the second one has nothing in the range.
+// If they are aligned by the time of day, the first day of the second lies over the first day of
+// the range. This is also the default if the second has nothing in the range.
 func (r *request) align(s *sizes) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -72,7 +72,7 @@ func (r *request) align(s *sizes) error {
 	return nil
 }
 
-// lineColours are those of the lines of a chart, by their columns.
+// lineColours are the colours of the lines of a chart, by their columns.
 var lineColours = []int{0, 1}
 
 // drawTogether draws a panel's lines of two schedulers in one chart. Those of the second one are

@@ -25,7 +25,7 @@ const (
 	longestView     = 16 << 10
 )
 
-// view is a page with its parameters that has a name.
+// view is a page with its parameters, saved under a name.
 type view struct {
 	Name string `json:"name"`
 	// URL is relative to the dashboards: "?last=7d&f=partition%3Dgpu" or "compare?a=...".

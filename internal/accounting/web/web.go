@@ -66,8 +66,7 @@ var (
 	}()
 )
 
-// policy is the Content-Security-Policy of the pages. The attributes of style that it allows are
-// those of the charts.
+// policy is the Content-Security-Policy of the pages. It allows attributes of style for the charts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src " +
 	"'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -86,7 +85,7 @@ type Source interface {
 type server struct {
 	store     *store.Store
 	jobs      Source
-	elsewhere bool // the jobs are not those of the store
+	elsewhere bool // the jobs are not in the store
 	sizes     sizesCache
 	views     views
 	now       func() time.Time
@@ -103,8 +102,8 @@ func newServer(s *store.Store, jobs Source) *server {
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// If jobs is not nil, it replaces the store. Whoever serves the multiplexer
-// authenticates the readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
+// If jobs is not nil, it replaces the store. Whoever serves the multiplexer authenticates the
+// readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
 func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
 	v := newServer(s, jobs)
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
@@ -404,7 +403,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 // mostExported is how many jobs a CSV file of the table has at most.
 const mostExported = 50_000
 
-// trim removes the row that says that there are more.
+// trim removes the last row if it is only there to show that there are more jobs.
 func (a *answer) trim() (more bool) {
 	if a.panel.name == "table" && len(a.table.Rows) > a.request.rows {
 		a.table.Rows, a.table.more = a.table.Rows[:a.request.rows], true
@@ -486,7 +485,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 	return err
 }
 
-// render answers with a template. What it cannot make is an error before anything is written.
+// render answers with a template. If the template fails, nothing has been written.
 func render(w http.ResponseWriter, name string, data any) error {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, name, data); err != nil {

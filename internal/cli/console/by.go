@@ -21,7 +21,7 @@ func AddBy(f *pflag.FlagSet, to *[]string) {
 	f.StringSliceVar(to, "by", nil, "look at each `GROUP` of jobs: one or more of "+strings.Join(Groupings(), ", "))
 }
 
-// ParseBy reads the values of --by. The error is one of usage.
+// ParseBy reads the values of --by. Its error is an error of usage.
 func ParseBy(names []string) (list []metrics.By, err error) {
 	for _, name := range names {
 		by, err := metrics.ParseBy(name)

@@ -29,10 +29,10 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 // Unwrap returns the error within.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// BadInput marks an error as one of the input; nil stays nil.
+// BadInput marks an error as an error of the input; nil stays nil.
 func BadInput(err error) error { return withStatus(ExitBadInput, err) }
 
-// Missing marks an error as one of what is missing on this machine; nil stays nil.
+// Missing marks an error as "something is missing on this machine"; nil stays nil.
 func Missing(err error) error { return withStatus(ExitMissing, err) }
 
 func withStatus(code int, err error) error {

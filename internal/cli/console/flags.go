@@ -118,7 +118,7 @@ func AddQuiet(f *pflag.FlagSet, to *bool) {
 
 // AddParallel adds -j, --parallel. [CheckParallel] checks its value, and [AtOnce] has its default.
 func AddParallel(f *pflag.FlagSet, to *int, what string) {
-	f.IntVarP(to, "parallel", "j", 0, "do at most `N` "+what+" at once (default: one for each CPU)")
+	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
 }
 
 // AtOnce is the value of --parallel, or its default.

@@ -77,7 +77,7 @@ func (p *Progress) Line(text string) {
 // Begin begins a step: its first line is not due at once.
 func (p *Progress) Begin() { p.last = time.Now() }
 
-// Due reports whether the last line is old enough for a new one.
+// Due reports whether the last line is old enough that a new line may follow.
 func (p *Progress) Due() bool {
 	now := time.Now()
 	if now.Sub(p.last) < p.Every {
@@ -102,8 +102,9 @@ func (p *Progress) Reading(name string) func(done, all int64) {
 	}
 }
 
-// Show writes a line, whenever the last one was. On a terminal it replaces the line before, and leaves
-// out parts that are wider than the terminal is now: a line that wraps could not be replaced.
+// Show writes a line, even if the last line is recent. On a terminal the line replaces the previous
+// line. Show leaves out parts that the terminal is too narrow for: a line that wraps could not be
+// replaced.
 func (p *Progress) Show(parts ...pace.Part) {
 	if p.terminal == nil {
 		p.print(inert.Line(pace.Fit(0, parts...)) + "\n")

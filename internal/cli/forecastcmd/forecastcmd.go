@@ -70,7 +70,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f, 0)
 }
 
-// options returns the options of a forecast. course is that of the frozen run, or nil.
+// options returns the options of a forecast. course is the frozen run's course, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	err := o.check()
@@ -180,7 +180,8 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
-// learner returns the maker of what learns the run times; nil if nothing has to be learned.
+// learner returns a function that makes a model that learns run times; nil if nothing has to be
+// learned.
 func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
@@ -221,7 +222,7 @@ func (o *drawOptions) trained(out commands) (forecast.Learner, error) {
 	return forecast.Trained(m.Until(), m.Online()), nil
 }
 
-// later sets the later submissions.
+// later sets in opts which later submissions are drawn.
 func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":

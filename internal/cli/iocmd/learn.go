@@ -73,14 +73,15 @@ counted twice.`,
 	return c
 }
 
-// lesson is what `io learn` has read: the jobs, and their uses at the same places.
+// lesson is what `io learn` has read: the jobs, and their uses of the file system, in the same
+// order.
 type lesson struct {
 	learnReport
 	jobs []ioservice.Job
 	uses []counters.Use
 }
 
-// add adds a finished job, or counts why it teaches nothing.
+// add adds a finished job, or counts why nothing can be learned from it.
 func (l *lesson) add(t *counters.Total, comment string, counted bool) {
 	job := ioservice.Job{ID: t.Job, Start: t.Start, End: t.End, Class: classOf(comment)}
 	name, err := ioservice.NameInComment(comment)

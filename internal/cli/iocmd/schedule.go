@@ -82,7 +82,7 @@ it goes on with what it held before. docs/IO.md is the guide.`,
 	return c
 }
 
-// must is for what only a mistake in this package breaks.
+// must panics on an error that only a mistake in this package can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -119,7 +119,7 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 		return console.BadInput(err)
 	}
 	defer lease.Close() // nothing is written
-	// A round that fails is said, and the next one tries again.
+	// A round that fails is reported, and the next round tries again.
 	cluster.Loop(ctx, d, opts.interval, func(round driver.Round, err error) {
 		if err := errors.Join(err, round.Failed, lease.Touch()); err != nil {
 			o.Say("%v", err)

@@ -113,7 +113,7 @@ The service asks nobody for a password. By default only this machine reaches it.
 	return c
 }
 
-// sayOnce reports an error that the service survives, once as long as it stays the same.
+// sayOnce reports an error that the service survives. It reports the same error only once in a row.
 type sayOnce struct {
 	say  func(format string, args ...any)
 	last string

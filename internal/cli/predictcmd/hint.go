@@ -116,7 +116,7 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// mostCounted bounds numbers: slurmctld knows no larger ones, but values that stand for unknown ones.
+// mostCounted bounds numbers: larger values stand for unknown numbers in slurmctld.
 const mostCounted = 1 << 24
 
 // count reads a number. Other text is 0.

@@ -52,7 +52,7 @@ func addTarget(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "target", string(predict.RunTime), "the `TARGET`, what is predicted: run-time, memory or io")
 }
 
-// target reads that flag.
+// target reads the value of the flag that [addTarget] adds.
 func target(name string) (predict.Target, error) {
 	t, err := predict.ParseTarget(name)
 	if err != nil {

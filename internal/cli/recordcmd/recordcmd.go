@@ -1,5 +1,5 @@
-// Package recordcmd has the commands that look into one run: at single jobs of its record, for which
-// packages jobtable and explain do the work, and at the clock of a replay that is under way.
+// Package recordcmd has the commands that look into one run. They show single jobs of its record
+// (packages jobtable and explain do the work), or the clock of a replay that is under way.
 package recordcmd
 
 import (

@@ -114,7 +114,7 @@ type completeReport struct {
 	Made   []workload.MadeField `json:"made"`
 	// Lacking are the fields that the result still lacks.
 	Lacking []string `json:"lacking"`
-	// LeftOut are jobs that ran when the window began, and for which nobody knows nodes.
+	// LeftOut counts jobs that ran when the window began and for which no nodes are known.
 	LeftOut int      `json:"running_left_out,omitempty"`
 	Next    []string `json:"next"` // commands
 }

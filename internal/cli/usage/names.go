@@ -1,6 +1,7 @@
 package usage
 
-// otherCommands are the commands that do what names of other programs, or of the field, say.
+// otherCommands maps names that other programs or the field use to the commands that do the same
+// here.
 var otherCommands = map[string]string{
 	"run": "replay", "start": "replay", "play": "replay",
 	"analyze": "metrics", "analyse": "metrics", "stats": "metrics", "statistics": "metrics",
@@ -20,8 +21,8 @@ var otherCommands = map[string]string{
 	"status": "debug clock", "maintenance": "workload transform", "reserve": "workload transform",
 }
 
-// otherFlags are the flags that may have been meant by names that other programs use. The first one that
-// the command has is named.
+// otherFlags maps names that other programs use to the flags that may have been meant. The message
+// names the first flag that the command has.
 var otherFlags = map[string][]string{
 	"format": {"json", "to", "from"}, "csv": {"csv", "json", "to"}, "yaml": {"json"}, "out": {"output"},
 	"outfile": {"output"},

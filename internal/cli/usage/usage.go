@@ -75,7 +75,8 @@ func UnknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
 }
 
-// elsewhere returns the commands of the whole program that have a name, or that do what the name says.
+// elsewhere returns the commands of the whole program that have the given name, or that do what it
+// says.
 func elsewhere(c *cobra.Command, name string) (paths []string) {
 	if path, ok := otherCommands[name]; ok {
 		return []string{c.Name() + " " + path}
@@ -209,7 +210,8 @@ func inWords(c *cobra.Command, err error) error {
 // clock recognizes a time of day that stands where an argument should be.
 var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
 
-// Near returns what a path may have been meant to be, if an error says that it does not exist; else "".
+// Near returns the path that may have been meant, if an error says that a path does not exist; else
+// "".
 func Near(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(err, fs.ErrNotExist) {

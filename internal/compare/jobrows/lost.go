@@ -1,4 +1,5 @@
-// Package jobrows looks at the rows of two run records: which are of one job, and why its runs ended otherwise.
+// Package jobrows compares the rows of two run records: which rows are of one job, and why the job's runs ended
+// differently.
 package jobrows
 
 import (
@@ -24,7 +25,7 @@ func Lost(s run.Segment) string {
 	return "requeued at " + at + ", by " + cmp.Or(by, "a preemption, a failure of its node, its user or an administrator")
 }
 
-// preemptedBy returns the job for which the last run of a job ended; empty if it did not or if the record lacks it.
+// preemptedBy returns the job that preempted a job's last run; empty if none did or if the record does not say.
 func preemptedBy(row *run.Row) string {
 	if n := len(row.Segments); n > 0 {
 		return row.Segments[n-1].PreemptedBy
@@ -46,8 +47,8 @@ func limitText(row *run.Row) string {
 	return seconds(row.TimeLimit).Clock()
 }
 
-// Why says why the last run of a job took another time in y than in x; empty if the rows do not show it. slurm
-// says that slurmctld ran in both runs.
+// Why says why the last run of a job was longer or shorter in y than in x; empty if the rows do not show it. The
+// parameter slurm says that both are runs of slurmctld.
 func Why(x, y *run.Row, slurm bool) string {
 	after := func(row *run.Row) string {
 		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()

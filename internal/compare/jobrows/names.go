@@ -13,9 +13,9 @@ type identity func(row *run.Row) string
 func byID(row *run.Row) string   { return row.Job }
 func byName(row *run.Row) string { return row.Name }
 
-// SameNames returns the ID in the baseline of each job of a set, if no job has the same ID on both sides: that of
-// the job with the same name, or whose name is the other one's ID, as where a replay's jobs were named after those
-// of a log. It returns nil if names repeat, or fewer than half of the jobs of either side have a partner.
+// SameNames matches the jobs of two sides that have no ID in common, and returns the baseline's ID of each job of a
+// set. Partners have the same name, or the name of one is the ID of the other, as when a replay's jobs were named
+// after a log's. It returns nil if names repeat, or fewer than half of the jobs of either side have a partner.
 func SameNames(baseline, set []run.Row) (best map[string]string) {
 	ids, known := jobsBy(baseline, byID)
 	if !known {
@@ -45,7 +45,8 @@ func SameNames(baseline, set []run.Row) (best map[string]string) {
 	return best
 }
 
-// jobsBy returns the IDs of jobs by one of their texts. It reports false if a job has none, or two jobs have the same.
+// jobsBy returns the IDs of jobs by one of their texts. It reports false if a job has no such text, or two jobs have
+// the same text.
 func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool) {
 	jobs = map[string]string{}
 	for i := range rows {

@@ -83,8 +83,8 @@ func (l *Log) by(text []byte, s Scheduler) {
 	}
 }
 
-// jobNumber reads the number at the beginning of "1005 NodeList=...", or that of a task in
-// "1005_3(1008) NodeList=...".
+// jobNumber reads the number at the beginning of "1005 NodeList=...", or a task's number in "1005_3(1008)
+// NodeList=...".
 func jobNumber(text []byte) (uint32, bool) {
 	word, _, _ := bytes.Cut(text, []byte(" "))
 	if _, inner, ok := bytes.Cut(word, []byte("(")); ok {
@@ -118,13 +118,13 @@ func (l *Log) Started(row *run.Row) Scheduler {
 	return ""
 }
 
-// Priorities says how many jobs had another priority when they were submitted. Those of an array
-// count as one.
+// Priorities says how many jobs had another priority when they were submitted. The tasks of an array count as one
+// job.
 type Priorities struct {
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
-	// First is the first job that had another one, in the order of submission, with both values. At
-	// is its submission in the baseline.
+	// First is the first job with another priority, in the order of submission, with both values. At is its submission
+	// in the baseline.
 	First    string   `json:"first_job,omitempty"`
 	At       hpc.Time `json:"-"`
 	Baseline uint32   `json:"baseline,omitempty"`
@@ -139,7 +139,7 @@ func priorities(baseline, set Side) Priorities {
 		job := baseline.Rows[i].Job
 		a, ok := mine[job]
 		b, ok2 := others[job]
-		delete(mine, job) // the next row may be another task of it
+		delete(mine, job) // the next row may be another task of the same array
 		if !ok || !ok2 {
 			continue
 		}

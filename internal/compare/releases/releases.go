@@ -1,9 +1,9 @@
-// Package releases says what two replays on different releases of Slurm had different before any
-// decision of the scheduler: how the site's configuration was adapted to each release, what each
-// release's sbatch makes of the jobs, and what is known to have changed in Slurm between them.
+// Package releases says what differed between two replays on different releases of Slurm before any decision of the
+// scheduler: how the site's configuration was adapted to each release, what each release's sbatch makes of the jobs,
+// and what is known to have changed in Slurm between them.
 //
-// Everything but the known changes follows from the run records. A difference here is a fact; that
-// it caused a difference of the schedules is not.
+// Everything but the known changes follows from the run records. A difference here is a fact. Whether it changed the
+// schedules is not known.
 package releases
 
 import (
@@ -30,7 +30,7 @@ type Difference struct {
 	// Configuration has the keys of slurm.conf that the adaptation to the releases set
 	// differently. Addresses, ports and paths of a single run are not among them.
 	Configuration []Key `json:"configuration"`
-	// Warnings are those of one run only.
+	// Warnings are the warnings that only one run has.
 	Warnings    []Warning   `json:"warnings"`
 	Submissions Submissions `json:"submissions"`
 	Priorities  Priorities  `json:"initial_priorities"`
@@ -86,8 +86,8 @@ func Between(baseline, set Side) *Difference {
 	return d
 }
 
-// keys returns the keys that two adaptations set differently. A change that both made of the same
-// value, for the same reason or to the same value, is that of any replay.
+// keys returns the keys that two adaptations set differently. A change that both made from the same value, for the
+// same reason or to the same value, is made in every replay and left out.
 func keys(baseline, set []run.Change) []Key {
 	both := func(list []run.Change, c run.Change) bool {
 		return slices.ContainsFunc(list, func(o run.Change) bool {

@@ -13,8 +13,8 @@ import (
 
 // Submissions says what the two releases' sbatch makes of the same options.
 type Submissions struct {
-	// Compared is the number of submissions whose options the record has. Different is the number
-	// of those that slurmctld gets otherwise.
+	// Compared is the number of submissions whose options the record has. Different is the number of them that reach
+	// slurmctld with other numbers.
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
 	// Fields has the numbers that differ, the most frequent first.

@@ -1,5 +1,5 @@
-// Package scenario plays small clusters and workloads, which are texts, on Slurm and on the model of its
-// scheduler. The lines of a workload are those of package rmtest.
+// Package scenario plays small clusters and workloads, written as texts, on Slurm and on the model of its scheduler.
+// The lines of a workload are those of package rmtest.
 package scenario
 
 import (
@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Epoch is the instant from which the lines of a workload count.
+// Epoch is the instant 0 of the times in a workload's lines.
 const Epoch = 1709596800 * hpc.Second
 
 // WriteCluster writes the files of a cluster into a directory. Each stands after a line "-- NAME --".

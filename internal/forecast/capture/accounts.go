@@ -29,10 +29,10 @@ var (
 	userColumns = []string{"User", "DefaultAccount"}
 )
 
-// accountTexts are what sacctmgr prints.
+// accountTexts is the output of sacctmgr.
 type accountTexts struct{ qos, associations, users string }
 
-// accountWords returns the three commands of which [accountTexts] is the output. All of them only read.
+// accountWords returns the three read-only commands that print [accountTexts].
 func accountWords() [][]string {
 	show := func(columns []string, words ...string) []string {
 		return append(append([]string{"sacctmgr", "--readonly", "--noheader", "--parsable2", "show"}, words...),
@@ -42,7 +42,7 @@ func accountWords() [][]string {
 		show(userColumns, "user")}
 }
 
-// rows returns the cells of a text by column, without the rows of other lengths.
+// rows returns the rows of a text, with their cells by column. It leaves out rows with another number of cells.
 func rows(text string, columns []string) (list []map[string]string) {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.TrimRight(line, "\r\n"), "|")
@@ -58,13 +58,13 @@ func rows(text string, columns []string) (list []map[string]string) {
 	return list
 }
 
-// accountCommands returns the commands that make the QOS, accounts and users of a cluster in an empty
-// database. What the jobs name beside them, because sacctmgr hides it from this user, is made without
-// limits, so that Slurm refuses no job. hidden counts these. The error says that there are no accounts.
+// accountCommands returns the commands that make the QOS, accounts and users of a cluster in an empty database. If
+// jobs name others, which sacctmgr hides from this user, these are made without limits, so that Slurm refuses no job.
+// hidden counts them. The error says that there are no accounts.
 func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands string, hidden int, err error) {
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)
-	for _, j := range jobs { // before what refers to a QOS, since sacctmgr reads them once
+	for _, j := range jobs { // before anything refers to a QOS, since sacctmgr reads the QOS only once
 		if j.QOS != "" && !slices.ContainsFunc(seen, func(row map[string]string) bool {
 			return strings.EqualFold(row["Name"],
 				j.QOS)
@@ -93,15 +93,15 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 	return a.text.String(), hidden, nil
 }
 
-// accountWriter writes the commands, and knows what they declare. Names are in lower case.
+// accountWriter writes the commands, and remembers what they declare. Names are in lower case.
 type accountWriter struct {
 	text     strings.Builder
 	accounts map[string]bool
 	users    map[[2]string]bool // with their accounts
 }
 
-// writeQOS writes all QOS before what refers to one. Flags have commands of their own, since an older
-// Slurm refuses a command with a flag that it does not know.
+// writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, since an older Slurm
+// refuses a command with a flag that it does not know.
 func (a *accountWriter) writeQOS(list []map[string]string) {
 	var later strings.Builder
 	for _, row := range list {
@@ -130,8 +130,8 @@ func (a *accountWriter) writeQOS(list []map[string]string) {
 	a.text.WriteString(later.String())
 }
 
-// writeAssociations writes the accounts in sacctmgr's order, parents first, and then the users, each
-// first in the default account, because sacctmgr makes the first account the default.
+// writeAssociations writes the accounts in sacctmgr's order, parents first, and then the users. A user's default
+// account comes first, because sacctmgr makes the first account the default.
 func (a *accountWriter) writeAssociations(list []map[string]string, defaults map[string]string) {
 	var users []map[string]string
 	for _, row := range list {
@@ -185,7 +185,7 @@ func (a *accountWriter) account(name string) {
 	}
 }
 
-// writeJob adds the association that a job names. It returns 1 if it was not there.
+// writeJob adds the association that a job names. It returns 1 if the association was missing, and 0 otherwise.
 func (a *accountWriter) writeJob(j *job) int {
 	key := [2]string{j.User, strings.ToLower(j.Account)}
 	if j.User == "" || j.User == "root" || j.Account == "" || a.users[key] {

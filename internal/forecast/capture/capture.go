@@ -43,9 +43,9 @@ type index struct {
 	// At is the instant of the capture, and Zone the time zone of the times in its files.
 	At   time.Time `json:"at"`
 	Zone string    `json:"time_zone"`
-	// History is when the whole history was read; later captures may have continued it.
+	// History is the instant of the last complete read of the history. Later captures may have added to it.
 	History time.Time `json:"history_read,omitzero"`
-	// Missing has the commands that failed, and what could not be copied, with the errors.
+	// Missing has the errors of commands that failed and of files that could not be copied.
 	Missing map[string]string `json:"missing,omitempty"`
 }
 
@@ -56,8 +56,8 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. All of them only read. Finished jobs are read from an instant on;
-// not at all if it is zero.
+// commands returns the commands of a capture. All of them only read. Finished jobs are read from the instant since
+// on, or not at all if since is zero.
 func commands(since time.Time) []command {
 	list := []command{
 		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},
@@ -82,8 +82,8 @@ func commands(since time.Time) []command {
 type Options struct {
 	// History is how far back finished jobs are read with sacct; 0 for none.
 	History time.Duration
-	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. sacct is then asked
-	// only for what happened since, unless the whole history was read more than a day ago.
+	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. Then sacct is asked
+	// only for what happened after that capture, unless the whole history was read more than a day ago.
 	Earlier string
 	// Timeout bounds each command.
 	Timeout time.Duration
@@ -94,8 +94,8 @@ type Options struct {
 // most is the largest output of a command that is accepted.
 const most = 1 << 30
 
-// Run captures the cluster that Slurm's commands reach into a new directory. The error names the
-// command that failed, and there is no directory then.
+// Run captures the cluster that Slurm's commands reach into a new directory. If it fails, the error names the failed
+// command, and the directory is removed.
 func Run(ctx context.Context, dir string, opts Options) (err error) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("capturing a cluster: %w (want a new directory)", err)
@@ -122,7 +122,7 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	return nil
 }
 
-// CommandError is the error of a command of Slurm without whose answer there is no capture.
+// CommandError is the error of a command of Slurm that a capture cannot do without.
 type CommandError struct {
 	Words []string
 	Err   error
@@ -140,12 +140,12 @@ type capturing struct {
 	opts  Options
 	began time.Time
 	made  index
-	jobs  []*job // that can be read
+	jobs  []*job // the jobs that can be read
 	// earlier is the history of an earlier capture, which sacct's answer continues.
 	earlier string
 }
 
-// command saves the output of a command, and what follows from it.
+// command saves a command's output, and files that are derived from it.
 func (c *capturing) command(one command) error {
 	said, err := execute(c.ctx, one.words, c.opts.Timeout)
 	switch {
@@ -164,7 +164,7 @@ func (c *capturing) command(one command) error {
 	switch one.file {
 	case jobsFile:
 		before := c.opts.Now.Add(time.Since(c.began))
-		// whoever reads the capture reports what is wrong
+		// the reader of the capture reports errors
 		_ = eachJob(strings.NewReader(said), jobsFile, func(s *shown) error {
 			if j, err := s.job(time.UTC); err == nil {
 				c.jobs = append(c.jobs, j)
@@ -211,8 +211,8 @@ func (c *capturing) accounts(cluster string) error {
 // skew is how far the clock of slurmctld may be ahead of this machine's. Time zones differ by more.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture, in whole seconds: when the jobs were printed, or later,
-// so that all submissions and starts come before it. slurmctld's clock can be ahead.
+// instant returns the instant of a capture, in whole seconds: when scontrol printed the jobs, or later if slurmctld's
+// clock is ahead, so that all submissions and starts come before it.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())
@@ -266,7 +266,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.to.Write(b)
 }
 
-// copied are the files of a configuration that decide scheduling.
+// copied are the configuration files that decide scheduling.
 var copied = []string{"slurm.conf", "gres.conf", "topology.conf", "topology.yaml"}
 
 // setting returns the value of a key in what `scontrol show config` printed; "" if it is not there.
@@ -279,8 +279,8 @@ func setting(config, key string) (value string) {
 	return value
 }
 
-// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. config is what
-// `scontrol show config` printed. The error says that there is no slurm.conf that can be read.
+// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. config is what `scontrol show
+// config` printed. The error says that slurm.conf cannot be read.
 func copyConfiguration(config, to string) error {
 	path := setting(config, "SLURM_CONF")
 	if path == "" {
@@ -308,8 +308,8 @@ func copyConfiguration(config, to string) error {
 	return nil
 }
 
-// mostConfiguration is the largest file of a configuration that is copied, with all that it includes,
-// and mostIncludes how deep files may include each other.
+// mostConfiguration is the largest size of a copied configuration file with all its included files. mostIncludes is
+// the largest depth of includes.
 const (
 	mostConfiguration = 64 << 20
 	mostIncludes      = 20
@@ -341,7 +341,7 @@ func readWhole(path, cluster string, depth int) (string, error) {
 				mostIncludes)
 		}
 		more, err := readWhole(included, cluster, depth+1)
-		if err != nil { // which is not that the file itself does not exist
+		if err != nil { // another error than a missing file
 			return "", fmt.Errorf("%s: %s: %s", path, strings.TrimSpace(line), err.Error())
 		}
 		if b.WriteString(more); !strings.HasSuffix(more, "\n") {
@@ -355,7 +355,7 @@ func readWhole(path, cluster string, depth int) (string, error) {
 }
 
 // Private reports whether a site hides jobs from other users than their owners (PrivateData in slurm.conf(5)), as
-// scontrol showed it in a capture.
+// scontrol printed it in a capture.
 func Private(dir string) (bool, error) {
 	text, err := input.ReadFile(filepath.Join(dir, configFile), mostText)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -384,7 +384,7 @@ func readIndexFile(dir string) (i index, err error) {
 	return i, nil
 }
 
-// readIndex reads capture.json, and checks what it says.
+// readIndex reads capture.json, and checks its contents.
 func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string]string, err error) {
 	i, err := readIndexFile(dir)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"rmreplay/internal/input"
 )
 
-// The history is read anew after wholeAfter, so that it does not grow for ever. sacct is asked again
-// about the time overlap before an earlier capture: slurmdbd may have learned of an end later than slurmctld.
+// The whole history is read anew after wholeAfter, so that it does not grow for ever. sacct is also asked about the
+// last part (overlap) of the time before the earlier capture: slurmdbd may have learned of an end later than
+// slurmctld.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute
 )
 
-// since returns from which instant on sacct is asked, and sets what its answer continues. It is zero if the history is
-// not wanted. An earlier capture that cannot be read is ignored.
+// since returns the instant from which sacct is asked, and sets the earlier history that its answer continues. It
+// returns zero if no history is wanted. An earlier capture that cannot be read is ignored.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}
@@ -35,8 +36,8 @@ func (c *capturing) since() time.Time {
 	return c.opts.Now.Add(-c.opts.History)
 }
 
-// continued returns the text of sacct in which later records replace those of the same jobs. Names of jobs may have
-// line breaks, so a record begins at each line with the number of a job.
+// continued joins two texts of sacct. Records of the later text replace earlier records of the same jobs. Names of
+// jobs may have line breaks, so a record begins at each line with the number of a job.
 func continued(earlier, later string) string {
 	header, rest, _ := strings.Cut(later, "\n")
 	again := map[string]bool{}

@@ -14,20 +14,20 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// job is what the capture says of a job.
+// job has the capture's data about a job.
 type job struct {
 	finished.Job
 	request   *hpc.Request
-	unheld    []string // fields that the request does not hold
-	estimate  hpc.Time // of its start, by Slurm
-	reason    string   // why it waits, by Slurm
+	unheld    []string // fields that have no place in the request
+	estimate  hpc.Time // Slurm's estimate of its start
+	reason    string   // Slurm's reason why it waits
 	suspended bool
 	component bool // of a heterogeneous job
 }
 
 var errEnded = errors.New("the job has ended")
 
-// job reads a job. It returns errEnded for one that neither waits nor runs.
+// job reads a job. It returns errEnded for a job that neither waits nor runs.
 func (s *shown) job(zone *time.Location) (*job, error) {
 	v := s.values
 	if s.doubt != nil {
@@ -47,7 +47,7 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	switch {
 	case state == hpc.Pending, state == hpc.Requeued:
 		j.State = hpc.Pending
-	// they wait, and somebody has to release them
+	// such jobs wait until somebody releases them
 	case state == "SPECIAL_EXIT", state == "REQUEUE_HOLD", state == "RESV_DEL_HOLD":
 		j.State, j.Held = hpc.Pending, true
 	case state == hpc.Suspended:
@@ -84,8 +84,8 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	return j, nil
 }
 
-// record returns the job with its request as a command line. Of the partitions that the job may run in,
-// those count that start jobs; held says that none does.
+// record returns the job with its request as a command line. It keeps only the job's partitions that start jobs. If
+// there is none, held is true.
 func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	r, request := j.Job, *j.request
 	if j.State == hpc.Pending && !j.Held {
@@ -102,7 +102,7 @@ func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	return r, held
 }
 
-// array reads which tasks of an array the job is.
+// array reads which tasks of an array the record stands for.
 func (s *shown) array(j *job) error {
 	v := s.values
 	if v["ArrayJobId"] == "" {
@@ -147,7 +147,7 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		}
 	} else {
 		j.estimate = start
-		j.Eligible = max(j.Eligible, accrue) // from which its age counts
+		j.Eligible = max(j.Eligible, accrue) // its age counts from this instant
 	}
 	if j.Submit == 0 {
 		return errors.New("no SubmitTime")

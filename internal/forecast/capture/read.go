@@ -28,8 +28,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Read reads a captured directory as a queue. The error names the file, the line and what would be
-// right.
+// Read reads a captured directory as a queue. The error names the file and the line, and says what would be right.
 func Read(dir string) (*forecast.Queue, error) {
 	q, err := read(dir)
 	if err != nil {
@@ -53,7 +52,7 @@ func read(dir string) (*forecast.Queue, error) {
 	for _, what := range slices.Sorted(maps.Keys(missing)) {
 		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
 	}
-	doubt := func(err error, without string) { // of a file that may be missing, too
+	doubt := func(err error, without string) { // for a file that may also be missing
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
 		}
@@ -88,10 +87,10 @@ func read(dir string) (*forecast.Queue, error) {
 	return q, nil
 }
 
-// build makes the workload of the jobs. stopped has the partitions that start no jobs.
+// build makes a workload from the jobs. stopped are the partitions that start no jobs.
 func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload,
 	notes []string, err error) {
-	if len(jobs) == 0 { // a cluster may have none
+	if len(jobs) == 0 { // the queue may be empty
 		return &workload.Workload{Source: source, Start: opts.Start, Epoch: opts.Start, Jobs: workload.JobsOf()}, nil, nil
 	}
 	b := finished.NewBuilder(source, opts)
@@ -237,7 +236,7 @@ func estimates(jobs []*job) map[forecast.Key]hpc.Time {
 			of[forecast.Key{Job: j.ID, Task: -1}] = j.estimate
 		case j.ArrayTask >= 0:
 			of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: j.ArrayTask}] = j.estimate
-		default: // Slurm plans the first task of those that it shows together
+		default: // if Slurm shows several tasks in one record, it plans the first of them
 			if array, err := hpc.ParseArray(j.ArrayRest); err == nil {
 				of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: array.Tasks[0]}] = j.estimate
 			}
@@ -246,7 +245,7 @@ func estimates(jobs []*job) map[forecast.Key]hpc.Time {
 	return of
 }
 
-// reasons returns Slurm's words for what jobs wait for.
+// reasons returns Slurm's reasons why jobs wait.
 func reasons(jobs []*job) map[forecast.Key]string {
 	of := map[forecast.Key]string{}
 	for _, j := range jobs {
@@ -309,9 +308,8 @@ func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err
 // nodeState is the state of a node in scontrol's words.
 var nodeState = regexp.MustCompile(`\bState=\S+`)
 
-// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since
-// slurmctld starts no jobs there. A node without power, or that boots, does not respond either, but
-// gets jobs.
+// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since slurmctld
+// starts no jobs there. A node that is powered down or boots does not respond either, but slurmctld gives it jobs.
 func unresponsive(state string) string {
 	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
 	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") &&
@@ -367,8 +365,8 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant. Without rows sacct printed a
-// header only.
+// readHistory reads the jobs that were submitted before the instant. If there are no such jobs, sacct printed only a
+// header.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}
 	err := optional(dir, historyFile, func(r io.Reader) error {

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// identityKeys stand in front of a job's name in `scontrol show job`, and nowhere else.
+// identityKeys are keys that `scontrol show job` prints only before a job's name.
 var identityKeys = []string{"JobId", "ArrayJobId", "ArrayTaskId", "ArrayTaskThrottle", "HetJobId", "HetJobOffset"}
 
-// keys are the words before "=" that begin a value. A value extends to the next of them on the line,
-// since users' and groups' names have blanks.
+// keys are the words that begin a value if "=" follows. A value extends to the next key on the line, since names of
+// users and groups may have blanks.
 var keys = func() map[string]bool {
 	known := map[string]bool{}
 	for key := range strings.FieldsSeq(`HetJobIdSet JobName SLUID UserId GroupId MCS_label
@@ -29,7 +29,7 @@ var keys = func() map[string]bool {
 	return known
 }()
 
-// lateKeys are those that count from Command on, where the users' own texts may have any words.
+// lateKeys are the keys that count after Command, where texts of users may have any words.
 var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres",
 	"NtasksPerTRES", "SegmentSize", "Switches", "SubmitLine", "WorkDir",
 	"StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra", "Power", "MailUser", "MailType",
@@ -41,7 +41,7 @@ type shown struct {
 	values map[string]string
 	// doubt says why the fields may be another job's; nil if they are this job's.
 	doubt error
-	// cut says that the record ends with its name.
+	// cut says that the record ends within the job's name.
 	cut bool
 }
 
@@ -88,7 +88,7 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 	return nil
 }
 
-// ends reports whether a line is of the end of a record, where scontrol prints the script's files.
+// ends reports whether a line belongs to the end of a record, where scontrol prints the script's files.
 func ends(line string) bool {
 	return strings.Contains(line, " WorkDir=") || strings.Contains(line, " StdOut=")
 }
@@ -111,18 +111,18 @@ func newShown(line int, record []string) *shown {
 	return s
 }
 
-// indent begins each line but the first of a job, unless scontrol has --oneliner.
+// indent begins every line of a job except its first, unless scontrol was given --oneliner.
 const indent = "   "
 
-// lines reads a record of several lines. In the first one the name is the rest of the line, and no
-// field counts until UserId, the next one that scontrol always prints: a name may have line breaks.
+// lines reads a record of several lines. In the first line the name is the rest of the line. The name may have line
+// breaks, so no field counts until UserId, the next field that scontrol always prints.
 func (s *shown) lines(record []string) {
 	identity, name, _ := strings.Cut(record[0], "JobName=")
 	s.words("", identity)
 	s.values["JobName"] = name
 	for _, line := range record[1:] {
 		fields, indented := strings.CutPrefix(line, indent)
-		if !indented { // of a text with line breaks
+		if !indented { // part of a text with line breaks
 			continue
 		}
 		fields = strings.TrimSpace(fields)
@@ -143,7 +143,7 @@ func (s *shown) lines(record []string) {
 	}
 }
 
-// words reads fields that stand behind each other on a line. key is the one whose value begins it.
+// words reads fields that follow each other on a line. The line begins with the value of key.
 func (s *shown) words(key, line string) {
 	for word := range strings.SplitSeq(line, " ") {
 		next, value, ok := strings.Cut(word, "=")
@@ -153,7 +153,7 @@ func (s *shown) words(key, line string) {
 			}
 			continue
 		}
-		if next == "UserId" { // what looked like fields was the text of the name
+		if next == "UserId" { // the fields so far were part of the name
 			for key := range s.values {
 				if key != "JobName" && !slices.Contains(identityKeys, key) {
 					delete(s.values, key)
@@ -165,8 +165,8 @@ func (s *shown) words(key, line string) {
 	}
 }
 
-// begins reports whether a word can be a key here. A job's identity stands in front of its name, and
-// its command behind its state; only lateKeys follow the command.
+// begins reports whether a word can be a key here. A job's identity comes before its name, and its command after its
+// state. Only lateKeys follow the command.
 func (s *shown) begins(key string) bool {
 	_, named := s.values["JobName"]
 	_, late := s.values["Command"]

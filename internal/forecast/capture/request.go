@@ -11,8 +11,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// request returns what a job asks for. The counts that scontrol shows of a running job are those
-// that it got.
+// request returns what a job asks for. For a running job scontrol shows the counts that the job got.
 func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	v := s.values
 	r := &hpc.Request{
@@ -62,7 +61,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	case "YES":
 		r.Oversubscribe = true
 	}
-	switch exclusive := v["Exclusive"]; exclusive { // from 26.05 on, where OverSubscribe=NO does not imply it
+	switch exclusive := v["Exclusive"]; exclusive { // since 26.05, OverSubscribe=NO does not imply it
 	case "NO":
 		r.Exclusive = ""
 	case "NODE", "USER", "MCS":
@@ -75,7 +74,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 		r.Nice = n
 	}
 	r.GRES, r.GPUs, r.GPUsPerTask = generic(v["TresPerNode"]), gpus(v["TresPerJob"]), gpus(v["TresPerTask"])
-	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // which needs the sockets
+	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // this option needs the sockets
 		if r.SocketsPerNode, err = count("Socks/Node", v["Socks/Node"]); err != nil {
 			return nil, err
 		}
@@ -83,7 +82,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	if r.CPUsPerGPU, err = count("CpusPerTres", gpus(v["CpusPerTres"])); err != nil {
 		return nil, err
 	}
-	if r.CPUsPerGPU > 0 { // sbatch takes only one of them
+	if r.CPUsPerGPU > 0 { // sbatch takes only one of the two
 		r.CPUsPerTask = 0
 	}
 	if r.TasksPerGPU, err = count("NtasksPerTRES", v["NtasksPerTRES"]); err != nil {
@@ -91,7 +90,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	}
 	r.Dependency = dependency(v["Dependency"])
 	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
-		r.Begin = begin // what it waited for until then, such as a dependency, is not there any more
+		r.Begin = begin // what it waited for, such as a dependency, no longer shows
 	}
 	return r, nil
 }
@@ -138,7 +137,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 		}
 	}
 	switch {
-	case r.MemPerGPU > 0: // sbatch takes only one of them
+	case r.MemPerGPU > 0: // sbatch takes only one of these
 		r.MemPerNode, r.MemPerCPU = 0, 0
 	case v["MinMemoryNode"] == "0":
 		r.MemPerNode = hpc.AllMemory
@@ -146,7 +145,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 	return nil
 }
 
-// limits reads the limits of time beside the time limit.
+// limits reads the other limits on time, besides the time limit.
 func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) error {
 	if text := s.values["Deadline"]; text != "" {
 		at, err := slurmspec.ParseInstant(text, zone)
@@ -173,7 +172,7 @@ func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) err
 			if r.SwitchWait, err = slurmspec.ParseTimeSpec(wait); err != nil {
 				return fmt.Errorf("Switches=%.40s: %w", text, err)
 			}
-			if r.SwitchWait == hpc.Unlimited { // which no option says: as long as the site allows
+			if r.SwitchWait == hpc.Unlimited { // no option can say this: it means the site's maximum
 				r.SwitchWait = 0
 			}
 		}
@@ -181,7 +180,7 @@ func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) err
 	return nil
 }
 
-// unheld returns the fields of a job that no request holds.
+// unheld returns the fields of a job that have no place in a request.
 func (s *shown) unheld() (keys []string) {
 	v := s.values
 	for _, one := range []struct {
@@ -214,8 +213,8 @@ func count(key, text string) (int, error) {
 	return 0, fmt.Errorf("%s=%.20s: not a count", key, text)
 }
 
-// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) as its least and its
-// greatest number. most is 0 for a single count.
+// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) and returns its least and its greatest
+// number. For a single count, most is 0.
 func counts(key, text string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(text, "-")
 	if strings.ContainsAny(text, ",:") {
@@ -269,7 +268,7 @@ func gpus(text string) string {
 	return strings.Join(list, ",")
 }
 
-// others reports whether a list of generic resources has others than GPUs.
+// others reports whether a list of generic resources has other resources than GPUs.
 func others(text string) bool {
 	for one := range strings.SplitSeq(generic(text), ",") {
 		if one != "" && one != "gpu" && !strings.HasPrefix(one, "gpu:") {
@@ -279,7 +278,7 @@ func others(text string) bool {
 	return false
 }
 
-// stateOf is the state of a dependency, which scontrol shows behind it: "afterok:17(unfulfilled)".
+// stateOf finds the state that scontrol prints after a dependency: "afterok:17(unfulfilled)".
 var stateOf = regexp.MustCompile(`\((unfulfilled|fulfilled|failed)\)`)
 
 // dependency returns the dependencies of a job in sbatch's words.

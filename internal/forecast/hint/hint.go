@@ -1,5 +1,5 @@
-// Package hint tells users at the submission of a job, in one line, which time limit jobs like it need and when such a
-// job would start. It asks the services of `predict serve` and `forecast serve`. Its Lua scripts connect it to sbatch.
+// Package hint tells users at the submission of a job, in one line, which time limit jobs like it need and when such
+// a job would start. It asks the services `predict serve` and `forecast serve`. Its Lua scripts connect it to sbatch.
 package hint
 
 import (
@@ -25,7 +25,7 @@ var files embed.FS
 // Scripts are the scripts by name, for Slurm's plugins of Lua. Each is one file.
 var Scripts = map[string]string{"cli_filter.lua": script("cli_filter.lua"), "job_submit.lua": script("job_submit.lua")}
 
-// script returns a script with what both have at the place that is marked.
+// script returns a script. The part that both scripts share replaces a marked line.
 func script(name string) string {
 	own, _ := files.ReadFile(name)
 	both, _ := files.ReadFile("ask.lua")
@@ -45,10 +45,10 @@ type Job struct {
 	Limit float64 `json:"time_limit_s,omitempty"`
 }
 
-// Servers are the addresses of the services. Nobody asks a service with an empty one.
+// Servers are the addresses of the services. A service with an empty address is not asked.
 type Servers struct{ Predict, Forecast string }
 
-// Line returns the hint for a job; "" without an answer before the context ends.
+// Line returns the hint for a job; it is "" if no service answers before the context ends.
 func (s Servers) Line(ctx context.Context, job *Job) string {
 	limit, start := make(chan string, 1), make(chan string, 1)
 	go func() { limit <- s.limit(ctx, job) }()
@@ -66,7 +66,7 @@ func (s Servers) Line(ctx context.Context, job *Job) string {
 	return strings.ReplaceAll(strings.Join(parts, "; "), quantity.Space, " ")
 }
 
-// Limits are suggested if they are below this share of what the user asked for.
+// shorter is the share of the user's own time limit below which a time limit is suggested.
 const shorter = 0.75
 
 // mostAnswered bounds an answer in bytes.
@@ -116,7 +116,7 @@ func (s Servers) limit(ctx context.Context, job *Job) string {
 		slurmspec.FormatSpan(suggested))
 }
 
-// start says when a job of its class would start.
+// start says when a job of this size and partition would start.
 func (s Servers) start(ctx context.Context, job *Job) string {
 	if s.Forecast == "" {
 		return ""

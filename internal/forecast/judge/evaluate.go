@@ -13,17 +13,17 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// cycle is bf_interval, the time between two cycles of Slurm's backfill scheduler, as it is by default. A live
-// queue has the phase of these cycles, and a frozen run has it only if it recorded sdiag.
+// cycle is the default of bf_interval, the time between two cycles of Slurm's backfill scheduler. The phase of these
+// cycles is known for a live queue, but for a frozen run only if the run recorded sdiag.
 const cycle = 30 * time.Second
 
-// Evaluation says how good the forecasts of one run or several were, also by class.
+// Evaluation says how good the forecasts of one or several runs were, in total and by class.
 type Evaluation struct {
 	*forecast.Evaluation // of the only run; else nil
 	// Runs has the runs, if there are several.
 	Runs []*forecast.Evaluation `json:"runs,omitempty"`
-	// Classes are all forecasts, those of each class of lead times, those of each partition, and those of each
-	// partition and class.
+	// Classes has rows for all forecasts, for each class of lead times, for each partition, and for each class of lead
+	// times in each partition.
 	Classes []Row `json:"classes"`
 
 	rows map[Class]*Row
@@ -31,21 +31,22 @@ type Evaluation struct {
 
 // Row says how good the forecasts of a class were.
 type Row struct {
-	// Partition and Lead name the class; empty for all. The lead time is that of the start in the run.
+	// Partition and Lead name the class; empty for all. The lead time is the time to the start in the run.
 	Partition string `json:"partition,omitempty"`
 	Lead      string `json:"lead,omitempty"`
 	// Instants counts the instants that have forecasts of the class.
 	Instants int `json:"instants"`
 	Tally
-	// Early counts starts before P10, and Late those after P90. Cycle counts those that lie at most 30 seconds, a cycle
-	// of Slurm's backfill scheduler, outside of P10 to P90, or within.
+	// Early counts starts before P10, and Late those after P90. Cycle counts starts in P10 to P90 or at most 30 seconds
+	// outside, one cycle of Slurm's backfill scheduler.
 	Early int `json:"early"`
 	Late  int `json:"late"`
 	Cycle int `json:"covered_within_cycle"`
-	// Recalibrated counts starts in the intervals that [Judge.Recalibrate] makes of the starts before the instant.
+	// Recalibrated counts starts in the recalibrated intervals. [Judge.Recalibrate] learned from starts before the
+	// forecast.
 	Recalibrated int `json:"recalibrated"`
-	// MedianError is in seconds. SlurmError is that of Slurm's own estimates, and BesideError that of the forecasts of the
-	// same jobs.
+	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
+	// BesideError that of the forecasts for the same jobs.
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
@@ -54,10 +55,10 @@ type Row struct {
 	errors, slurm, beside []float64
 }
 
-// everything is the partition or the lead of a [Class] that has all of them.
+// everything stands for all partitions or all lead times in a [Class].
 const everything = -1
 
-// Run returns what takes the forecasts of the next run ([forecast.EvaluateOptions]).
+// Run returns the function that takes the forecasts of the next run, for [forecast.EvaluateOptions].
 func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecast.Outcome) {
 	if e.rows == nil {
 		e.rows = map[Class]*Row{}
@@ -101,7 +102,7 @@ func (e *Evaluation) row(class Class) *Row {
 	return e.rows[class]
 }
 
-// count counts a forecast. p10 and p90 are the recalibrated bounds.
+// count counts a forecast. p10 and p90 are its recalibrated bounds.
 func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
@@ -131,7 +132,7 @@ func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	}
 }
 
-// distance is in seconds.
+// distance returns the time between two instants in seconds.
 func distance(a, start hpc.Time) float64 {
 	if a == hpc.Never {
 		return math.Inf(1)
@@ -139,7 +140,7 @@ func distance(a, start hpc.Time) float64 {
 	return a.Sub(start).Abs().Seconds()
 }
 
-// Add adds the result of a run whose forecasts were taken.
+// Add adds the result of a run after its forecasts have been taken.
 func (e *Evaluation) Add(one *forecast.Evaluation) { e.Runs = append(e.Runs, one) }
 
 // Finish completes the evaluation after the last run.
@@ -158,7 +159,7 @@ func (e *Evaluation) Finish() {
 	})
 }
 
-// middle returns the median; the largest finite number if it is not finite.
+// middle returns the median, or the largest finite number if the median is infinite.
 func middle(list []float64) float64 {
 	if len(list) == 0 {
 		return 0
@@ -209,7 +210,7 @@ func (r *Row) name() string {
 
 func percent(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
 
-// beside adds Slurm's own estimates.
+// beside adds the errors of Slurm's own estimates to the text.
 func (e *Evaluation) beside(b *strings.Builder) {
 	if len(e.Classes) == 0 || e.Classes[0].Slurm == 0 {
 		return

@@ -1,8 +1,8 @@
-// Package judge compares forecasts of pending jobs with the starts that are seen later. It keeps what was forecast of
-// jobs that wait, and counts for those that started how often the start was between P10 and P90, and how often
-// within a minute, five minutes and an hour of the median.
+// Package judge compares forecasts of pending jobs with their later starts. It keeps the forecasts of jobs that wait.
+// For jobs that have started it counts how often the start was between P10 and P90, and how often it was within a
+// minute, five minutes and an hour of the median.
 //
-// Only jobs that started count: nobody knows when one that was cancelled would have started.
+// Only jobs that started count: nobody knows when a cancelled job would have started.
 package judge
 
 import (
@@ -14,15 +14,16 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Forecast is what was forecast of a job at an instant. Quantiles are [forecast.Later] after the horizon, and
-// [hpc.Never] if the job does not start.
+// Forecast is the forecast of a job at an instant. A quantile is [forecast.Later] after the horizon, and [hpc.Never]
+// if the job does not start.
 type Forecast struct {
 	At      hpc.Time `json:"at"`
 	P10     hpc.Time `json:"p10"`
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
 	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
-	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states of before.
+	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states that older
+	// versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
 	C90 hpc.Time `json:"c90,omitempty"`
 	// Slurm is the start that Slurm expected at the same instant; 0 if it did not say.
@@ -36,21 +37,21 @@ type Pending struct {
 	Forecast
 }
 
-// Waiting is what a judge keeps of a job that waits.
+// Waiting is the data that a judge keeps about a waiting job.
 type Waiting struct {
 	Partition string `json:"partition"`
 	// Forecasts are in the order of their instants: the last one, one for each minute of the last hour, one for each
 	// hour of the last day, and one for each day before it.
 	Forecasts []Forecast `json:"forecasts"`
-	// Missed counts the captures in a row that had neither the job nor its start.
+	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
 }
 
-// patience is how many captures may have neither a job nor its start. slurmdbd may learn of a job's end some
-// seconds after slurmctld has forgotten the job.
+// patience is the number of captures in a row that may show neither a job nor its start. slurmdbd may learn of a
+// job's end some seconds after slurmctld has forgotten the job.
 const patience = 2
 
-// Lead is a class of lead times: from the instant of a forecast to the start. It begins where the class before it
+// Lead is a class of lead times: from the instant of a forecast to the start. It begins where the previous class
 // ends.
 type Lead struct {
 	Name string
@@ -63,7 +64,7 @@ var Leads = []Lead{
 	{"4 to 24 hours", 24 * time.Hour}, {"above 24 hours", hpc.Unlimited},
 }
 
-// Class is a class of forecasts that are counted together.
+// Class names forecasts that are counted together.
 type Class struct {
 	Partition string `json:"partition"`
 	Lead      int    `json:"lead"` // the place in [Leads]
@@ -74,14 +75,16 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 
 // Tally counts forecasts of jobs that started.
 type Tally struct {
-	// Forecasts counts them. Beyond counts further ones whose start and P10 were after the horizon: they say nothing.
+	// Forecasts counts the forecasts. Beyond counts other forecasts whose start and P10 were both after the horizon:
+	// they test nothing.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
-	// Covered counts starts from P10 to P90, and Near those within each of [Distances] of the median.
+	// Covered counts starts from P10 to P90. Near counts, for each of [Distances], the starts within this distance of
+	// the median.
 	Covered int    `json:"covered"`
 	Near    [3]int `json:"near"`
-	// Slurm counts the forecasts beside which Slurm had an estimate, SlurmNear those estimates within each
-	// of [Distances], and BesideNear the medians for the same jobs.
+	// Slurm counts the forecasts of jobs for which Slurm had an estimate. For these jobs, SlurmNear and BesideNear count
+	// Slurm's estimates and our medians within each of [Distances] of the start.
 	Slurm      int    `json:"slurm,omitempty"`
 	SlurmNear  [3]int `json:"slurm_near"`
 	BesideNear [3]int `json:"beside_near"`
@@ -132,7 +135,8 @@ func (t *Tally) count(f *Forecast, start hpc.Time) {
 	}
 }
 
-// isNear reports whether two instants are near. One after the horizon is near to nothing: its distance is not known.
+// isNear reports whether two instants are near. An instant after the horizon is never near: its distance is not
+// known.
 func isNear(a, b hpc.Time, most time.Duration) bool {
 	return a < forecast.Later && b < forecast.Later && a.Sub(b).Abs() <= most
 }
@@ -141,9 +145,9 @@ func isNear(a, b hpc.Time, most time.Duration) bool {
 type State struct {
 	Waiting []Entry `json:"waiting"`
 	Days    []Day   `json:"days"`
-	// Scales are those of [Judge.Scales].
+	// Scales is the result of [Judge.Scales].
 	Scales []Scaled `json:"scales,omitempty"`
-	// Gone counts jobs that left the queue without a start that was seen.
+	// Gone counts jobs that left the queue, and whose start was not seen.
 	Gone int `json:"gone,omitempty"`
 }
 
@@ -154,14 +158,14 @@ type Entry struct {
 	Waiting
 }
 
-// Day has the tally of a class for the starts of a day, which is counted from 1970 in UTC.
+// Day has the tally of a class for the starts of one day. Days count from 1970 in UTC.
 type Day struct {
 	Day int64 `json:"day"`
 	Class
 	Tally
 }
 
-// Judge judges forecasts. Its methods may not be called at once.
+// Judge judges forecasts. Its methods must not be called concurrently.
 type Judge struct {
 	keep    time.Duration
 	waiting map[forecast.Key]*Waiting
@@ -170,7 +174,7 @@ type Judge struct {
 	scales  map[Class]*Scale
 }
 
-// New returns a judge that continues from a state. keep is for how many days starts count.
+// New returns a judge that continues from a state. Starts count for the time keep.
 func New(state State, keep time.Duration) *Judge {
 	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone,
 		scales: map[Class]*Scale{}}
@@ -226,10 +230,10 @@ func (j *Judge) tally(day int64, class Class) *Tally {
 	return classes[class]
 }
 
-// Waits reports whether the judge has forecasts of a job.
+// Waits reports whether the judge has forecasts of a waiting job.
 func (j *Judge) Waits(key forecast.Key) bool { return j.waiting[key] != nil }
 
-// Forecasts returns what was forecast of a job that waits, in the order of the instants.
+// Forecasts returns the forecasts of a waiting job, in the order of the instants.
 func (j *Judge) Forecasts(key forecast.Key) []Forecast {
 	if w := j.waiting[key]; w != nil {
 		return slices.Clone(w.Forecasts)
@@ -237,8 +241,8 @@ func (j *Judge) Forecasts(key forecast.Key) []Forecast {
 	return nil
 }
 
-// See takes what a capture of an instant shows: when jobs started, and which jobs wait, with their forecasts. A
-// start before the first forecast of a job is of an earlier run.
+// See takes the contents of a capture: when jobs started, and which jobs wait, with their forecasts. A start before a
+// job's first forecast belongs to an earlier run of the job.
 func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pending) {
 	waits := make(map[forecast.Key]bool, len(pending))
 	for i := range pending {
@@ -288,9 +292,9 @@ func (j *Judge) settle(w *Waiting, start hpc.Time) {
 	j.recalibrate(w.Partition, w.Forecasts, start)
 }
 
-// add adds a forecast, and leaves out earlier ones that are close to each other, by the rule of [Waiting].
+// add adds a forecast, and drops earlier forecasts that are too close to each other by the rule of [Waiting].
 func (w *Waiting) add(f Forecast) {
-	last := 0 // of those that are kept
+	last := 0 // the last kept forecast
 	for i, old := range w.Forecasts {
 		if i > 0 && old.At.Sub(w.Forecasts[last].At) < spacing(f.At.Sub(old.At)) {
 			continue
@@ -306,7 +310,7 @@ func (w *Waiting) add(f Forecast) {
 	w.Forecasts = append(w.Forecasts, f)
 }
 
-// spacing returns how far apart forecasts of an age are.
+// spacing returns the least distance between kept forecasts of this age.
 func spacing(age time.Duration) time.Duration {
 	switch {
 	case age <= time.Hour:
@@ -323,7 +327,7 @@ type Group struct {
 	Tally
 }
 
-// Groups returns the tallies by partition and lead time, and the tally of all.
+// Groups returns the tallies by partition and lead time, and the tally of all forecasts.
 func (j *Judge) Groups() (groups []Group, all Tally) {
 	sums := map[Class]*Tally{}
 	for _, classes := range j.days {
@@ -345,8 +349,8 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns how many jobs left the queue without a start that was seen: most of them were cancelled.
+// Gone returns how many jobs left the queue although no start was seen; most of them were cancelled.
 func (j *Judge) Gone() int { return j.gone }
 
-// Waiting returns how many jobs have forecasts that nobody can judge yet.
+// Waiting returns how many jobs with forecasts still wait.
 func (j *Judge) Waiting() int { return len(j.waiting) }

@@ -10,20 +10,21 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Scale has the factors by which recalibration widens or narrows the intervals of a class, and the shares of starts
-// that lie in them. The shares are weighted exponentially: the last jobs count most.
+// Scale has the factors by which recalibration widens or narrows the intervals of a class. It also has the shares of
+// starts that lie in the intervals, weighted exponentially: the last jobs count most.
 //
 // Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021), on the scale of the logarithm of its distance from the median: outwards by
-// step*(1-miss) if a start lies beyond it, and inwards by step*miss if it does not. The share of the starts beyond a
-// bound then tends to miss, whatever the starts do. All forecasts of a job in a class count as one, since one job that
-// starts late misses them all.
+// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median: outwards by
+// step*(1-miss) if a start lies beyond it, and inwards by step*miss otherwise. The share of starts beyond a bound
+// then tends to miss for any sequence of starts. All forecasts of one job in a class count as one, since a job that
+// starts late is outside all of them.
 type Scale struct {
-	// Low and High are the logarithms of the factors of the distances from P50 to P10 and to P90.
+	// Low and High are logarithms of factors: Low's factor applies to the distance from P50 to P10, High's to the
+	// distance from P50 to P90.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Raw and Covered are the weighted shares of the starts in the intervals of the realizations and in the
-	// recalibrated ones.
+	// Raw and Covered are weighted shares of starts: Raw in the intervals of the realizations, Covered in the
+	// recalibrated intervals.
 	Raw     float64 `json:"raw"`
 	Covered float64 `json:"covered"`
 	// Jobs counts the jobs.
@@ -33,21 +34,22 @@ type Scale struct {
 const (
 	// miss is the share of starts that may lie beyond either bound.
 	miss = 0.1
-	// step is how fast a bound moves, and memory the weight of a job in the shares: that of about 50 jobs counts.
+	// step is how fast a bound moves. memory is the weight of the latest job in the shares, which cover about the last
+	// 50 jobs.
 	step   = 0.1
 	memory = 0.02
 	// widest bounds the logarithms of the factors: e^4 is a factor of 55.
 	widest = 4
 	// slack is added to each distance, so that a bound that lies on the median can move.
 	slack = time.Minute
-	// Enough is the number of jobs of a class that are needed for recalibrated intervals and for an alarm.
+	// Enough is the least number of jobs of a class for recalibrated intervals and for an alarm.
 	Enough = 20
-	// poor is the coverage of them below which forecasts of the class are not good.
+	// poor is a limit for the recalibrated intervals' coverage. Below it, forecasts of the class are not good.
 	poor = 0.6
 )
 
-// ClassOf returns the class of a forecast: that of its median, since nobody knows the start. It returns false if the
-// median is not known.
+// ClassOf returns the class of a forecast, by the lead time of its median, since the start is not known yet. It
+// returns false if the median is not known.
 func ClassOf(partition string, f *Forecast) (Class, bool) {
 	if f.P50 >= forecast.Later {
 		return Class{}, false
@@ -59,8 +61,8 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. They are those of the forecast while too
-// few jobs are known, and a bound that is not known stays unknown.
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are known, they stay
+// as in the forecast. A bound that is not known stays unknown.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
 	s := j.scales[class]
@@ -100,7 +102,7 @@ func (j *Judge) recalibrate(partition string, list []Forecast, start hpc.Time) {
 		if j.scales[class] == nil {
 			j.scales[class] = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
 		}
-		p10, p90 := j.scales[class].apply(f) // as they are now: see predict/model
+		p10, p90 := j.scales[class].apply(f) // with the present scale: see predict/model
 		s.n++
 		s.low += one(start < p10)
 		s.high += one(start > p90)
@@ -133,8 +135,8 @@ type Scaled struct {
 	Scale
 }
 
-// Wrong reports whether the recalibrated intervals of the class have too few starts, so that its forecasts must not be
-// shown as good.
+// Wrong reports whether the recalibrated intervals of the class contain too few starts, so that its forecasts must
+// not be shown as good.
 func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < poor }
 
 // Scales returns the scales of all classes, in a fixed order.

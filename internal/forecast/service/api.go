@@ -23,19 +23,20 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// The roles of credentials. Where the site hides jobs (PrivateData), User sees jobs of the user of that name alone.
+// The roles of credentials. If the site hides jobs (PrivateData), a client with the role User sees only the jobs of
+// the user with its name.
 const (
 	User access.Role = "user"
 	All  access.Role = "all" // sees the jobs of everybody
 )
 
-// who is who asks.
+// who is the client that asks.
 type who struct {
 	name string // "" if it is not known
-	all  bool   // may see the jobs of everybody, whatever the site hides
+	all  bool   // may see all jobs, even if the site hides them
 }
 
-// sees reports whether somebody may see the jobs of a user.
+// sees reports whether a client may see the jobs of a user.
 func (s *Service) sees(w who, user string) bool {
 	return !s.known.Round.Private || w.all || w.name != "" && w.name == user
 }
@@ -47,10 +48,10 @@ const staleAfter = 3
 type Head struct {
 	// At is the instant of the capture; nil if there is no forecast yet.
 	At *time.Time `json:"at"`
-	// Age is that of the forecast in seconds. A stale one is older than three times the time between captures.
+	// Age is the forecast's age in seconds. A stale forecast is older than three times the time between captures.
 	Age   float64 `json:"age_s"`
 	Stale bool    `json:"stale"`
-	// Fault says since when there is no new forecast, and why.
+	// Fault says since when there has been no new forecast, and why.
 	Fault *Fault `json:"fault,omitempty"`
 	// Alarms say which forecasts were wrong too often lately, and must not be shown as good.
 	Alarms []string `json:"alarms,omitempty"`
@@ -78,20 +79,20 @@ func (s *Service) head() Head {
 	return h
 }
 
-// Job is what the service says of a job.
+// Job is the service's answer about a job.
 type Job struct {
-	// ID is the job's number, with that of the task of an array: 17_3.
+	// ID is the job's number, for a task of an array with the task's number: 17_3.
 	ID    string `json:"id"`
 	State string `json:"state"` // pending or running
 	// Start is the start of a running job.
 	Start *time.Time `json:"start,omitempty"`
 	User  string     `json:"user,omitempty"`
-	// Partition is that of a running job, too.
+	// Partition is also set for a running job.
 	Partition string `json:"partition,omitempty"`
 	*Wait
 }
 
-// Wait is what the service says of a job that waits.
+// Wait is the service's answer about a waiting job.
 type Wait struct {
 	Name   string     `json:"name,omitempty"`
 	Nodes  int        `json:"nodes,omitempty"`
@@ -102,7 +103,7 @@ type Wait struct {
 	P50    *time.Time `json:"p50"`
 	P90    *time.Time `json:"p90"`
 	Beyond []string   `json:"beyond_horizon,omitempty"`
-	// Raw10 and Raw90 are P10 and P90 of the realizations if they were recalibrated.
+	// Raw10 and Raw90 are P10 and P90 before they were recalibrated.
 	Raw10 *time.Time `json:"raw_p10,omitempty"`
 	Raw90 *time.Time `json:"raw_p90,omitempty"`
 	// Doubtful says that forecasts like this one were wrong too often lately.
@@ -118,10 +119,10 @@ type Wait struct {
 
 // Reason says what a job waits for.
 type Reason struct {
-	// Slurm is Slurm's word, and Words says what it means.
+	// Slurm is Slurm's reason, and Words explains it.
 	Slurm string `json:"reason,omitempty"`
 	Words string `json:"words"`
-	// Dependency is what the job depends on, as sbatch writes it.
+	// Dependency names the jobs that the job depends on, in sbatch's form.
 	Dependency string `json:"dependency,omitempty"`
 }
 
@@ -170,7 +171,7 @@ func (s *Service) pending(one *row, history bool) Job {
 	return job
 }
 
-// reason says what a job waits for in the words of all commands.
+// reason says what a job waits for, in the same words as all commands.
 func reason(w *forecast.Waiting) Reason {
 	part := waits.PartOf(w.Reason)
 	words := part.Words() + ": " + part.Meaning()
@@ -180,8 +181,8 @@ func reason(w *forecast.Waiting) Reason {
 	return Reason{Slurm: w.Reason, Words: words, Dependency: w.Dependency}
 }
 
-// look returns when a look at the forecast of a job will show something else: at half of the time to P10, and
-// not before the next forecast. It is nil if nobody knows, or the forecast is stale.
+// look returns when a client should look at a job's forecast again: at half of the time to P10, but not before the
+// next forecast. It is nil if P10 is not known or the forecast is stale.
 func (s *Service) look(w *forecast.Waiting) *time.Time {
 	if w.P10 == nil || s.head().Stale {
 		return nil
@@ -191,7 +192,7 @@ func (s *Service) look(w *forecast.Waiting) *time.Time {
 	return &next
 }
 
-// jobs returns the jobs with an ID, or all tasks of an array, that somebody may see.
+// jobs returns the jobs with an ID, or all tasks of an array, that the client may see.
 func (s *Service) jobs(id string, w who) (list []Job, err error) {
 	parsed, err := slurmspec.ParseJobID(id)
 	if err != nil {
@@ -226,7 +227,8 @@ func (s *Service) jobs(id string, w who) (list []Job, err error) {
 // mostListed is how many jobs a list has at most.
 const mostListed = 10_000
 
-// list returns the pending jobs of a user and a partition, those that start first first; "" stands for all.
+// list returns the pending jobs of a user and a partition in the order of their expected starts; "" stands for all
+// users or all partitions.
 func (s *Service) list(user, partition string, most int, w who) (list []Job, all int) {
 	list = []Job{}
 	for i := range s.rows.list {
@@ -244,14 +246,14 @@ func (s *Service) list(user, partition string, most int, w who) (list []Job, all
 
 // Accuracy says how good forecasts were.
 type Accuracy struct {
-	// Days is over how many days starts count.
+	// Days is the number of days for which starts count.
 	Days float64 `json:"days"`
-	// Waiting is how many jobs have forecasts that nobody can judge yet, and Gone how many left without a start.
+	// Waiting counts the jobs with forecasts that still wait, and Gone the jobs that left without a start.
 	Waiting int       `json:"waiting"`
 	Gone    int       `json:"gone"`
 	All     Quality   `json:"all"`
 	Groups  []Quality `json:"groups"`
-	// Lately has the classes by the median's lead time, with what recalibration does to their intervals.
+	// Lately has the classes by the median's lead time, with the effect of recalibration on their intervals.
 	Lately []Lately `json:"lately"`
 }
 
@@ -261,10 +263,11 @@ type Lately struct {
 	Partition string `json:"partition"`
 	Lead      string `json:"lead"` // from the forecast to its median
 	Jobs      int    `json:"jobs"`
-	// Raw is the coverage of the realizations' intervals, and Coverage that of the recalibrated ones.
+	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`
 	Coverage float64 `json:"coverage"`
-	// Low and High are the factors of the distances from the median to P10 and P90. They count once enough jobs are known.
+	// Low and High are the factors of the distances from the median to P10 and P90. They are applied once enough jobs
+	// are known.
 	Low   float64 `json:"low_factor"`
 	High  float64 `json:"high_factor"`
 	Wrong bool    `json:"wrong"`
@@ -280,7 +283,7 @@ type Quality struct {
 	Minute    *float64 `json:"within_1_minute"`
 	Five      *float64 `json:"within_5_minutes"`
 	Hour      *float64 `json:"within_1_hour"`
-	// Slurm has Slurm's own estimates, and the forecasts of the same jobs beside them; nil if it had none.
+	// Slurm compares Slurm's own estimates with the forecasts for the same jobs; nil if Slurm had no estimate.
 	Slurm *Beside `json:"slurm,omitempty"`
 }
 
@@ -347,7 +350,7 @@ func (s *Service) status() map[string]any {
 	return v
 }
 
-// statusError is an error with the status of its answer.
+// statusError is an error with the HTTP status of its answer.
 type statusError struct {
 	status int
 	err    error
@@ -364,7 +367,7 @@ func (s *Service) errNone() error {
 	return &statusError{http.StatusServiceUnavailable, fmt.Errorf("%s", text)}
 }
 
-// answer is an answer as JSON. One that needs no forecast is given without one, too.
+// answer is an answer as JSON. An answer that needs no forecast is also given while there is none.
 type answer struct {
 	path   string
 	always bool
@@ -389,7 +392,7 @@ func (s *Service) answers() []answer {
 	}
 }
 
-// submittedNow returns what is known of jobs that would be submitted now, by partition and size.
+// submittedNow returns the forecasts of jobs that would be submitted now, by partition and size.
 func (s *Service) submittedNow() []Try {
 	list := append([]Try{}, s.known.Tries...)
 	place := func(t Try) int { return slices.IndexFunc(Sizes, func(s Size) bool { return s.Name == t.Size }) }
@@ -420,7 +423,7 @@ func (s *Service) Routes() (list []string) {
 	return append(list, "GET /v1/jobs/{id}/sooner", "GET /v1/openapi.json", "GET /metrics")
 }
 
-// answer makes the members of an answer. An answer that panics leaves the service unlocked.
+// answer makes the members of an answer. If making the answer panics, the service is still unlocked.
 func (s *Service) answer(r *http.Request, a *answer) (v map[string]any, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -433,8 +436,8 @@ func (s *Service) answer(r *http.Request, a *answer) (v map[string]any, err erro
 	return v, err
 }
 
-// Handler returns the handler of all paths. credentials says who asks; without it, everybody on this machine may, and
-// sees what the site shows to everybody.
+// Handler returns the handler of all paths. credentials identifies clients. Without it, every user of this machine
+// may ask, and sees what the site shows to everybody.
 func (s *Service) Handler(credentials *access.Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, a := range s.answers() {

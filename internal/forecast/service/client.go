@@ -18,7 +18,7 @@ import (
 type Answer struct {
 	Forecast Head  `json:"forecast"`
 	Jobs     []Job `json:"jobs"`
-	// Pending is how many jobs there are of a list, with those that it leaves out.
+	// Pending is the number of jobs on the whole list, with the jobs that the answer leaves out.
 	Pending int `json:"pending,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type Server struct {
 	Authorization string
 }
 
-// Ask asks about a job, or all tasks of an array. The error is a [RefusedError] if the server gives no answer.
+// Ask asks about a job, or about all tasks of an array. The error is a [RefusedError] if the server gives no answer.
 func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
 	var a Answer
 	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id), &a); err != nil {
@@ -87,8 +87,8 @@ func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	return &m, nil
 }
 
-// Class returns what is known of jobs with a number of nodes in a partition; nil if nothing is. The partition may be ""
-// if only one is known.
+// Class returns what is known of jobs with a number of nodes in a partition; nil if nothing is known. The partition
+// may be "" if only one is known.
 func (m *Machine) Class(partition string, nodes int) (found *Try) {
 	for i := range m.Now {
 		t := &m.Now[i]

@@ -17,7 +17,7 @@ import (
 // mostLines is how many partitions a figure shows: those with the most node hours.
 const mostLines = 6
 
-// ganttPage is the page of the machine's next hours.
+// ganttPage is the page that shows the machine's next hours.
 type ganttPage struct {
 	frame
 	Repeats  bool // recent submissions
@@ -40,7 +40,7 @@ func (s *Service) ganttPage(*http.Request, who) (string, any, error) {
 		return "", nil, s.errNone()
 	}
 	o := s.known.Round.Report.Occupancy
-	if o == nil { // of an earlier release
+	if o == nil { // a forecast that an earlier release made
 		return "", nil, &statusError{http.StatusServiceUnavailable,
 			fmt.Errorf("the last forecast has no figures of nodes (want the next one)")}
 	}
@@ -107,8 +107,8 @@ func sum(list []float64) (all float64) {
 	return all
 }
 
-// reservedLine returns the line of the nodes that reservations hold, at the instants of another line. A reservation of
-// all nodes counts as many as the machine has occupied at most.
+// reservedLine returns the line of the number of nodes that reservations hold, at the instants of the line like. A
+// reservation of all nodes counts as the largest number of occupied nodes.
 func (s *Service) reservedLine(like []figure.Series) []figure.Series {
 	o := s.known.Round.Report.Occupancy
 	if len(like) == 0 || len(o.Reservations) == 0 {
@@ -131,7 +131,7 @@ func (s *Service) reservedLine(like []figure.Series) []figure.Series {
 	return []figure.Series{line}
 }
 
-// hours returns the rows of a table with a row for each hour at most.
+// hours returns the rows of a table, at most one for each hour.
 func (s *Service) hours(x, p10, p50, p90 []float64, step time.Duration) (rows []map[string]string) {
 	every := max(int(time.Hour/step), 1)
 	for i := 0; i < len(x); i += every {

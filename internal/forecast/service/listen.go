@@ -19,10 +19,11 @@ import (
 	"rmreplay/internal/accounts"
 )
 
-// connections is how many clients are served at once over TCP.
+// connections is the largest number of clients that are served at once over TCP.
 const connections = 256
 
-// whoKey is the key of the [who] in a request's context, and peerKey that of the user at the other end of a socket.
+// whoKey is the key of the [who] in a request's context, and peerKey the key of the user at the other end of a
+// socket.
 type (
 	whoKey  struct{}
 	peerKey struct{}
@@ -33,7 +34,8 @@ func whoAsks(r *http.Request) who {
 	return w
 }
 
-// identify finds out who asks: the owner of the process at the other end of a Unix socket, or who has the credentials.
+// identify finds out who asks: the owner of the process at the other end of a Unix socket, or the owner of the
+// credentials.
 func identify(r *http.Request, credentials *access.Access) (*http.Request, error) {
 	w, known := r.Context().Value(peerKey{}).(who)
 	if !known && credentials.Required() {
@@ -53,22 +55,22 @@ func peer(ctx context.Context, conn net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	w := who{} // if the kernel does not say who it is, it is nobody
+	w := who{} // if the kernel does not name the user, the client is nobody
 	raw, err := socket.SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) { // it fails only on a closed connection
 			var c *unix.Ucred
 			if c, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 				w.all = c.Uid == 0 || int(c.Uid) == os.Getuid()
-				w.name, _ = accounts.Name(int(c.Uid)) // one without a name has no jobs
+				w.name, _ = accounts.Name(int(c.Uid)) // a user without a name has no jobs
 			}
 		})
 	}
 	return context.WithValue(ctx, peerKey{}, w)
 }
 
-// CheckAddress returns an error for an address at which others than this machine's users reach the server, unless it
-// wants credentials. An address with a slash is the path of a Unix socket.
+// CheckAddress returns an error if others than this machine's users can reach the server at an address, unless the
+// server wants credentials. An address with a slash is the path of a Unix socket.
 func CheckAddress(address string, guarded bool) error {
 	if strings.Contains(address, "/") {
 		return nil

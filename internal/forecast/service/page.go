@@ -27,7 +27,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates, style is that of the report's page with some rules more, and revision changes with it.
+// pages are the templates. style is the style sheet of the report's page with some more rules. revision changes with
+// the style.
 var (
 	pages = sync.OnceValue(func() *template.Template {
 		return template.Must(template.ParseFS(assets, "assets/*.html"))
@@ -46,11 +47,11 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// policy is the Content-Security-Policy of the pages. The figures have attributes of style.
+// policy is the Content-Security-Policy of the pages. It allows style attributes, because the figures have them.
 const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; form-action " +
 	"'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// frame is what every page has.
+// frame is the part that all pages share.
 type frame struct {
 	Title, Revision, At, Age, Engine, Fault string
 	Stale                                   bool
@@ -75,7 +76,7 @@ type line struct {
 	Bar                                                      bar
 }
 
-// mostShown is how many jobs a page shows.
+// mostShown is the largest number of jobs on a page.
 const mostShown = 500
 
 // overview is the page of the machine, of a user or of a partition.
@@ -90,7 +91,7 @@ type overview struct {
 	Groups, Lately        []map[string]string
 }
 
-// frame returns what a page with a title begins with. The caller holds the lock.
+// frame returns the shared part of a page with a title. The caller holds the lock.
 func (s *Service) frame(title string) frame {
 	head := s.head()
 	f := frame{Title: title, Revision: revision, Stale: head.Stale, Alarms: head.Alarms}
@@ -112,7 +113,7 @@ func (s *Service) instant(t *time.Time) string {
 	return quantity.Date(hpc.Time(t.UnixNano()), s.opts.Zone)
 }
 
-// short writes an instant in a table, of a year that everybody knows.
+// short writes an instant in a table, without the year.
 func (s *Service) short(t *time.Time) string { return t.In(s.opts.Zone).Format("Mon 2 Jan 15:04") }
 
 // quantile writes a quantile of a job's start.
@@ -186,7 +187,7 @@ func percent(share *float64) string {
 	return quantity.Percent(*share)
 }
 
-// overview makes the page of all jobs, or of those of a user or a partition.
+// overview makes the page of all jobs, or of the jobs of a user or a partition.
 func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	user, partition := r.URL.Query().Get("user"), r.URL.Query().Get("partition")
 	o := overview{frame: s.frame("When will my job start?")}
@@ -235,7 +236,7 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	return "overview", o, nil
 }
 
-// tryLine shows what is known of a class of jobs that would be submitted now.
+// tryLine shows the forecast of a class of jobs that would be submitted now.
 func (s *Service) tryLine(t *Try) map[string]string {
 	wait := func(seconds *float64) string {
 		switch {
@@ -272,7 +273,7 @@ type jobPage struct {
 type jobView struct {
 	line
 	Running string
-	Sooner  string // the page of what would make it start sooner
+	Sooner  string // the address of the page about an earlier start
 	Tiles   []tile
 	Terms   []struct{ Word, Meaning string }
 	Before  []map[string]string
@@ -336,7 +337,7 @@ func (s *Service) jobView(j *Job) jobView {
 	return v
 }
 
-// soonerPage is the page of what would make a job start sooner.
+// soonerPage is the page of changes with which a job would start sooner.
 type soonerPage struct {
 	frame
 	ID, Href, P50, P90 string
@@ -362,7 +363,7 @@ func (s *Service) soonerPage(a *Sooner) soonerPage {
 	return p
 }
 
-// showSooner shows that page, or why there is none.
+// showSooner shows a [soonerPage], or says why there is none.
 func (s *Service) showSooner(w http.ResponseWriter, r *http.Request) {
 	a, err := s.sooner(r.Context(), r.PathValue("id"), whoAsks(r))
 	if err != nil {
@@ -386,7 +387,7 @@ func (s *Service) failed(err error) (int, frame) {
 	return status, f
 }
 
-// page makes a page. A page that panics leaves the service unlocked.
+// page makes a page. If making the page panics, the service is still unlocked.
 func (s *Service) page(r *http.Request, content func(*http.Request, who) (string, any, error)) (int, string, any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -421,7 +422,7 @@ func (s *Service) addPages(mux *http.ServeMux) {
 	})
 }
 
-// show writes a page. What the template cannot make is an error before anything is written.
+// show writes a page. If the template fails, the error comes before anything is written.
 func show(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, name, data); err != nil {

@@ -23,9 +23,8 @@ func keyOf(w *forecast.Waiting) forecast.Key {
 	return key
 }
 
-// canonicalKey returns the name of a job that is the same in every capture: scontrol shows a task of an array beside
-// the
-// array once it runs, or is the last one.
+// canonicalKey returns a name for a job that is the same in every capture. scontrol shows a task of an array under
+// the array at first, and as a job of its own once the task runs or is the array's last one.
 func canonicalKey(key forecast.Key) forecast.Key {
 	id, err := slurmspec.ParseJobID(key.Job)
 	if key.Task >= 0 || err != nil || id.Task < 0 {
@@ -52,7 +51,7 @@ func name(key forecast.Key) string {
 type rows struct {
 	list    []row // by the median of the start
 	pending map[forecast.Key]int
-	running map[forecast.Key]int // the place in Round.Started
+	running map[forecast.Key]int // the index in Round.Started
 	tasks   map[string][]forecast.Key
 }
 
@@ -66,7 +65,7 @@ type row struct {
 // Ahead are the jobs of the same partition that are expected to start earlier.
 type Ahead struct {
 	Jobs int `json:"jobs"`
-	// NodeHours is what they take at most, by their time limits. Jobs without a limit are not in it.
+	// NodeHours is the most node-hours that they can take, by their time limits. Jobs without a limit do not count.
 	NodeHours float64 `json:"node_hours"`
 }
 
@@ -118,10 +117,10 @@ func pack(v any) ([]byte, error) {
 		return nil, err
 	}
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		_ = w.Close() // nothing comes of it
+		_ = w.Close() // the result is not used
 		return nil, err
 	}
-	err = w.Close() // which writes the rest
+	err = w.Close() // closing writes the rest
 	return b.Bytes(), err
 }
 

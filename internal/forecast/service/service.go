@@ -1,10 +1,9 @@
 // Package service forecasts the queue of a live cluster again and again, and answers when jobs will start. Every few
-// minutes it captures the cluster, runs the queue forward on the model of Slurm's scheduler, and compares earlier
-// forecasts with the starts that the capture shows.
+// minutes it captures the cluster's queue, runs the queue forward on the model of Slurm's scheduler, and compares
+// earlier forecasts with the starts that the capture shows.
 //
-// A directory keeps the state: a service that starts again, or was killed, continues with the last forecast and with
-// all
-// that it knows about the quality of earlier ones. docs/schemas/forecast.openapi.json describes the interface.
+// A directory keeps the state. After a restart or a kill, the service continues with the last forecast and with all
+// that it knows about the quality of earlier forecasts. docs/schemas/forecast.openapi.json describes the interface.
 package service
 
 import (
@@ -27,27 +26,27 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// Options are what a service depends on besides its directory.
+// Options configure a service.
 type Options struct {
 	// Every is the time from one capture to the next.
 	Every time.Duration
-	// Keep is the age up to which starts count in the quality of forecasts.
+	// Keep is the largest age of starts that count in the quality of forecasts.
 	Keep time.Duration
 	// History is how far back finished jobs are read, and Timeout bounds each command of Slurm.
 	History, Timeout time.Duration
-	// Cluster is the cluster directory; that of the capture if it is empty.
+	// Cluster is the cluster directory; if it is empty, the capture's cluster directory is used.
 	Cluster string
 	// Forecast says how forecasts are made. Its engine, learner and directory are ignored.
 	Forecast forecast.Options
 	// NewLearner makes the learner of a forecast; nil if the run times need none.
 	NewLearner func() (forecast.Learner, error)
-	// Questions is how many questions of one user that take time are answered in an hour.
+	// Questions is how many costly questions of one user are answered in an hour.
 	Questions int
 	// Zone is the time zone of the instants on pages.
 	Zone *time.Location
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string
-	// Say reports what somebody should know.
+	// Say reports a message to the operator.
 	Say func(format string, args ...any)
 
 	capture func(ctx context.Context, dir string, opts capture.Options) error
@@ -61,7 +60,7 @@ type Service struct {
 	state *wal.State
 	torn  []wal.Torn
 
-	mu    sync.Mutex // nobody holds it while making a forecast or waiting for the disk
+	mu    sync.Mutex // it is not held during a forecast or a write to the disk
 	known known
 	judge *judge.Judge
 	fault *Fault
@@ -70,12 +69,12 @@ type Service struct {
 	// forward runs the queue of the last forecast forward again, for questions.
 	forward forward
 	quota   quota
-	trying  chan struct{} // has an element while a question is answered that takes time
+	trying  chan struct{} // has an element while a costly question is answered
 
 	horizon time.Duration // of the next forecast; only Run uses it
 }
 
-// known is what a service has of its last capture.
+// known is the service's data from its last capture.
 type known struct {
 	Round *Round `json:"round,omitempty"`
 	Tries []Try  `json:"tries,omitempty"`
@@ -90,7 +89,7 @@ type saved struct {
 // Round is a capture and its forecast.
 type Round struct {
 	Report *forecast.Report `json:"report"`
-	// Started are the jobs that ran, and the starts of others that were forecast before.
+	// Started has the running jobs, and the starts of ended jobs that were forecast before.
 	Started []Started `json:"started"`
 	// Private says that the site hides jobs from other users than their owners.
 	Private bool `json:"private,omitempty"`
@@ -125,7 +124,7 @@ type tally struct {
 
 const (
 	kind = "forecast"
-	// perSnapshot is the number of rounds from one snapshot of the state to the next.
+	// perSnapshot is the number of rounds between two snapshots of the state.
 	perSnapshot = 12
 	captureName = "capture"
 	freshName   = "capture.new"
@@ -178,7 +177,7 @@ func (s *Service) load(snapshot []byte, records [][]byte) error {
 	return nil
 }
 
-// tidy removes what a service that was killed has left.
+// tidy removes the temporary files of a service that was killed.
 func (s *Service) tidy() error {
 	paths, err := filepath.Glob(filepath.Join(s.dir, temporary))
 	for _, path := range append(paths, filepath.Join(s.dir, freshName)) {
@@ -187,13 +186,13 @@ func (s *Service) tidy() error {
 	return err
 }
 
-// Torn returns what a crash has left of a record that was not complete.
+// Torn returns the incomplete records that a crash left.
 func (s *Service) Torn() []wal.Torn { return s.torn }
 
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt takes a round, or tries, in the place of those before.
+// adopt replaces the present round, or the present tries, by new ones.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)
@@ -203,7 +202,7 @@ func (s *Service) adopt(next known) {
 	}
 }
 
-// see has the judge look at a round.
+// see gives a round to the judge.
 func (s *Service) see(r *Round) {
 	starts := make(map[forecast.Key]hpc.Time, len(r.Started))
 	for i := range r.Started {
@@ -218,7 +217,7 @@ func (s *Service) see(r *Round) {
 	s.judge.See(hpc.Time(r.Report.At.UnixNano()), starts, pending)
 }
 
-// judged returns what a report says of a job for the judge.
+// judged returns a report's forecast of a job for the judge.
 func judged(r *forecast.Report, w *forecast.Waiting) judge.Forecast {
 	quantile := func(name string, t *time.Time) hpc.Time {
 		switch {
@@ -267,7 +266,7 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// Slurm is asked for a tenth of the time at most, and less and less often while it does not answer.
+// Asking Slurm takes at most a tenth of the time. While Slurm does not answer, the pauses between attempts grow.
 const (
 	captureShare = 10
 	mostDoubled  = 3
@@ -285,7 +284,7 @@ func (s *Service) pause(took time.Duration) time.Duration {
 	return max(every-took, (captureShare-1)*asked, every/20)
 }
 
-// report keeps and says what became of a turn.
+// report keeps and reports the result of a turn.
 func (s *Service) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +316,7 @@ func (s *Service) report(err error) {
 func (s *Service) turn(ctx context.Context) error {
 	began := s.opts.now()
 	fresh := filepath.Join(s.dir, freshName)
-	defer func() { _ = os.RemoveAll(fresh) }() // of a capture that did not become the last one
+	defer func() { _ = os.RemoveAll(fresh) }() // left if the new capture did not replace the last one
 	last := filepath.Join(s.dir, captureName)
 	err := s.capture(ctx, fresh, last)
 	s.count("capture", err)
@@ -351,7 +350,7 @@ func (s *Service) count(what string, err error) {
 	}
 }
 
-// capture captures the cluster within the time of a turn.
+// capture captures the cluster within the time that a turn may take.
 func (s *Service) capture(ctx context.Context, dir, last string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Every, fmt.Errorf("the capture takes longer than %s",
 		s.opts.Every))
@@ -368,7 +367,7 @@ func (s *Service) capture(ctx context.Context, dir, last string) error {
 	return err
 }
 
-// prepare reads a capture, and returns how it is run forward.
+// prepare reads a capture, and returns the options for running it forward.
 func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, err error) {
 	if q, err = capture.Read(dir); err != nil {
 		return nil, how, err
@@ -394,7 +393,8 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 	return q, how, nil
 }
 
-// learner gives options a learner that knows nothing. The history of a queue is learned once.
+// learner adds a learner to options that has seen no jobs, so that the history of the queue is
+// learned exactly once.
 func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	if s.opts.NewLearner == nil {
 		return how, nil
@@ -444,8 +444,8 @@ const (
 	growth       = 8
 )
 
-// forecast makes a forecast that looks as far ahead as half of the time of a turn allows, up to the horizon that was
-// asked for.
+// forecast makes a forecast that takes about half of the time of a turn. Its horizon is as long as that time allows,
+// and at most the horizon of the options.
 func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.Options) (*forecast.Report, error) {
 	longest, budget := how.Horizon, s.opts.Every/2
 	for {
@@ -469,8 +469,8 @@ func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.
 	}
 }
 
-// lookAhead makes a forecast up to the horizon. One that takes longer than a turn is given up, and the next one looks
-// less far ahead.
+// lookAhead makes a forecast up to the horizon. A forecast that takes longer than a turn is given up, and the next
+// forecast has a shorter horizon.
 func (s *Service) lookAhead(ctx context.Context, q *forecast.Queue, how forecast.Options) (*forecast.Report, error) {
 	how, err := s.learner(how)
 	if err != nil {
@@ -489,7 +489,7 @@ func (s *Service) lookAhead(ctx context.Context, q *forecast.Queue, how forecast
 	return report, err
 }
 
-// keep writes what is new to the disk, and then answers with it.
+// keep writes new data to the disk before the service answers with them.
 func (s *Service) keep(next known) error {
 	record, err := pack(next)
 	if err == nil {
@@ -518,7 +518,7 @@ func (s *Service) snapshot() error {
 	return s.state.Snapshot(text)
 }
 
-// started returns the jobs of a queue that run, and the starts of jobs that were forecast and have ended.
+// started returns the running jobs of a queue, and the starts of ended jobs that were forecast before.
 func (s *Service) started(q *forecast.Queue) []Started {
 	list := []Started{}
 	running := map[forecast.Key]bool{}

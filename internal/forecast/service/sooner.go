@@ -15,42 +15,42 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// Sooner says what would make a job that waits start sooner. Each change was tried on the model, with the draws of the
-// forecast.
+// Sooner lists changes with which a waiting job would start sooner. Each change was tried on the model of Slurm, with
+// the same draws as the forecast.
 type Sooner struct {
 	Forecast Head   `json:"forecast"`
 	Job      string `json:"job"`
-	// P50 and P90 are those of the job as it is.
+	// P50 and P90 are quantiles of the start of the unchanged job.
 	P50    *time.Time `json:"p50"`
 	P90    *time.Time `json:"p90"`
 	Beyond []string   `json:"beyond_horizon,omitempty"`
-	// Changes have the largest gain of the median first.
+	// Changes are sorted by their gain of the median, the largest first.
 	Changes []Gain `json:"changes"`
-	// NotTried are the changes for which the time was too short.
+	// NotTried are the changes that there was no time to try.
 	NotTried []string `json:"not_tried,omitempty"`
 }
 
-// Gain is what a change of a job gains.
+// Gain is a change of a job with its gain.
 type Gain struct {
-	// Change is what changes, as options of scontrol update, and Command the whole command.
+	// Change is the change as options of scontrol update, and Command is the whole command.
 	Change  string `json:"change"`
 	Command string `json:"command"`
-	// Condition says what has to be true of the job, so that the change is of use.
+	// Condition says what must hold for the job, so that the change is useful.
 	Condition string     `json:"condition,omitempty"`
 	P10       *time.Time `json:"p10"`
 	P50       *time.Time `json:"p50"`
 	P90       *time.Time `json:"p90"`
 	Beyond    []string   `json:"beyond_horizon,omitempty"`
-	// GainP50 and GainP90 are by how many seconds the median and P90 come earlier. They are nil if nobody knows, and
-	// AtLeast names those that may be larger, because the forecast of the job as it is does not look far enough.
+	// GainP50 and GainP90 say how many seconds earlier the median and P90 are; nil if that is not known. AtLeast names
+	// the gains that may be larger, because the unchanged job's quantile is after the horizon.
 	GainP50 *float64 `json:"gain_p50_s"`
 	GainP90 *float64 `json:"gain_p90_s"`
 	AtLeast []string `json:"at_least,omitempty"`
-	// Why says why the job never starts with the change.
+	// Why says why the changed job never starts.
 	Why string `json:"why,omitempty"`
 }
 
-// Words says what a change gains of the quantile "p50" or "p90".
+// Words says in words what a change gains for the quantile "p50" or "p90".
 func (g *Gain) Words(quantile string) string {
 	seconds, least := g.GainP50, ""
 	if quantile == "p90" {
@@ -70,7 +70,7 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward is how the queue of the last forecast is run forward. It is not kept on the disk.
+// forward has the means to run the queue of the last forecast forward again. It is not kept on the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options
@@ -78,15 +78,15 @@ type forward struct {
 }
 
 const (
-	// soonerBudget is the time for an answer. Changes that are not tried until then are left out.
+	// soonerBudget is the time for an answer. Changes that were not tried by then are left out.
 	soonerBudget = 20 * time.Second
 	quotaSpan    = time.Hour
 )
 
-// quota counts the questions of each user whose answers take time.
+// quota counts the costly questions of each user.
 type quota map[string][]time.Time
 
-// take counts a question, or returns when the next one is possible.
+// take counts a question, or returns when the user may ask the next question.
 func (q quota) take(user string, most int, now time.Time) (next time.Time, ok bool) {
 	for other, list := range q {
 		list = slices.DeleteFunc(list, func(t time.Time) bool { return now.Sub(t) >= quotaSpan })
@@ -101,7 +101,7 @@ func (q quota) take(user string, most int, now time.Time) (next time.Time, ok bo
 	return next, true
 }
 
-// question is a question what would make a job start sooner.
+// question asks which changes would make a job start sooner.
 type question struct {
 	forward
 	row
@@ -109,8 +109,8 @@ type question struct {
 	report *forecast.Report
 }
 
-// soonerAsked returns the answer that the last forecast has, or a question whose answer takes time. The quota of who
-// asks counts it.
+// soonerAsked returns the answer if it is already known for the last forecast, and otherwise a question to be
+// answered. The question counts in the client's quota.
 func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 	return nil, q, nil
 }
 
-// sooner answers what would make a job start sooner. The answer is kept until the next forecast. One question is
-// answered at a time.
+// sooner answers which changes would make a job start sooner. The answer is kept until the next forecast. Questions
+// are answered one at a time.
 func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error) {
 	kept, q, err := s.soonerAsked(id, w)
 	if kept != nil || err != nil {
@@ -169,7 +169,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err != nil && s.forward.queue != q.queue: // whose files have gone
+	case err != nil && s.forward.queue != q.queue: // the files of the old queue are removed
 		return nil, &statusError{http.StatusServiceUnavailable,
 			fmt.Errorf("job %s: there is a new forecast meanwhile (want to ask again)", id)}
 	case err != nil:
@@ -188,7 +188,7 @@ func (s *Service) tryChanges(ctx context.Context, q *question) (*Sooner, error) 
 		return nil, err
 	}
 	key := q.key
-	if !slices.Contains(q.queue.Pending(), key) { // a task that scontrol shows as a job of its own
+	if !slices.Contains(q.queue.Pending(), key) { // scontrol shows this task as a job of its own
 		key = forecast.Key{Job: q.id, Task: -1}
 	}
 	tries, err := forecast.NewChanges(ctx, q.queue, key, how)
@@ -218,7 +218,7 @@ func (s *Service) tryChanges(ctx context.Context, q *question) (*Sooner, error) 
 	return a, nil
 }
 
-// gained orders gains: those that nobody knows come last.
+// gained is the sort key of a gain: unknown gains come last.
 func gained(seconds *float64) float64 {
 	if seconds == nil {
 		return -hpc.Unlimited.Seconds()
@@ -226,7 +226,7 @@ func gained(seconds *float64) float64 {
 	return *seconds
 }
 
-// gain compares a job with a change and as it is.
+// gain compares a changed job with the unchanged one.
 func (q *question) gain(change *sooner.Change, one *forecast.Changed) Gain {
 	g := Gain{Change: change.Name, Command: "scontrol update JobId=" + q.id + " " + change.Name, P10: one.P10,
 		P50: one.P50, P90: one.P90, Beyond: one.Beyond, Why: one.Why}

@@ -24,14 +24,14 @@ func sizeOf(nodes int) string {
 	return Sizes[slices.IndexFunc(Sizes, func(s Size) bool { return nodes <= s.Most || s.Most == 0 })].Name
 }
 
-// Try is the forecast of a job that was submitted at the instant of a capture, like the last one of its partition
-// and size class.
+// Try is the forecast of a job that was submitted at the instant of a capture, like the last submitted job of its
+// partition and size class.
 type Try struct {
 	Partition string    `json:"partition"`
 	Size      string    `json:"size"`
 	At        time.Time `json:"at"`
 	Nodes     int       `json:"nodes"`
-	// Limit is the job's time limit in seconds; 0 for that of the partition.
+	// Limit is the job's time limit in seconds; 0 for the partition's limit.
 	Limit float64 `json:"limit_s,omitempty"`
 	// P10, P50 and P90 are quantiles of the wait in seconds; nil if the job does not start in enough realizations.
 	P10 *float64 `json:"p10_wait_s"`
@@ -39,14 +39,14 @@ type Try struct {
 	P90 *float64 `json:"p90_wait_s"`
 	// Beyond is the horizon in seconds if the median is after it.
 	Beyond float64 `json:"beyond_s,omitempty"`
-	// Why says why it never starts.
+	// Why says why the job never starts.
 	Why string `json:"why,omitempty"`
 }
 
 // forgetTry is the age at which a class without new jobs is forgotten.
 const forgetTry = 24 * time.Hour
 
-// examples returns the last job of each class that was submitted, by partition and size.
+// examples returns the last submitted job of each class, by partition and size.
 func examples(q *forecast.Queue) map[[2]string]hpc.Request {
 	last := map[[2]string]hpc.Time{}
 	found := map[[2]string]hpc.Request{}
@@ -73,8 +73,8 @@ func examples(q *forecast.Queue) map[[2]string]hpc.Request {
 	return found
 }
 
-// tries forecasts jobs that are submitted now, one of each class, the longest ago first. It ends in the middle of the
-// time of a turn, after one class at least.
+// tries forecasts jobs that are submitted now, one of each class. The class whose forecast is oldest comes first.
+// tries ends when half of the turn's time is over, but not before it has tried one class.
 func (s *Service) tries(ctx context.Context, q *forecast.Queue, how forecast.Options, began time.Time) error {
 	of := examples(q)
 	s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *Service) try(ctx context.Context, q *forecast.Queue, how forecast.Optio
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
-	case err != nil: // the others may be possible
+	case err != nil: // other classes may succeed
 		*t = Try{Partition: t.Partition, Size: t.Size, At: at, Nodes: request.MinNodes, Why: err.Error()}
 		return nil
 	}

@@ -1,6 +1,6 @@
-// Package sooner lists what a user could change of a pending job, so that it may start sooner: a shorter time limit,
-// fewer nodes, another partition or QOS. Slurm would accept each change: the rules of the site decide
-// ([admission.Site.Judge]). Whether a change helps has to be tried.
+// Package sooner lists changes of a pending job that may let it start sooner: a shorter time limit, fewer nodes,
+// another partition or QOS. By the site's rules ([admission.Site.Judge]), Slurm would accept each change. The package
+// does not say whether a change helps: the caller must try it.
 package sooner
 
 import (
@@ -20,10 +20,10 @@ import (
 
 // Change is a change of a pending job.
 type Change struct {
-	// Name is what changes, as options of `scontrol update`: "TimeLimit=1:00:00".
+	// Name is the change as an option of `scontrol update`: "TimeLimit=1:00:00".
 	Name string
-	// Shorter says that the time limit is shorter, so that the job is killed if it runs longer. Fewer says that the
-	// same job runs on fewer nodes.
+	// Shorter says that the time limit is shorter, so that the job is killed if it runs longer. Fewer says that the job
+	// runs on fewer nodes.
 	Shorter, Fewer bool
 	Request        hpc.Request
 }
@@ -35,8 +35,8 @@ const (
 	leastLimit     = time.Minute
 )
 
-// Changes returns the changes of a job of a queue that the site whose cluster directory is given allows, those that
-// cost a user least first. The error says that the site's configuration cannot be read.
+// Changes returns the changes of a queue's job that the site allows, those that cost the user least first. dir is the
+// site's cluster directory. The error says that the site's configuration cannot be read.
 func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ type finder struct {
 	list    []Change
 }
 
-// add adds a change that Slurm accepts, and reports whether it does.
+// add adds a change if Slurm accepts it, and reports whether Slurm does.
 func (f *finder) add(c Change) bool {
 	changed := *f.job
 	changed.Request = c.Request
@@ -84,7 +84,7 @@ func (f *finder) reservation(name string) *hpc.Reservation {
 	return nil
 }
 
-// limits adds a half and a quarter of the time limit, in whole minutes as slurmctld keeps it.
+// limits adds changes to a half and a quarter of the time limit, in whole minutes as in slurmctld.
 func (f *finder) limits() {
 	limit := f.job.TimeLimit
 	if limit == 0 {

@@ -25,13 +25,13 @@ var Format = workload.Format{
 	Looks: "a workload of Batsim", Recognize: recognize, Read: Read,
 }
 
-// The rules that jobs may break. The first is no job to replay.
+// The rules that jobs may break. A job that breaks the first one cannot be replayed.
 const (
 	RuleNoRecord  = "batsim_not_a_job"
-	RuleNoProfile = "batsim_no_run_time" // its profile does not say how long it runs: until its time limit
+	RuleNoProfile = "batsim_no_run_time" // its profile has no run time, so it runs until its time limit
 )
 
-// recognize takes an object with jobs in Batsim's words.
+// recognize accepts an object with jobs in Batsim's form.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if strings.HasPrefix(line, "{") && (bytes.Contains(head, []byte(`"subtime"`)) ||
@@ -69,7 +69,7 @@ type profile struct {
 	Times    float64  `json:"nb"` // before version 3
 }
 
-// scalar is a text or a number: both are names.
+// scalar is a text or a number; either may be a name.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(text []byte) error {
@@ -86,9 +86,9 @@ func (s *scalar) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Read reads a workload. name stands for the source in errors, which have the form "reading
-// Batsim: NAME: job N: what is wrong". Times count from the options' epoch. A job asks for a
-// task for each of its resources.
+// Read reads a workload. name stands for the source in errors, which have the form "reading Batsim:
+// NAME: job N: what is wrong". Times count from the options' epoch. A job asks for as many tasks as
+// it has resources.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	w := &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name}
 	s := reader{w: w, book: workload.RuleBook{Strict: opts.Strict}, ids: make(map[string]bool),
@@ -141,7 +141,7 @@ func (s *reader) read(r io.Reader) error {
 	return nil
 }
 
-// maxSeconds bounds every time, so that no sum of them overflows.
+// maxSeconds bounds every time, so that sums cannot overflow.
 const maxSeconds = 4e9
 
 // job reads a job.
@@ -189,11 +189,11 @@ func (s *reader) add(job *hpc.Job, number int) error {
 	return nil
 }
 
-// deepest is how deep sequences may hold each other.
+// deepest is the largest depth of sequences within sequences.
 const deepest = 20
 
-// runTime returns how long a profile runs, in seconds. A delay says it, and a sequence of delays.
-// It is NaN for all others: how long they compute depends on the platform.
+// runTime returns how long a profile runs, in seconds. Only delays and sequences of delays have a
+// known run time. For all other profiles it is NaN: how long they compute depends on the platform.
 func (s *reader) runTime(name string, depth int) float64 {
 	if t, known := s.times[name]; known {
 		return t

@@ -56,14 +56,14 @@ var columns = func() []column {
 	return list
 }()
 
-// written are the columns of every table, so that people find the most usual fields.
+// written are the columns that every table has, so that people find the usual fields.
 var written = map[string]bool{
 	"id": true, "submit": true, "user": true, "account": true, "partition": true, "time_limit_s": true,
 	"min_nodes": true, "tasks": true, "cpus_per_task": true, "run_time_s": true,
 	"recorded_start": true, "recorded_end": true, "recorded_state": true,
 }
 
-// recorded returns the job's recorded fate. It makes one if there is none.
+// recorded returns the job's recorded fate. If there is none, it makes an empty one.
 func recorded(job *hpc.Job) *hpc.Recorded {
 	if job.Recorded == nil {
 		job.Recorded = &hpc.Recorded{}

@@ -25,13 +25,13 @@ var Format = workload.Format{
 	Looks: "a table with the columns id and submit", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// The columns of a job's user have the same values in all rows of the user.
+// The columns about a job's user. All rows of a user have the same values in them.
 const (
 	userUID, userGroup, userGID = "user_uid", "user_group", "user_gid"
 )
 
-// recognize takes a header with the columns id and submit. It is less sure of a header with any
-// two known columns: then the reader reports missing or unknown ones.
+// recognize takes a header with the columns id and submit. It is less sure of a header with any two
+// known columns. For such a header the reader reports missing or unknown columns.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))

@@ -96,7 +96,7 @@ func (t *writer) write(wl *workload.Workload) error {
 	return t.csv.Error()
 }
 
-// count counts facts that the row of a job does not express.
+// count counts the facts about a job that its row does not express.
 func (t *writer) count(job *hpc.Job) {
 	t.losses.Fate(job, "task_run_times_s", "task_exit_codes", "io", "made", "lost_runs", "suspensions", "preempted_by")
 	if r := job.Recorded; r != nil && len(r.TaskStarts)+len(r.TaskEnds)+len(r.TaskNodes)+len(r.TaskStates) > 0 {

@@ -43,9 +43,9 @@ func recognize(head []byte) workload.Confidence {
 // the form "reading events: NAME:LINE: what is wrong". A file without a job is an
 // error.
 //
-// A job's ID is its name if no other job has that name. Of several jobs with one name, the
-// first in the file has the name as its ID and the others have NAME#LINE. In a dependency, N
-// may also mean the job jobid_N.
+// A job's ID is its name if no other job has that name. If several jobs have the same name, the
+// name is the ID of the first of them in the file, and the others have the ID NAME#LINE. In a
+// dependency, N may also mean the job jobid_N.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	e := reader{
 		book: workload.RuleBook{Strict: opts.Strict},
@@ -74,8 +74,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return e.w, nil
 }
 
-// reader collects a workload line by line. It resolves cancellations and dependencies at the
-// end, because the file need not be in order.
+// reader collects a workload line by line. It resolves cancellations and dependencies at the end,
+// because the lines need not be in order.
 type reader struct {
 	book    workload.RuleBook
 	order   workload.OrderCheck
@@ -90,7 +90,7 @@ type reader struct {
 // lastLine is the last line of the file.
 type lastLine struct {
 	number int
-	script string // of a job, if nothing is behind it
+	script string // the script of a job, if nothing follows it
 	bare   bool   // a job without a script
 }
 
@@ -108,9 +108,9 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cutOff returns an error if the file ends in the middle of its last line. A line is whole if it
-// ends in a line end, or in the script of another job. A job without a script is cut off if
-// others have one. Of other lines the reader cannot tell, and counts them.
+// cutOff returns an error if the file ends in the middle of its last line. A line is complete if it
+// ends in a line break, or with a script that another job has as well. A job without a script is
+// cut off if other jobs have one. For other lines the reader cannot tell, so it accepts them.
 func (e *reader) cutOff(lastByte byte) error {
 	switch {
 	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment
@@ -224,13 +224,13 @@ func (e *reader) uniqueID(name string, line int) (string, error) {
 		return name, nil
 	}
 	id := name + "#" + strconv.Itoa(line)
-	for e.byID[id] != nil { // another job may have this name
+	for e.byID[id] != nil { // another job may have this ID as its name
 		id += "#"
 	}
 	return id, e.book.Fall(workload.RuleRenamed, "another job is named %s", name)
 }
 
-// find returns the job with an ID of the source, or nil.
+// find returns the job with an ID or name in the source, or nil.
 func (e *reader) find(id string) *hpc.Job {
 	if job := e.byID[id]; job != nil {
 		return job

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes the workload as events of UB's Slurm simulator, as [Read] reads them, and counts
-// what the events do not say.
+// Write writes the workload as events of UB's Slurm simulator, as [Read] reads them, and counts the
+// facts that the events cannot express.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	e := writer{losses: workload.Losses{}, names: eventNames(wl), epoch: wl.Epoch}

@@ -37,7 +37,7 @@ const (
 	NoteNodesUnknown = "nodes_not_known"
 )
 
-// The fields of a record, from 0. Releases before 6.1 have no fields behind peTask.
+// The fields of a record, from 0. Releases before 6.1 have no fields after peTask.
 const (
 	qname = iota
 	hostname
@@ -70,8 +70,8 @@ var keys = map[string]int{
 	"pe_task_id": peTask, "arid": reserved,
 }
 
-// recognize takes a first record of enough fields with three times at their places, or one in
-// JSON.
+// recognize accepts a first record that has enough fields, and times in the three fields for times,
+// or a record in JSON.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if strings.HasPrefix(line, "{") && strings.Contains(line, `"job_number"`) &&
@@ -148,8 +148,8 @@ func split(line []byte) ([][]byte, error) {
 	if len(fields) < least {
 		return nil, fmt.Errorf("%d fields (want at least %d)", len(fields), least)
 	}
-	// A request may contain colons ("-l cpu=24:00:00 -q long"). Behind it are iow, which is a number,
-	// the task, which is a word, and maxvmem, which is a number.
+	// A request may contain colons ("-l cpu=24:00:00 -q long"). After the request come iow (a number),
+	// the task (a word) and maxvmem (a number).
 	for at := category + 1; at+2 < len(fields); at++ {
 		word := !isNumber(fields[at+1]) && !bytes.ContainsAny(fields[at+1], " ,=")
 		if isNumber(fields[at]) && word && isNumber(fields[at+2]) {
@@ -165,7 +165,7 @@ func isNumber(text []byte) bool {
 	return err == nil
 }
 
-// splitJSON returns the fields of a record in JSON. What it does not have is empty.
+// splitJSON returns the fields of a record in JSON. Missing fields are empty.
 func splitJSON(line []byte) ([][]byte, error) {
 	var record map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(lines.UTF8(line)), &record); err != nil {
@@ -250,13 +250,13 @@ func instant(n uint64) hpc.Time {
 	return hpc.Unix(int64(n))
 }
 
-// oneHost are words in the names of parallel environments whose slots are those of one host, by
-// convention.
+// oneHost are words in the names of parallel environments. By convention, all slots of such an
+// environment are on one host.
 var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore",
 	"orte_smp"}
 
 // environment returns the parallel environment that a category asks for ("-pe mpi 16"). Records in
-// JSON do not name the granted one.
+// JSON do not name the granted environment.
 func environment(category string) string {
 	words := strings.Fields(category)
 	if at := slices.Index(words, "-pe"); at >= 0 && at+1 < len(words) {
@@ -310,9 +310,9 @@ func fate(j *finished.Job, why uint64, exit int) {
 	}
 }
 
-// requested reads the category: the options of qsub that decide where a job can run, as
-// "-l h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is for each slot and GPUs are for the job, which are
-// the conventions of most sites. An unknown resource changes nothing.
+// requested reads the category: the options of qsub that decide where a job can run, as "-l
+// h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is per slot and GPUs are per job, as at most
+// sites. An unknown resource changes nothing.
 func requested(j *finished.Job, text string) (err error) {
 	words := strings.Fields(text)
 	for i := 0; i+1 < len(words); i++ {
@@ -364,8 +364,8 @@ func duration(text string) (time.Duration, error) {
 	return time.Duration(total) * time.Second, nil
 }
 
-// mebibytes reads "4G" and rounds up to MiB. Capital letters are powers of 1024, small ones of
-// 1000 (sge_types(1)).
+// mebibytes reads "4G" and rounds up to MiB. Units in capital letters are powers of 1024, and small
+// letters powers of 1000 (sge_types(1)).
 func mebibytes(text string) (int64, error) {
 	number, unit := text, 1.0
 	if text != "" {

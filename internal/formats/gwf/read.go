@@ -47,7 +47,7 @@ const (
 	_          // site of execution
 	_          // structure: UNITARY or BoT
 	fieldCount = 29
-	least      = 19 // some files leave the last ones out
+	least      = 19 // some files leave out the last fields
 )
 
 // recognize takes a first record of 19 to 40 fields, which begins with five numbers.
@@ -73,18 +73,18 @@ func New(source string, opts workload.ReadOptions) finished.Reader {
 	return &reader{b: finished.NewBuilder(source, opts), whole: make(map[string]bool)}
 }
 
-// RulePartial counts records of parts of jobs that were checkpointed, where another record has the whole job.
+// RulePartial counts records of parts of checkpointed jobs, if another record has the whole job.
 const RulePartial = "gwf_partial_execution"
 
-// RuleAbsurdMemory counts records that ask for more memory for a processor than a node has. Their memory is not
-// known.
+// RuleAbsurdMemory counts records that ask for more memory per processor than a node has. Such a
+// request is ignored.
 const RuleAbsurdMemory = "gwf_absurd_memory"
 
 type reader struct {
 	b     *finished.Builder
 	start int64 // UnixStartTime of the header, if times count from it
 	parts []part
-	whole map[string]bool // the IDs with a record that is no part
+	whole map[string]bool // the IDs that have a record of the whole job
 }
 
 // part is a record of a part of a job: status 2 to 4, as in SWF.
@@ -102,7 +102,7 @@ func (s *reader) Read(r io.Reader, name string) error {
 	return nil
 }
 
-// Finish returns the workload. A part is a job if no record has the whole job.
+// Finish returns the workload. A part becomes a job if no record has the whole job.
 func (s *reader) Finish() (*workload.Workload, []string, error) {
 	for _, p := range s.parts {
 		var err error
@@ -152,11 +152,13 @@ func (s *reader) line(line []byte) error {
 
 const (
 	lastInstant = 7258118400 // 2200-01-01
-	// firstAbsolute tells seconds since 1970 from seconds since the log's beginning: it is in
-	// 1973, before any log, and three years are more than any log has.
+	// firstAbsolute is the least time that counts as seconds since 1970; smaller times are seconds
+	// since the log's beginning. It is in 1973: all logs are later than that, and shorter than three
+	// years.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
-	// mostKiB is the largest request for memory, in KiB for a processor: 4 TiB, as much as large nodes have.
+	// mostKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes
+	// have.
 	mostKiB = 4 << 30
 )
 

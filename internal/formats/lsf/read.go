@@ -68,8 +68,8 @@ func (s *reader) Read(r io.Reader, name string) error {
 // Finish returns the workload.
 func (s *reader) Finish() (*workload.Workload, []string, error) { return s.b.Close("lsb.acct") }
 
-// line takes a line. A command may contain line breaks, so a line is a record only if its quotes
-// are closed. The next record begins with the name of its event.
+// line takes a line. A command may contain line breaks, so a record goes on until its quotes are
+// closed. The next record begins with the name of its event.
 func (s *reader) line(_ int, line []byte) error {
 	if s.pending != nil && !bytes.HasPrefix(line, []byte(`"JOB_`)) && len(s.pending)+len(line) < lines.Longest {
 		s.pending = append(append(s.pending, '\n'), line...)
@@ -126,10 +126,10 @@ func (s *reader) record(text []byte) error {
 var errEnd = errors.New("too few fields")
 
 // fields takes one field after another: a number, or a text between quotes, in which two quotes
-// stand for one. After an error all fields are empty.
+// stand for one quote. After an error all fields are empty.
 type fields struct {
 	rest []byte
-	at   int // the number of fields taken
+	at   int // the number of fields that were taken
 	err  error
 }
 
@@ -164,7 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number takes a number from least to most. Another one is an error that says what it is.
+// number takes a number from least to most. Another number is an error; what is the field's name
+// for it.
 func (f *fields) number(what string, least, most int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
@@ -187,7 +188,7 @@ func (f *fields) skip(n int) {
 	}
 }
 
-// list takes a number and as many fields.
+// list takes a number, and then as many fields as it says.
 func (f *fields) list(what string) (list []string) {
 	for range f.number(what, 0, math.MaxInt32) {
 		if f.err != nil {
@@ -198,7 +199,7 @@ func (f *fields) list(what string) (list []string) {
 	return list
 }
 
-// job is what a record says.
+// job is a job with its record's data.
 type job struct {
 	finished.Job
 	dependency string // LSF's condition
@@ -248,7 +249,7 @@ func (j *job) read(f *fields) {
 		return
 	}
 	t := takeTail(f)
-	if errors.Is(f.err, errEnd) { // of an older version
+	if errors.Is(f.err, errEnd) { // the record of an older version
 		f.err = nil
 	}
 	if t.index == wholeRanges && t.ranges == "" && f.err == nil {
@@ -262,18 +263,18 @@ func (j *job) read(f *fields) {
 	j.name(number, t)
 	j.require(resources)
 	if j.GRES == "" && j.GPUs == "" {
-		j.requireGPUs(t.requirement) // bsub -gpu is in no other text
+		j.requireGPUs(t.requirement) // the options of bsub -gpu appear only here
 	}
 }
 
-// tail has the fields that older versions do not have. What is missing stays 0.
+// tail has the fields that older versions do not have. Missing fields stay 0.
 type tail struct {
-	index       int64 // of a task of an array, or wholeRanges
+	index       int64 // the index of a task of an array, or wholeRanges
 	reservation string
 	reason      int64  // for the end of the job
 	limit       int64  // of the run time, in seconds
 	requirement string // of resources, with the defaults of the queue and of bsub -gpu
-	ranges      string // of tasks that ended before they started, as "4-9,20-30:2"
+	ranges      string // tasks that ended before they started, such as "4-9,20-30:2"
 }
 
 // wholeRanges is the index of a record of several tasks.
@@ -301,7 +302,7 @@ func takeTail(f *fields) (t tail) {
 	return t
 }
 
-// indexRanges takes the fields behind the requirement up to the ranges of indices.
+// indexRanges takes the fields after the requirement, up to the ranges of indices.
 func indexRanges(f *fields) string {
 	f.skip(11) // srcCluster to subcwd
 	for range f.number("num_network", 0, math.MaxInt32) {
@@ -324,14 +325,14 @@ func indexRanges(f *fields) string {
 	return strings.Join(list, ",")
 }
 
-// runLimit takes the usage of each host, and the numbers behind it: the run limit in seconds, bits,
-// and memory. Versions have five or six fields for a host, so the place of these numbers is known
-// from the text behind them. (The reference names the bits first. Files of versions 9.11 and 10.1
-// have the limit there.)
+// runLimit takes the usage of each host, and the three numbers after it: the run limit in seconds,
+// option bits, and memory. Depending on the version, a host has five or six fields, so these
+// numbers are found by the text that follows them. (The reference names the bits first. Files of
+// versions 9.11 and 10.1 have the limit there.)
 func runLimit(f *fields) int64 {
 	hosts := f.number("numHostRusage", 0, math.MaxInt32)
 	if rest := bytes.TrimLeft(f.rest, " "); len(rest) == 0 || rest[0] != '"' {
-		hosts = 0 // their names have no quotes
+		hosts = 0 // hosts' names have no quotes
 	}
 	var numbers []int64
 	for f.err == nil {
@@ -355,7 +356,7 @@ func runLimit(f *fields) int64 {
 	return limit
 }
 
-// ran sets where the job ran. A host stands there once for each processor, or as "16*host".
+// ran sets where the job ran. The list names a host once for each processor, or as "16*host".
 func (j *job) ran(hosts []string) {
 	var names []string
 	known := make(map[string]bool)
@@ -412,7 +413,7 @@ func (j *job) name(number int64, t tail) {
 	case t.index > 0:
 		j.ID += "_" + strconv.FormatInt(t.index, 10)
 		if j.Number != 0 && t.index <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(t.index), 0 // it has no number of its own
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(t.index), 0 // a task has no number of its own
 		}
 	}
 }
@@ -451,7 +452,7 @@ func (j *job) requireMemory(i item) {
 	}
 }
 
-// requireGPUs sets the GPUs, which are those of a host unless the requirement says "/task" or "/job".
+// requireGPUs sets the GPUs, which count per host unless the requirement says "/task" or "/job".
 func (j *job) requireGPUs(text string) {
 	for i := range items(text) {
 		if i.section != "rusage" || i.name != "ngpus_physical" && i.name != "ngpus_excl_p" && i.name != "ngpus" {
@@ -472,11 +473,11 @@ func (j *job) requireGPUs(text string) {
 type item struct {
 	section, name string
 	amount        float64 // from 1 on; times unit less than 2^31
-	unit          float64 // in MiB; 1 without one
+	unit          float64 // in MiB; 1 if none is given
 	per           string  // host, task or job; empty without
 }
 
-// units are what follows an amount of memory, in MiB.
+// units are the suffixes of an amount of memory, with their values in MiB.
 var units = map[string]float64{"": 1, "K": 1.0 / 1024, "M": 1, "G": 1 << 10, "T": 1 << 20}
 
 // items yields the resources of a requirement that have a number.
@@ -518,8 +519,8 @@ func sections(text string) func(yield func(string) bool) {
 
 var errCondition = errors.New("no counterpart in Slurm")
 
-// depend translates the dependency condition, if all of its parts are joined by && and name jobs
-// by their numbers. LSF's "done(N)" is Slurm's "afterok:N".
+// depend translates the dependency condition. It can do so if all parts are joined by && and name
+// jobs by number. LSF's "done(N)" is Slurm's "afterok:N".
 func (s *reader) depend(j *job) error {
 	if j.dependency == "" {
 		return nil

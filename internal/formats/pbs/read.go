@@ -32,20 +32,21 @@ var Format = workload.Format{
 const (
 	// NoteArrayParent counts records of whole job arrays. Their tasks have records of their own.
 	NoteArrayParent = "array_as_a_whole"
-	// NoteChunks counts jobs that asked for chunks of different sizes. A job asks for the same on each node, so
-	// that these have the mean.
+	// NoteChunks counts jobs that asked for chunks of different sizes. Our jobs ask for the same on
+	// each node, so these jobs get the mean.
 	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
-	// NoteNodesShared counts jobs whose nodes shared hosts: Torque's nodes are virtual, and its schedulers may
-	// place several on one host (JOBNODEMATCHPOLICY of Maui and Moab). Such a job has the hosts of its run.
+	// NoteNodesShared counts jobs whose nodes shared hosts: Torque's nodes are virtual, and its
+	// schedulers may place several on one host (JOBNODEMATCHPOLICY of Maui and Moab). Such a job asks
+	// for as many nodes as it had hosts.
 	NoteNodesShared = "nodes_shared_hosts"
-	// NoteVirtualMemory counts jobs that limit their virtual memory and ask for no memory. The two differ, so
-	// that their memory is not known.
+	// NoteVirtualMemory counts jobs that limit their virtual memory and ask for no memory. Virtual
+	// memory is not memory, so these jobs' memory is not known.
 	NoteVirtualMemory = "virtual_memory_only"
 )
 
-// recognize takes a first line with a date, a type and a job, and then keys with values.
+// recognize accepts a first line with a date, a type, a job, and then keys with values.
 func recognize(head []byte) workload.Confidence {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, lines.ByteOrderMark)) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -84,8 +85,8 @@ func (r *record) at(zone *time.Location) (hpc.Time, error) {
 	return hpc.Time(t.UnixNano()), nil
 }
 
-// attributes yields the keys and values of a record. A value in quotes may hold blanks, and so
-// may any other value: it goes on until the next key.
+// attributes yields the keys and values of a record. Any value may contain blanks, with or without
+// quotes: a value without quotes goes on until the next key.
 func attributes(text []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		key, rest := nextKey(text)
@@ -125,8 +126,8 @@ func endOfQuotes(text []byte) int {
 	return 0
 }
 
-// nextKey returns the first word that ends in "=", and what stands behind it. A key begins at the
-// beginning of the text or behind a blank.
+// nextKey returns the first word that ends in "=", and the text after it. A key begins at the
+// beginning of the text or after a blank.
 func nextKey(text []byte) (key string, rest []byte) {
 	for at := 0; at < len(text); {
 		end := at
@@ -166,18 +167,18 @@ func New(source string, opts workload.ReadOptions) finished.Reader {
 
 type reader struct {
 	b    *finished.Builder
-	open map[string]*job // without a record of their end, by ID
-	ids  []string        // of them, in the order of the log
+	open map[string]*job // jobs without a record of their end, by ID
+	ids  []string        // their IDs, in the order of the log
 	zone *time.Location
 }
 
-// job is what the records of a job said so far.
+// job has the data of a job's records so far.
 type job struct {
 	finished.Job
 	text    string   // the last record
 	deleted hpc.Time // when somebody deleted it or the server aborted it
-	asked   bool     // a record had what it asked for
-	shared  bool     // its nodes shared hosts, which was counted
+	asked   bool     // a record said what it asked for
+	shared  bool     // its nodes shared hosts, and this was counted
 	closed  bool     // it has ended, and the builder has it
 }
 
@@ -201,7 +202,7 @@ func (s *reader) line(line []byte) error {
 	}
 	switch r.kind {
 	case 'Q', 'S', 'E', 'R', 'D', 'A':
-	default: // reservations, licences, checkpoints, phases of a release
+	default: // reservations, licences, checkpoints, phases of the release of nodes
 		s.b.Note(finished.NoteOtherRecord)
 		return nil
 	}
@@ -255,7 +256,7 @@ func (s *reader) job(kind byte, id identity) *job {
 	return j
 }
 
-// event does what a record's type says.
+// event handles a record by its type.
 func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 	switch kind {
 	case 'Q':
@@ -278,7 +279,7 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 			again.End = when
 		}
 		again.State = hpc.Requeued
-		s.b.Row() // the record is the end of a run, and the queueing of the next
+		s.b.Row() // the record ends a run and queues the job for the next one
 		j.Start, j.End, j.State, j.NodeList, j.ExitCode = 0, 0, "", "", 0
 		return s.b.Add(&again.Job, j.text)
 	case 'E':
@@ -304,9 +305,10 @@ func (s *reader) close(j *job) error {
 // (JOB_EXEC_KILL_WALLTIME).
 const exitWalltime = -29
 
-// fate returns the state of a job that has ended, from its exit status: 0 to 255 is the
-// script's, 256+N (Torque: also 128+N) says that signal N ended it, and a negative one that PBS
-// did. A signal at the time limit is that of the limit, and after a deletion that of qdel.
+// fate returns the state of a job that has ended, from its exit status: 0 to 255 is the script's
+// status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status that
+// PBS ended it. A signal at the time limit came from the limit, and a signal after a deletion from
+// qdel.
 func (j *job) fate() hpc.State {
 	status := j.ExitCode
 	j.ExitCode = 0
@@ -373,7 +375,7 @@ func parseID(text string) (id identity, err error) {
 	if err != nil {
 		return id, fmt.Errorf("job %.40q: not a job's number (want 17.server)", text)
 	}
-	if id.number = uint32(n); uint64(id.number) != n || n == 0 { // PBS Professional counts to 12 digits
+	if id.number = uint32(n); uint64(id.number) != n || n == 0 { // PBS Professional's numbers have up to 12 digits
 		id.number, id.task = 0, -1
 	}
 	if id.task >= 0 {
@@ -382,7 +384,7 @@ func parseID(text string) (id identity, err error) {
 	return id, nil
 }
 
-// instant reads seconds since 1970. Some logs in the manner of PBS have decimals, which do not count.
+// instant reads seconds since 1970. Some logs in PBS's format have decimals, which are ignored.
 func instant(text []byte) (hpc.Time, error) {
 	whole, _, _ := bytes.Cut(text, []byte{'.'})
 	sec, err := strconv.ParseInt(string(whole), 10, 64)

@@ -15,13 +15,13 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// read takes the attributes of a record. It counts and ignores one that makes no sense.
+// read takes the attributes of a record. It counts and ignores an attribute that it cannot read.
 func (s *reader) read(j *job, text []byte) error {
 	var bad error
 	request := request{placement: "free"}
 	seen := make(map[string]bool)
 	for key, value := range attributes(text) {
-		if seen[key] { // of a command line in submit_args
+		if seen[key] { // part of a command line in submit_args
 			continue
 		}
 		seen[key] = true
@@ -58,7 +58,7 @@ func (s *reader) read(j *job, text []byte) error {
 	return nil
 }
 
-// attribute takes an attribute that is not a resource. Other attributes change nothing.
+// attribute takes an attribute that is not a resource. Unknown attributes change nothing.
 func (j *job) attribute(key string, value []byte) (err error) {
 	text := func() string { return lines.UTF8(value) }
 	switch key {
@@ -80,7 +80,7 @@ func (j *job) attribute(key string, value []byte) (err error) {
 		j.Reservation = cmp.Or(j.Reservation, text())
 	case "ctime":
 		j.Submit, err = instant(value)
-	case "qtime": // logs in the manner of PBS, such as Cobalt's, have no ctime
+	case "qtime": // logs in PBS's format, such as Cobalt's, have no ctime
 		if j.Submit == 0 {
 			j.Submit, err = instant(value)
 		}
@@ -105,8 +105,8 @@ func (j *job) attribute(key string, value []byte) (err error) {
 	return err
 }
 
-// hosts reads where a job ran: "n1/0+n1/1" has a part for each processor, "n1/0-3,6" (Torque)
-// several, and "n1/0*8" (PBS Professional) eight.
+// hosts reads where a job ran: "n1/0+n1/1" has a part for each processor. In "n1/0-3,6" (Torque) a
+// part has several processors, and in "n1/0*8" (PBS Professional) eight.
 func hosts(text string) (list string, nodes, cpus int, err error) {
 	var names []string
 	known := make(map[string]bool)
@@ -157,7 +157,7 @@ func number(text string) int {
 	return int(n)
 }
 
-// request is what a job asked for, as the list of its resources has it.
+// request is what a job asked for, from the list of its resources.
 type request struct {
 	chunks     []chunk
 	isSelect   bool // in chunks of PBS Professional, else in Torque's nodes
@@ -166,9 +166,9 @@ type request struct {
 	nodes      int
 	host       bool // it asked for a host by its name
 	virtual    bool // it limited its virtual memory
-	shared     bool // its nodes were on fewer hosts
-	// On machines of Cray, PBS Professional counts processing elements. The list then has one
-	// processor in ncpus and select, which stands for the program that starts them.
+	shared     bool // it ran on fewer hosts than nodes
+	// On machines of Cray, PBS Professional counts processing elements. Then ncpus and select have one
+	// processor, for the program that starts them.
 	elements, perNode, depth int
 }
 
@@ -223,7 +223,7 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 func (q *request) size(name, value string) (err error) {
 	switch name {
 	case "nodect":
-		if strings.Contains(value, ":") { // of schedulers that write the nodes there
+		if strings.Contains(value, ":") { // some schedulers write the nodes there
 			q.chunks, q.host, err = chunks(value)
 		} else if q.nodes = number(value); q.nodes < 0 {
 			q.nodes, err = 0, errors.New("not a count")
@@ -232,7 +232,7 @@ func (q *request) size(name, value string) (err error) {
 		q.isSelect = true
 		q.chunks, q.host, err = chunks(value)
 	case "nodes":
-		if q.isSelect { // PBS Professional derives one from the other
+		if q.isSelect { // PBS Professional derives nodes from select
 			return nil
 		}
 		q.chunks, q.host, err = chunks(value)
@@ -241,7 +241,7 @@ func (q *request) size(name, value string) (err error) {
 }
 
 // chunks reads "2:ppn=8:gpus=1:fast+1:ppn=4" (Torque) and "2:ncpus=8:mem=4gb:ngpus=1" (PBS
-// Professional). A chunk without a count is one node; host says that it names one.
+// Professional). A chunk without a count is one node; host says that a chunk names a host.
 func chunks(text string) (list []chunk, host bool, err error) {
 	text, _, _ = strings.Cut(text, "#") // "#shared"
 	for part := range strings.SplitSeq(text, "+") {
@@ -291,7 +291,8 @@ func (c *chunk) take(word string) (err error) {
 	return nil
 }
 
-// set sets what the job asked for. It reports whether the list of resources has a size.
+// set sets what the job asked for. It reports whether the list of resources says how large the job
+// is.
 func (q *request) set(j *finished.Job) bool {
 	if q.elements > 0 {
 		return q.setElements(j)
@@ -321,7 +322,7 @@ func (q *request) set(j *finished.Job) bool {
 		return false
 	}
 	if q.shared = !q.isSelect && len(q.chunks) > 0 && j.AllocNodes < nodes && j.AllocCPUs >= cpus; q.shared {
-		nodes = 0 // as chunks that may share a node; fewer processors would be those of the script's host alone
+		nodes = 0 // the chunks may share a node; with fewer processors, they would be only those of the script's host
 	}
 	j.ReqCPUs, j.ReqNodes = cpus, nodes
 	if gpus = cmp.Or(q.gpus, gpus); gpus > 0 {
@@ -348,8 +349,8 @@ func (q *request) uneven() bool {
 	})
 }
 
-// setElements is [request.set] for processing elements. The host in exec_host starts them, and is
-// none of the job's nodes.
+// setElements is [request.set] for processing elements. The host in exec_host only starts them: it
+// is not one of the job's nodes.
 func (q *request) setElements(j *finished.Job) bool {
 	depth := max(1, q.depth)
 	if depth > math.MaxInt32/q.elements {

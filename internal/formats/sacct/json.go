@@ -17,10 +17,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// jsonReader reads the output of `sacct --json`, of any version of Slurm's data parser since
-// 0.0.37. A number may be plain or {"set","infinite","number"}. A state may be a word or a list
-// of words. It reads one job after another. Its errors have the form "job N: what is wrong". The
-// first job of a list is job 1.
+// jsonReader reads the output of `sacct --json`, of any version of Slurm's data parser from 0.0.37
+// on. A number may be plain or {"set","infinite","number"}. A state may be a word or a list of
+// words. It reads one job after another. Its errors have the form "job N: what is wrong". The first
+// job of a list is job 1.
 type jsonReader struct {
 	b    *finished.Builder
 	jobs int
@@ -108,8 +108,8 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 	return nil
 }
 
-// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits.
-// Anything else means that there is no number.
+// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits. Anything
+// else counts as no number.
 type flexNumber struct {
 	set, infinite bool
 	value         float64
@@ -136,7 +136,7 @@ func (n *flexNumber) UnmarshalJSON(text []byte) error {
 	}
 	v, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
 	n.set, n.value = err == nil, v
-	return nil // a word for "none" is none
+	return nil // a word such as "none" is no number
 }
 
 // count returns the number as a count, and 0 if there is none.
@@ -267,7 +267,7 @@ type jsonJob struct {
 		Time struct {
 			Start flexNumber `json:"start"`
 		} `json:"time"`
-		TRES struct { // in bytes; requested is Slurm's word for what was read, consumed that for what was written
+		TRES struct { // in bytes; Slurm calls data that was read "requested", and data that was written "consumed"
 			Requested stepTRES `json:"requested"`
 			Consumed  stepTRES `json:"consumed"`
 		} `json:"tres"`
@@ -290,7 +290,8 @@ type jsonJob struct {
 	} `json:"wckey"`
 }
 
-// stepTRES is what the tasks of a step used in total. Anything else than a list is an empty list.
+// stepTRES has the total usage of a step's tasks. Anything other than a list counts as an empty
+// list.
 type stepTRES struct {
 	Total jsonTRESList `json:"total"`
 }
@@ -395,11 +396,11 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
 	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
-		// A float cannot tell numbers near 2^63 apart, so that the amount for each CPU is lost.
+		// A float cannot tell numbers near 2^63 apart, so the memory per CPU is lost.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
-	_ = finished.TakeTRES(r) // the lists were written by tresText
+	_ = finished.TakeTRES(r) // tresText wrote the lists, so there is no error
 }
 
 // tresText writes a list of trackable resources as sacct -P prints it. It leaves out a

@@ -43,9 +43,9 @@ func recognize(head []byte) workload.Confidence {
 	return workload.Sure
 }
 
-// delimiterOf returns the delimiter of a header: the characters behind the name of a job's ID, or
-// before it in the last column. They are a bar, or what sacct --delimiter was given. Blanks,
-// quotes, letters and digits cannot delimit.
+// delimiterOf returns the delimiter of a header: the characters after the column name of a job's
+// ID, or before it if this is the last column. It is a bar, or the value of sacct --delimiter. It
+// cannot contain blanks, quotes, letters or digits.
 func delimiterOf(header string) (delimiter string, ok bool) {
 	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; at < len(header); at++ {
@@ -82,7 +82,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return NewReader().One(r, name, opts)
 }
 
-// Accounting reads what sacct prints, with -P or with --json. missing says what no record
+// Accounting reads what sacct prints, with -P or with --json. missing says which facts no record
 // has, and what follows from that.
 func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
 	err error) {
@@ -93,8 +93,8 @@ func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workloa
 	return reader.Finish()
 }
 
-// NewReader returns what makes a reader of sacct's output. columns are the names of the columns
-// of a text without a header, as sacct -n prints it.
+// NewReader returns a function that makes a reader of sacct's output. For a text without a header
+// (sacct -n), columns are the names of its columns.
 func NewReader(columns ...string) finished.NewReader {
 	return func(source string, opts workload.ReadOptions) finished.Reader {
 		b := finished.NewBuilder(source, opts)
@@ -115,7 +115,7 @@ const headLength = 64 << 10
 // Read reads a file of text or of JSON.
 func (s *reader) Read(r io.Reader, name string) (err error) {
 	buffered := bufio.NewReaderSize(r, headLength)
-	head, _ := buffered.Peek(headLength) // the reader finds the same error again
+	head, _ := buffered.Peek(headLength) // the reader will find the same error again
 	if line, _ := lines.First(head); strings.HasPrefix(line, "{") && looksLikeJSON(head) {
 		s.json.jobs = 0
 		if err = s.json.read(json.NewDecoder(buffered)); err != nil {
@@ -168,21 +168,20 @@ type textReader struct {
 	at      columns
 	fields  [][]byte
 	pending []byte // lines that are not a whole record yet
-	// held is the last record, if lines behind it may belong to its last column, and heldAt is its line.
-	// blank is the number of blank lines behind it.
+	// held is the last record, if the following lines may belong to its last column. heldAt is its
+	// line, and blank the number of blank lines after it.
 	held          []byte
 	heldAt, blank int
 	interned      map[string]string
 }
 
-// column is a column and the kind of its text.
+// column is a column with the kind of its text.
 type column struct {
 	name string
 	kind columnKind
 }
 
-// barCost ranks columns by how unlikely a bar is in their text. 0 means that the text cannot
-// have a bar.
+// barCost ranks columns by how unlikely a bar is in their text. The cost 0 means that the text cannot have a bar.
 func (c column) barCost() int32 {
 	switch {
 	case c.name == "jobname" || c.name == "submitline":
@@ -256,7 +255,7 @@ func oneOf(text []byte, words ...string) bool {
 	return false
 }
 
-// columns are the indices of the columns that are read; -1 means that the dump lacks the column.
+// columns has the indices of the columns that are read, or -1 for a column that the dump lacks.
 type columns struct {
 	jobID, jobIDRaw, cluster, name, user, group, uid, gid, account, partition, qos, wckey, reservation,
 	constraints, licenses, comment, submit, eligible, start, end, elapsed, elapsedRaw, suspended,
@@ -330,8 +329,8 @@ func (s *textReader) checkHeader() error {
 	return nil
 }
 
-// delimiterOfRecord returns the delimiter of a text without a header: the first usual one that is
-// often enough in its first record.
+// delimiterOfRecord returns the delimiter of a text without a header: the first of the usual
+// delimiters that occurs often enough in the first record.
 func delimiterOfRecord(line []byte, columns int) []byte {
 	for _, delimiter := range []string{"|", "\t", ";", "^", "~", ","} {
 		if bytes.Count(line, []byte(delimiter)) >= columns-1 {
@@ -376,7 +375,7 @@ func (s *textReader) line(number int, line []byte) error {
 	if err := s.release(); err != nil {
 		return err
 	}
-	_, _ = s.align(line) // for the number of fields
+	_, _ = s.align(line) // sets s.fields, for the number of fields
 	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
 }
 
@@ -408,9 +407,9 @@ func (s *textReader) release() error {
 	return lines.At(s.heldAt, s.record(fields, text))
 }
 
-// goesOn adds a line with too few fields to the last column of the record before it. It returns false if
-// there is no such record, or if the line begins like one: with a bar, and a value that the first column
-// can have. s.fields has the line's fields.
+// goesOn adds a line with too few fields to the last column of the previous record. It returns
+// false if there is no such record, or if the line begins like a record: with a valid value of the
+// first column and a bar. s.fields has the line's fields.
 func (s *textReader) goesOn(line []byte) bool {
 	if s.held == nil {
 		return false
@@ -503,9 +502,9 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	return fields, true
 }
 
-// distribute returns the number of bars in the text of each column. It finds the texts of the
-// least cost that fit their columns, so that as few texts as possible have bars. It returns
-// nil if no texts fit.
+// distribute returns the number of bars in the text of each column. It finds texts that fit their
+// columns at the least cost, so that as few texts as possible have bars. It returns nil if no texts
+// fit.
 func (s *textReader) distribute(extra int) []int {
 	const impossible = 1 << 30
 	columns := len(s.columns)
@@ -601,13 +600,14 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	return s.b.Add(&r, string(text))
 }
 
-// timeError adds to the error in a time that an environment variable of sacct decides how it writes them.
+// timeError adds to an error in a time that an environment variable of sacct decides how times are
+// written.
 func timeError(err error) error {
 	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
 }
 
-// jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut has
-// dots, too: "17_[1,4,7...%2]".
+// jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut
+// also has dots: "17_[1,4,7...%2]".
 func jobOfStep(id []byte) (job []byte, isStep bool) {
 	dot := bytes.IndexByte(id, '.')
 	if bracket := bytes.IndexByte(id, '['); dot < 0 || bracket >= 0 && bracket < dot {
@@ -616,7 +616,7 @@ func jobOfStep(id []byte) (job []byte, isStep bool) {
 	return id[:dot], true
 }
 
-// used reads what a step used. Without the column TRESUsageInTot the memory is AveRSS times NTasks.
+// used reads a step's usage. Without the column TRESUsageInTot the memory is AveRSS times NTasks.
 func (s *textReader) used(job string, get func(int) []byte) error {
 	c := &s.at
 	in, out := string(get(c.tresIn)), string(get(c.tresOut))
@@ -639,8 +639,8 @@ func (s *textReader) used(job string, get func(int) []byte) error {
 	return nil
 }
 
-// end reads when a job ended. If that is not recorded, a job that started and has ended ran for
-// the time in Elapsed and was suspended for that in Suspended. Without the column End, a job
+// end reads when a job ended. If that is not recorded, a job that started and has ended ran for the
+// time in Elapsed and was suspended for the time in Suspended. Without the column End, a job
 // without a state has ended.
 func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
 	c := &s.at

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// maxSeconds bounds every duration, so that no sum of them overflows.
+// maxSeconds bounds every duration, so that sums cannot overflow.
 const maxSeconds = 4e9
 
 var errNotDuration = errors.New("not a duration (want D-HH:MM:SS)")
@@ -58,7 +58,7 @@ func parseClock(text []byte) (time.Duration, error) {
 	return time.Duration(total)*time.Second + fraction, nil
 }
 
-// elapsed reads how long a job ran. It returns -1 if neither column has that.
+// elapsed reads how long a job ran. It returns -1 if neither column has the time.
 func elapsed(raw, clock []byte) (time.Duration, error) {
 	if len(raw) > 0 {
 		n, err := strconv.ParseInt(string(raw), 10, 64)
@@ -112,8 +112,8 @@ func parseAmount(text []byte) (int, error) {
 	return int(f), nil
 }
 
-// usage reads a list of what the tasks of a step used in total (TRESUsageInTot, TRESUsageOutTot): its
-// memory and what moved from or to disks, in bytes. A resource that is not in the list is 0.
+// usage reads a list with the total usage of a step's tasks (TRESUsageInTot, TRESUsageOutTot):
+// memory, and data moved from or to disks, in bytes. A resource that is not in the list is 0.
 func usage(list string) (memory, disk float64, err error) {
 	for name, amount := range slurmspec.TRES(list) {
 		to := &memory
@@ -150,7 +150,7 @@ func parseJobID(r *finished.Job, text string) error {
 		r.ArrayJob = id.Number
 	}
 	if r.ArrayJob != 0 || r.HetJob != 0 {
-		r.Number = 0 // JobIDRaw has their own
+		r.Number = 0 // their own numbers are in JobIDRaw
 	}
 	return err
 }

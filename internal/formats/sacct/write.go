@@ -20,9 +20,9 @@ import (
 const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|WCKey|Reservation|Submit|Eligible|Start|End|" +
 	"ElapsedRaw|State|ExitCode|Timelimit|ReqCPUS|AllocCPUS|ReqNodes|NodeList|Priority|SubmitLine"
 
-// Write writes the workload as `sacct -D -P` would print it and [Read] reads it, and counts what
-// that does not say. Times are in UTC. Each job ends as its recorded fate says. A job without
-// one is pending.
+// Write writes the workload in the form that `sacct -D -P` prints and [Read] reads. It counts the
+// facts that this form cannot express. Times are in UTC. Each job ends as its recorded fate says. A
+// job without a recorded fate is pending.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	s := writer{losses: workload.Losses{}, users: make(map[string]hpc.User, len(wl.Users))}
@@ -90,8 +90,8 @@ func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	return append(sbatch.Format(&r), "job.sh"), r.Dependency
 }
 
-// rows returns a line for each run of a job, or of a task of an array. slurmctld submits a job again when its
-// run is lost.
+// rows returns a line for each run of a job, or of a task of an array. If a run is lost, slurmctld
+// requeues the job.
 func (s *writer) rows(job *hpc.Job, task int) (rows [][]string) {
 	rec := hpc.Recorded{State: hpc.Pending}
 	if job.Recorded != nil {
@@ -172,14 +172,14 @@ func limitText(d time.Duration) string {
 	return slurmspec.FormatSpan(d)
 }
 
-// count counts facts that the line of a job does not express.
+// count counts the facts about a job that its line does not express.
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
 	s.losses.Fate(job, "end_at", "made", "suspensions", "preempted_by")
 	rec := job.Recorded
 	if job.Hold && rec != nil && !rec.Start.IsZero() {
-		s.losses.Add("hold", 1) // in sacct's records it was released
+		s.losses.Add("hold", 1) // in sacct's records the job was released
 	}
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:

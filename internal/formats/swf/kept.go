@@ -16,13 +16,14 @@ import (
 // keptNumber is a number of a record that cannot be derived from the job.
 type keptNumber struct {
 	field int // from 1, as the format's definition numbers them
-	// read is the number in the log. The writer writes it as long as the job still gives
-	// derived. After a change of the job, the writer writes the newly derived number.
+	// read is the number in the log. derived is the number that the unchanged job gives. While the job
+	// still gives derived, the writer writes read. After a change of the job, it writes the newly
+	// derived number.
 	read, derived decimal
 }
 
-// A kept number is packed into [workload.Origin.Extra] as a byte with the field and three
-// flags, followed by those of the two numbers that the flags do not imply.
+// A kept number is packed into [workload.Origin.Extra] as a byte with the field and three flags,
+// followed by the numbers (none, one or two) that the flags do not imply.
 const (
 	readHasDecimals = 1 << (5 + iota)
 	derivedUnknown
@@ -130,8 +131,8 @@ func (k *Kept) Origin() (workload.Origin, error) {
 	return workload.Origin{Record: k.Record, Extra: string(extra)}, nil
 }
 
-// Complete derives the numbers that the records of a trace's jobs would have without the kept
-// ones, as the reader of the log did.
+// Complete derives the numbers in the records of a trace's jobs, except for the kept numbers, as
+// the reader of the log did.
 func Complete(w *workload.Workload) {
 	var names *names
 	for i, job := range w.Jobs.All() {

@@ -30,13 +30,13 @@ func (n *names) comment(key, value string) {
 	}
 }
 
-// numberedNames are the names of one kind. The name of a number without one is the prefix and
+// numberedNames are the names of one kind. A number without a name gets a name from the prefix and
 // the number.
 type numberedNames struct {
 	prefix   string
 	byNumber map[int64]string
 	byName   map[string]int64
-	small    []string // names of small numbers that were asked for before
+	small    []string // names of small numbers that were already asked for
 }
 
 func newNumberedNames(prefix string) numberedNames {

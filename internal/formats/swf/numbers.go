@@ -47,8 +47,8 @@ func parseRecord(line []byte, r *record) error {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// parseDecimal reads a decimal number with at most 18 significant digits. It may have a minus
-// and a point.
+// parseDecimal reads a decimal number with at most 18 significant digits. It may have a minus sign
+// and a decimal point.
 func parseDecimal(text []byte) (d decimal, ok bool) {
 	digits, point := 0, -1
 	for i, c := range text {

@@ -23,7 +23,7 @@ var Format = workload.Format{
 	Looks: "SWF", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a semicolon and a comment, or a record of 18 numbers.
+// recognize accepts a semicolon with a comment, or a record of 18 numbers.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if line == "" || line[0] != ';' && !isRecord(line) {
@@ -46,8 +46,8 @@ func isRecord(line string) bool {
 	return true
 }
 
-// The rules that records of an SWF log may break. A record that breaks one of the first six
-// is no job to replay, and [workload.Workload.Unusable] keeps it.
+// The rules that records of an SWF log may break. A record that breaks one of the first six cannot
+// be replayed, and [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord     = "swf_not_a_record"       // not 18 numbers
 	RuleAbsurd       = "swf_absurd_number"      // a time of more than 126 years, or 2^31 processors
@@ -90,7 +90,7 @@ const (
 const (
 	statusFailed    = 0
 	statusCompleted = 1
-	statusPartial   = 2 // to 4: a part of a job that was checkpointed, of which 3 and 4 are the last one
+	statusPartial   = 2 // to 4: a part of a job that was checkpointed, of which 3 and 4 mark the last part
 	statusLastPart  = 4
 	statusCancelled = 5
 )
@@ -108,13 +108,12 @@ const (
 // Archive publishes them. name stands for the source in errors, which have the form
 // "reading SWF: NAME:LINE: what is wrong".
 //
-// Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is
-// the number of requested processors (field 8), or else of allocated processors (field 5).
-// Users, groups and executables get names with their numbers (user12, group3, app7). Queues and
-// partitions get the names in the header's comments, or else queue1 and partition1. A queue
-// becomes the job's QOS. Each job's [workload.Origin] keeps what the record says beyond that,
-// and [workload.Workload.Unusable] keeps records that are not jobs, so that [Write] writes the
-// same log.
+// Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is the
+// number of requested processors (field 8), or else of allocated processors (field 5). Users,
+// groups and executables get names with their numbers (user12, group3, app7). Queues and partitions
+// get the names in the header's comments, or else queue1 and partition1. A queue becomes the job's
+// QOS. Each job's [workload.Origin] keeps the record's other data, and [workload.Workload.Unusable]
+// keeps records that are not jobs, so that [Write] writes the same log.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	s := &reader{
 		w:     &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name},
@@ -140,20 +139,20 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return s.w, nil
 }
 
-// part is a job of a record with the status of a part, whose whole job was not known before.
+// part is a job from a record of a part of a job, if no earlier record has the whole job.
 type part struct {
 	place  int // among the jobs
 	record int
 	text   string
 }
 
-// isPart reports whether a record is of a part of a job.
+// isPart reports whether a record describes a part of a job.
 func isPart(r *record) bool {
 	status := whole(r[fieldStatus])
 	return status >= statusPartial && status <= statusLastPart
 }
 
-// dropParts removes the jobs of parts whose whole job came after them.
+// dropParts removes the jobs that were made from parts, if a later record has the whole job.
 func (s *reader) dropParts() error {
 	gone := make(map[int]bool)
 	for n, parts := range s.parts {
@@ -198,12 +197,12 @@ type reader struct {
 	users   map[string]bool
 	records int
 	lean    bool // without origins
-	// parts are the jobs of parts by the number of the job, and whole has those of these numbers that a
-	// later record has in one.
+	// parts has the jobs that were made from parts, by the number of the job. whole has the numbers of
+	// jobs for which a later record has the whole job.
 	parts map[int64][]part
 	whole map[int64]bool
 
-	// The record at hand.
+	// The present record.
 	current  hpc.Job
 	recorded hpc.Recorded
 	extra    []byte
@@ -226,7 +225,7 @@ func (b *jobNumbers) add(n int64) {
 	switch {
 	case n >= 0 && n < size:
 		b.dense[n] = true
-	case n >= size && n < 4*b.count+1<<16: // cleaned logs leave numbers out
+	case n >= size && n < 4*b.count+1<<16: // cleaned logs lack some numbers
 		b.dense = append(b.dense, make([]bool, n-size+1)...)
 		b.dense[n] = true
 	default:
@@ -289,7 +288,7 @@ func (s *reader) unusable(rule string, line []byte, format string, args ...any) 
 }
 
 // comment reads a comment of the header. A comment after the first record is kept as well, but
-// its times are ignored, because it comes too late.
+// times in it are ignored, because they come too late.
 func (s *reader) comment(text string) error {
 	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))
 	key, value, found := strings.Cut(text, ":")
@@ -391,7 +390,7 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 	n := whole(r[fieldNumber])
 	job.ID = strconv.FormatInt(n, 10)
 	if before := whole(r[fieldBefore]); before > 0 {
-		if s.numbers.has(before) { // the first job of a number has it for its ID
+		if s.numbers.has(before) { // the first job with a number has the number as its ID
 			job.Dependency = "afterany:" + strconv.FormatInt(before, 10)
 		} else if err := s.book.Fall(RuleNoJobBefore, "field 17: no job %d before this one", before); err != nil {
 			return err
@@ -406,7 +405,7 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
-	if isPart(r) { // dropParts counts it, unless it removes it
+	if isPart(r) { // dropParts counts the part, unless it removes it
 		return nil
 	}
 	return s.book.Fall(workload.RuleRenamed, "job number %d occurs twice", n)

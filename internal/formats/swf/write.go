@@ -17,9 +17,9 @@ import (
 // widths are the widths of the columns in the Archive's own files.
 var widths = [fieldCount]int{5, 8, 6, 6, 4, 6, 5, 4, 6, 5, 2, 3, 3, 3, 2, 2, 2, 2}
 
-// Write writes the workload as a log in the Standard Workload Format, version 2.2, and counts
-// what the log does not say. A workload that was read from such a log and not changed gives the
-// same records in the same order. Each task of a job array becomes a record.
+// Write writes the workload as a log in the Standard Workload Format, version 2.2, and counts the
+// facts that the log cannot express. A workload that was read from such a log and not changed gives
+// the same records in the same order. Each task of a job array becomes a record.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	s := newWriter(wl)
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -55,10 +55,10 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 // writeLine leaves errors to Flush, which returns the first one.
 func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
 
-// holds are the fields of a request that an SWF record can express.
+// holds has the fields of a request that an SWF record can express.
 var holds = workload.FieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
 
-// lost counts facts that the record of a job does not express.
+// lost counts the facts about a job that its record does not express.
 func (s *writer) lost(job *hpc.Job) {
 	s.losses.Request(job, holds)
 	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && !strings.ContainsAny(before, ":,?") {
@@ -207,7 +207,7 @@ func (s *writer) header(out *bufio.Writer) {
 		return found && strings.TrimSpace(key) == "UnixStartTime"
 	}
 	at := slices.IndexFunc(comments, isStart)
-	if at >= 0 { // a reader would now use a second one that stood after a record
+	if at >= 0 { // otherwise a reader would use a second one, which was ignored because it followed a record
 		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
 	}
 	switch {
@@ -230,8 +230,9 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 }
 
-// sized returns the comments with the size of the machine under a key. It leaves a comment of the source as
-// it is that says the same, and replaces one that does not: the workload may have been scaled.
+// sized returns the comments with the size of the machine under a key. It keeps a comment of the
+// source that says the same size, and replaces one with another size: the workload may have been
+// scaled.
 func sized(comments []string, key string, size int) []string {
 	text := fmt.Sprintf(" %s: %d", key, size)
 	has := false

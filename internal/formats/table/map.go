@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones of maps are known on every machine
+	_ "time/tzdata" // so that time zones in maps are known on every machine
 
 	"github.com/goccy/go-yaml"
 
@@ -30,7 +30,7 @@ type Map struct {
 	Name    string   `yaml:"name"`
 	Title   string   `yaml:"title"`   // what the table is
 	Source  string   `yaml:"source"`  // where it is published or described
-	Guesses []string `yaml:"guesses"` // what the source does not say
+	Guesses []string `yaml:"guesses"` // assumptions, because the source does not say
 
 	// Delimiter is one character or more, "tab" or "blanks"; if empty, it is found in the
 	// first line.
@@ -40,7 +40,7 @@ type Map struct {
 	Columns   []string `yaml:"columns"` // the names of the columns
 	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
 
-	Zone    string   `yaml:"zone"`    // of times without one, as Europe/Zurich; default: the reader's
+	Zone    string   `yaml:"zone"`    // time zone of times that give none, such as Europe/Zurich; default: the reader's
 	Time    string   `yaml:"time"`    // how times are written; see [Field.Time]
 	Origin  string   `yaml:"origin"`  // the instant from which relative times count
 	Unknown []string `yaml:"unknown"` // texts that mean that a value is not known
@@ -50,33 +50,33 @@ type Map struct {
 
 // Field says where the value of a field is, and how it is written.
 type Field struct {
-	// Column names the column. Of several names the first that the table has counts.
+	// Column names the column. If there are several names, the first one that the table has counts.
 	Column Names `yaml:"column"`
 	// Value is the value in all rows; there is no column then.
 	Value string `yaml:"value"`
-	// Unit is that of a duration (ms, seconds, minutes, hours, days, clock) or of memory (B, kB,
-	// KiB, MB, MiB, GB, GiB, TB, TiB, text), or how a state or an exit code is written (slurm,
-	// wait).
+	// Unit is the unit of a duration (ms, seconds, minutes, hours, days, clock) or of memory (B, kB,
+	// KiB, MB, MiB, GB, GiB, TB, TiB, text). For a state or an exit code it says how the value is
+	// written (slurm, wait).
 	Unit string `yaml:"unit"`
-	// Time is how an instant is written: unix, unix_ms, unix_us, unix_ns, relative (seconds
-	// from Origin), or as strptime(3) has it ("%d.%m.%Y %H:%M:%S"). Without it: ISO 8601, or
-	// seconds since 1970.
+	// Time is how an instant is written: unix, unix_ms, unix_us, unix_ns, relative (seconds from
+	// Origin), or a format of strptime(3) ("%d.%m.%Y %H:%M:%S"). The default is ISO 8601, or seconds
+	// since 1970.
 	Time string `yaml:"time"`
 	// Times multiplies a number.
 	Times float64 `yaml:"times"`
-	// Prefix stands before each name, as in user17.
+	// Prefix is put before each name: "user" makes user17 of 17.
 	Prefix string `yaml:"prefix"`
-	// Values replaces values of the table: COMPLETED for "done".
+	// Values replaces values of the table: for example "done" by COMPLETED.
 	Values map[string]string `yaml:"values"`
-	// Names are the names of trackable resources that the table has as numbers.
+	// Names gives names to trackable resources that the table has as numbers.
 	Names map[string]string `yaml:"names"`
-	// Unknown are texts that mean that the value is not known, and Unlimited those that mean
-	// no limit.
+	// Unknown are texts that mean that the value is not known, and Unlimited texts that mean that
+	// there is no limit.
 	Unknown   Names `yaml:"unknown"`
 	Unlimited Names `yaml:"unlimited"`
 }
 
-// Names is a list of texts, or one.
+// Names is a list of texts; in the file it may be a single text.
 type Names []string
 
 // UnmarshalYAML reads a list or a single text.
@@ -103,7 +103,7 @@ func (f *Field) UnmarshalYAML(unmarshal func(any) error) error {
 	return unmarshal((*plain)(f))
 }
 
-// kind is how a field is read.
+// kind says how a field is read.
 type kind uint8
 
 const (
@@ -232,7 +232,7 @@ func fieldNames() (names []string) {
 	return names
 }
 
-// ParseMap reads a map. path stands for it in errors, which have the line.
+// ParseMap reads a map. Errors name the map by path, and give the line.
 func ParseMap(text []byte, path string) (*Map, error) {
 	m := new(Map)
 	if err := decode(text, m); err != nil {
@@ -294,7 +294,7 @@ func (m *Map) check() error {
 	return m.needs()
 }
 
-// needs returns an error if a map has no place for what every job needs.
+// needs returns an error if a map lacks a field that every job needs.
 func (m *Map) needs() error {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return m.Fields[name] != nil })
@@ -345,7 +345,7 @@ func (f *Field) check(spec fieldSpec) error {
 	return checkTime(f.Time)
 }
 
-// zone returns the zone of times without one.
+// zone returns the time zone for times that give none.
 func (m *Map) zone(otherwise *time.Location) (*time.Location, error) {
 	if m.Zone == "" {
 		return otherwise, nil
@@ -374,7 +374,7 @@ var mapFiles embed.FS
 
 // MapNames returns the names of the built-in maps.
 func MapNames() (names []string) {
-	files, _ := fs.Glob(mapFiles, "maps/*.yaml") // the pattern is right
+	files, _ := fs.Glob(mapFiles, "maps/*.yaml") // the pattern is valid
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(path.Base(file), ".yaml"))
 	}

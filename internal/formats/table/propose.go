@@ -17,8 +17,7 @@ import (
 
 // Propose writes a map for a table as YAML, from the names of its columns and the values of the
 // first rows. Comments say what is a guess, which columns it could not place, and what is missing.
-// Its first return value is the name of a built-in map that fits, or "". at and size are
-// those of the whole file; see [Reader.Read].
+// It returns the name of a built-in map that fits, or "". at and size are as for [Reader.Read].
 func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (fits string, err error) {
 	t, err := open(r, at, size, nil)
 	if err != nil {
@@ -54,7 +53,7 @@ func numbered(count int) (names []string) {
 	return names
 }
 
-// proposal is a map in the making.
+// proposal is a map that is being made.
 type proposal struct {
 	table   table
 	columns []string
@@ -67,7 +66,7 @@ type proposal struct {
 // sampleRows is the number of rows that a proposal looks at.
 const sampleRows = 500
 
-// sample takes the values of the first rows that are known.
+// sample takes the known values of the first rows.
 func (p *proposal) sample() error {
 	enough := errors.New("enough")
 	p.values = make(map[string][]string)
@@ -113,10 +112,10 @@ var hints = []struct{ suffix, unit string }{
 	{"milli", milli}, {"millicores", milli},
 }
 
-// milli is the unit of counts of thousandths, such as Kubernetes' of CPUs.
+// milli is the unit of counts in thousandths, such as Kubernetes' counts of CPUs.
 const milli = "milli"
 
-// hinted splits a column's name into what it names, in its plain form, and its unit.
+// hinted splits a column's name into its unit and the rest, in plain form.
 func hinted(column string) (rest, unit string) {
 	if rest, found := strings.CutSuffix(column, "_s"); found {
 		return plain(rest), "seconds"
@@ -130,8 +129,8 @@ func hinted(column string) (rest, unit string) {
 	return name, ""
 }
 
-// place finds a column for each field. A field takes the surest of its usual names, and a
-// column is that of one field.
+// place finds a column for each field. A field takes the surest of its usual names that the table
+// has. A column belongs to one field only.
 func (p *proposal) place() {
 	if p.unnamed {
 		return
@@ -160,8 +159,8 @@ func (p *proposal) place() {
 	}
 }
 
-// placeWait moves a column of waits that has the name of another field, such as a queue in seconds: its
-// values are the times between submission and start.
+// placeWait finds a column of waits under the name of another field, such as "queue" for a wait in
+// seconds: its values are the times between submission and start.
 func (p *proposal) placeWait() {
 	for name, column := range p.fields {
 		if spec, _ := specOf(name); spec.kind != aText || !p.isWait(column) {
@@ -175,10 +174,12 @@ func (p *proposal) placeWait() {
 	}
 }
 
-// asked are names of a column that has what a job asked for in some systems' logs, and how long it ran in others'.
+// asked are column names with two meanings: in some systems' logs the time that a job asked for, in
+// others the time that it ran.
 var asked = []string{"walltime", "wallclock", "wallclocktime"}
 
-// placeLimit takes such a column for the time limit if start and end give the run time.
+// placeLimit takes a column with a name in asked for the time limit, if start and end give the run
+// time.
 func (p *proposal) placeLimit() {
 	column := p.fields["run_time"]
 	if !slices.Contains(asked, plain(column)) || p.fields["start"] == "" || p.fields["end"] == "" || p.fields["time_limit"] != "" {
@@ -195,7 +196,7 @@ func (p *proposal) isWait(column string) bool {
 		return false
 	}
 	at := func(column string) (int, *clockReader) {
-		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // a way of writing times that it knows
+		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf knows no other ways
 		return slices.Index(p.columns, column), read
 	}
 	submitAt, submitted := at(submit)
@@ -218,7 +219,7 @@ func (p *proposal) isWait(column string) bool {
 	return positive && 10*good >= 9*known
 }
 
-// suits reports whether most values of a column can be those of a kind.
+// suits reports whether most values of a column can be values of a kind.
 func (p *proposal) suits(k kind, column string) bool {
 	values := p.values[column]
 	if len(values) == 0 {
@@ -260,8 +261,8 @@ func (p *proposal) suits(k kind, column string) bool {
 	return 2*good >= len(values)
 }
 
-// timeOf returns how instants are written: numbers by their size, and other texts as ISO 8601 or
-// in the usual order that most of them have.
+// timeOf returns how instants are written: for numbers it decides by their size; other texts are
+// ISO 8601, or have the usual order of day, month and year that fits most of them.
 func (p *proposal) timeOf(values []string) string {
 	n, err := strconv.ParseFloat(values[0], 64)
 	switch {
@@ -299,7 +300,7 @@ func (p *proposal) timeOf(values []string) string {
 	return best
 }
 
-// known returns the built-in map whose columns the table has.
+// known returns the name of the built-in map whose columns the table has.
 func (p *proposal) known() string {
 	for _, name := range MapNames() {
 		m, err := NamedMap(name)
@@ -350,7 +351,7 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 	return err
 }
 
-// missing says what has no column, and which columns have no field.
+// missing says which fields have no column, and which columns have no field.
 func (p *proposal) missing(b *strings.Builder) {
 	m := &Map{Fields: make(map[string]*Field)}
 	used := make(map[string]bool)
@@ -466,8 +467,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's, with a state that they could mean: sites use words such as killed in
-// several ways. A job that has an end neither runs nor waits: somebody ended it.
+// strange returns the states that are not Slurm's, each with a Slurm state that it could mean,
+// since sites use words such as killed in several ways. A job that has an end neither runs nor
+// waits, so such a state is strange, too: somebody ended the job.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NoteStateGuessed counts jobs without a state that have an end: they have completed, or failed
-// if they have an exit code.
+// NoteStateGuessed counts jobs that have an end but no state: they count as failed if their exit
+// code is not 0, and otherwise as completed.
 const NoteStateGuessed = "state_guessed"
 
 // Reader reads the jobs of tables with one map.
@@ -55,7 +55,7 @@ func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error
 	return s, nil
 }
 
-// Read reads a table. at and size are those of the whole file, which Parquet needs; at is nil for
+// Read reads a table. at and size give access to the whole file, which Parquet needs; at is nil for
 // a stream. Errors have the form "reading table: NAME: line 17, column end: what is wrong".
 func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) error {
 	t, err := open(r, at, size, s.m)
@@ -68,8 +68,8 @@ func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) 
 	return nil
 }
 
-// Finish returns the workload of all tables. missing says what no row has, and what follows from
-// that.
+// Finish returns the workload of all tables. missing says which facts no row has, and what follows
+// from that.
 func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
 	return s.b.Close("table")
 }
@@ -77,7 +77,7 @@ func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
 // column is a column that a field needs.
 type column struct {
 	field string
-	name  string // in the table; "" for a value in all rows
+	name  string // in the table; "" if all rows have the same value
 }
 
 func (s *Reader) read(t table) error {
@@ -123,7 +123,7 @@ func (s *Reader) columns(t table) (columns []column, err error) {
 		switch {
 		case at >= 0:
 		case isJSON:
-			at = 0 // other records may have it
+			at = 0 // other records may have the column
 		default:
 			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)",
 				strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
@@ -133,7 +133,7 @@ func (s *Reader) columns(t table) (columns []column, err error) {
 	return columns, nil
 }
 
-// cells are the texts of a row by field. What is not known is absent.
+// cells are the texts of a row by field. Unknown values are absent.
 type cells struct {
 	columns []column
 	values  map[string]string
@@ -160,7 +160,7 @@ func (c *cells) set(m *Map, r *row) {
 	}
 }
 
-// text returns the row as "column=value" for those who look for it in the table.
+// text returns the row as "column=value", so that a user can find it in the table.
 func (c *cells) text() string {
 	var b strings.Builder
 	b.WriteString(c.row.place)
@@ -214,7 +214,7 @@ func (s *Reader) job(c *cells) error {
 type values struct {
 	s         *Reader
 	c         *cells
-	necessary error   // the first mistake without whose field there is no job
+	necessary error   // the first mistake in a field that every job needs
 	optional  []error // mistakes in other fields, which are ignored
 }
 
@@ -233,7 +233,7 @@ func value[V any](v *values, name string, read func(*Field, string) (V, error)) 
 	return out
 }
 
-// need is [value] for a field without which there is no job.
+// need is [value] for a field that every job needs.
 func need[V any](v *values, name string, read func(*Field, string) (V, error)) V {
 	before := len(v.optional)
 	out := value(v, name, read)
@@ -246,7 +246,7 @@ func need[V any](v *values, name string, read func(*Field, string) (V, error)) V
 	return out
 }
 
-// times sets the instants. What is not recorded follows from the others: the start from the
+// times sets the instants. Instants that are not recorded follow from others: the start from the
 // submission and the wait, the end from the start and the run time.
 func (v *values) times(r *finished.Job) {
 	at := func(f *Field, text string) (hpc.Time, error) { return v.s.times[f].parse(text) }
@@ -281,7 +281,7 @@ func (v *values) times(r *finished.Job) {
 	r.TimeLimit = value(v, "time_limit", (*Field).duration)
 }
 
-// size sets what the job asked for and what it got.
+// size sets the requested and the allocated resources.
 func (v *values) size(r *finished.Job) {
 	count := func(name string) int { return value(v, name, (*Field).count) }
 	r.ReqCPUs, r.AllocCPUs = count("cpus"), count("alloc_cpus")
@@ -301,7 +301,7 @@ func (v *values) size(r *finished.Job) {
 		r.GRES = "gpu:" + strconv.Itoa(n)
 	}
 	if r.ReqCPUs == 0 && r.AllocCPUs == 0 && r.ReqNodes == 0 && r.AllocNodes == 0 && r.GPUs != "" {
-		r.ReqCPUs = 1 // all that is known is the GPUs
+		r.ReqCPUs = 1 // only the GPUs are known
 	}
 	r.NodeList = value(v, "node_list", (*Field).nodeList)
 	job, hasJob := v.c.values["array_job"]
@@ -338,7 +338,7 @@ func (v *values) words(r *finished.Job) {
 	}
 }
 
-// word returns a text that is shared with equal ones, because names repeat.
+// word returns a text that equal texts share, because names repeat.
 func (s *Reader) word(text string) string {
 	if shared, have := s.words[text]; have {
 		return shared

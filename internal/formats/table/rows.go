@@ -28,21 +28,22 @@ type row struct {
 	place string // as "line 17"
 	cells []string
 	fault error  // the row does not have the form of the table
-	text  string // as the table has it, if there is a fault
+	text  string // the row's original text, if there is a fault
 }
 
 // table is an open table.
 type table interface {
-	// names returns the names of the columns. They are all that a text or a Parquet file has,
-	// and those of the first records of JSON.
+	// names returns the names of the columns. For a text or a Parquet file these are all names; for
+	// JSON, the names in the first records.
 	names() []string
 	// each calls f with every row. The row has the cells of the given columns, in this order;
 	// an empty name stands for no column. The cells are valid only during the call.
 	each(columns []string, f func(*row) error) error
 }
 
-// open opens a table, whose form it recognizes by the content. at and size are those of the
-// whole file if it can be read anywhere, as Parquet must be; at may be nil. m may be nil.
+// open opens a table, whose form it recognizes by the content. at and size give access to the whole
+// file, which Parquet needs; at is nil if the file can only be read from its beginning. m may be
+// nil.
 func open(r *bufio.Reader, at io.ReaderAt, size int64, m *Map) (table, error) {
 	if m == nil {
 		m = new(Map)
@@ -136,7 +137,7 @@ func delimiterOf(line string) string {
 
 func (t *textTable) names() []string { return t.header }
 
-// isPlain reports whether the texts of a table have no quotes.
+// isPlain reports whether a table's texts are written without quotes.
 func (t *textTable) isPlain() bool {
 	return utf8.RuneCountInString(t.delimiter) != 1 || strings.ContainsAny(t.delimiter, "\"\r\n") ||
 		t.delimiter == string(t.comment)
@@ -190,7 +191,7 @@ func (t *textTable) each(columns []string, f func(*row) error) error {
 		return f(&r)
 	}
 	if bom, _ := t.r.Peek(len(lines.ByteOrderMark)); bytes.Equal(bom, lines.ByteOrderMark) {
-		_, _ = t.r.Discard(len(bom)) // they are there
+		_, _ = t.r.Discard(len(bom)) // these bytes are already buffered
 	}
 	if t.isPlain() {
 		return lines.Each(t.r, "", func(number int, line []byte) error {
@@ -210,7 +211,7 @@ func (t *textTable) each(columns []string, f func(*row) error) error {
 			return err
 		}
 		for i, field := range fields {
-			fields[i] = inert.Text(field) // as our own tables have it
+			fields[i] = inert.Text(field) // as in the tables that we write
 		}
 		line, _ := reader.FieldPos(0)
 		if err := take(line, fields); err != nil {
@@ -226,8 +227,8 @@ type jsonTable struct {
 	list string // the name of the list in the outermost object
 }
 
-// names returns the paths of the values in the first object, as far as the head of the file has
-// it.
+// names returns the paths of the values in the first objects, as far as they are in the head of the
+// file.
 func (t *jsonTable) names() (names []string) {
 	ended := errors.New("enough")
 	found := make(map[string]bool)
@@ -247,7 +248,7 @@ func (t *jsonTable) names() (names []string) {
 	return names
 }
 
-// paths calls f with the path of every value in an object. Of a list it takes the last element.
+// paths calls f with the path of every value in an object. For a list it takes the last element.
 func paths(prefix string, value any, f func(path string)) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -276,7 +277,7 @@ func (t *jsonTable) each(columns []string, f func(*row) error) error {
 		number++
 		r := row{place: "record " + strconv.Itoa(number), cells: cells}
 		if _, isObject := value.(map[string]any); !isObject {
-			text, _ := json.Marshal(value) // it was decoded
+			text, _ := json.Marshal(value) // it was decoded from JSON, so this cannot fail
 			r.fault, r.text = errors.New("not an object (want {...})"), string(text)
 			return f(&r)
 		}
@@ -415,7 +416,7 @@ func scalarText(value any) []string {
 // parquetTable is a Parquet file.
 type parquetTable struct {
 	file    *parquet.File
-	columns map[string]*parquet.Column // without those that hold lists
+	columns map[string]*parquet.Column // without columns of lists
 	header  []string
 }
 
@@ -463,7 +464,7 @@ func (t *parquetTable) each(columns []string, f func(*row) error) (err error) {
 	return nil
 }
 
-// group reads the rows of a group. It reads only the columns that are asked for.
+// group reads the rows of a group. It reads only the requested columns.
 func (t *parquetTable) group(group parquet.RowGroup, columns []string, number *int64, f func(*row) error) error {
 	readers := make([]*columnReader, len(columns))
 	defer func() {
@@ -532,7 +533,7 @@ func (c *columnReader) next() (text string, err error) {
 		c.rest = c.buffer[:n]
 		switch {
 		case errors.Is(err, io.EOF), err == nil && n == 0:
-			c.values = nil // the texts of its values are read before the page is given back
+			c.values = nil // the texts of its values must be read before the page is released
 			if n == 0 {
 				c.release()
 			}
@@ -557,12 +558,12 @@ func (c *columnReader) release() {
 
 func (c *columnReader) close() {
 	if c.pages != nil {
-		_ = c.pages.Close() // of a file that is only read
+		_ = c.pages.Close() // the file is only read
 	}
 }
 
-// textOf returns what writes the values of a column as text. Instants are written in UTC if the
-// column says so, and else without a zone.
+// textOf returns the function that writes a column's values as text. Instants are written in UTC if the column is in
+// UTC, and otherwise without a zone.
 func textOf(column *parquet.Column) func(parquet.Value) string {
 	kind := column.Type().Kind()
 	if logical := column.Type().LogicalType(); logical != nil {

@@ -29,10 +29,10 @@ var unitsOf = map[kind]map[string]float64{
 	anExitCode: {"wait": 0},
 }
 
-// maxSeconds bounds every duration, so that no sum of them overflows.
+// maxSeconds bounds every duration, so that sums cannot overflow.
 const maxSeconds = 4e9
 
-// unknownTexts mean everywhere that a value is not known.
+// unknownTexts are texts that mean in every field that a value is not known.
 var unknownTexts = []string{"", "nan", "none", "null", "nat", "n/a", "na", "unknown", "<na>", "nil", "-", "\\n"}
 
 // isUnknown reports whether a text means that the value is not known.
@@ -139,7 +139,7 @@ func (f *Field) memory(text string) (int64, error) {
 	return int64(math.Ceil(n * factor)), nil
 }
 
-// stateWords are words that other systems have for Slurm's states.
+// stateWords are other systems' words for Slurm's states.
 var stateWords = map[string]hpc.State{
 	"complete": hpc.Completed, "done": hpc.Completed, "success": hpc.Completed, "successful": hpc.Completed,
 	"succeeded": hpc.Completed,
@@ -173,7 +173,7 @@ func (f *Field) state(text string) (hpc.State, error) {
 	return state, nil
 }
 
-// exitCode reads "1:0" or a number. Of a status of wait(2), the code is in the second byte.
+// exitCode reads "1:0" or a number. In a status of wait(2), the code is the second byte.
 func (f *Field) exitCode(text string) (code, signal int, err error) {
 	if first, second, pair := strings.Cut(text, ":"); pair {
 		e, err := slurmspec.ParseExitCode(first + ":" + second)
@@ -191,13 +191,13 @@ func (f *Field) exitCode(text string) (code, signal int, err error) {
 		return int(status>>8) & 0xff, int(status) & 0x7f, nil
 	}
 	if status < 0 || status > 255 {
-		return 1, 0, nil // a failure in another system's numbers
+		return 1, 0, nil // another system's number for a failure
 	}
 	return int(status), 0, nil
 }
 
-// tres reads a list such as "1=4,2=8000". Names has the names of the numbers. A number of memory
-// alone is MiB, as in slurmdbd.
+// tres reads a list such as "1=4,2=8000". The field's Names gives the names of the numbers. Memory
+// without a unit is in MiB, as in slurmdbd.
 func (f *Field) tres(text string) (string, error) {
 	text = strings.Trim(text, `"'`)
 	if err := slurmspec.CheckTRES(text); err != nil {
@@ -243,7 +243,7 @@ func (f *Field) nodeList(text string) (string, error) {
 
 var errInstant = errors.New("not a time")
 
-// checkTime returns an error if a way of writing times is not known.
+// checkTime returns an error if how is not a known way of writing times.
 func checkTime(how string) error {
 	_, err := newClockReader(how, time.UTC, 0)
 	return err
@@ -253,12 +253,12 @@ func checkTime(how string) error {
 type clockReader struct {
 	how    string
 	layout string        // of time.Parse
-	unit   time.Duration // of numbers
+	unit   time.Duration // the unit of numbers
 	zone   *time.Location
 	origin hpc.Time // from which numbers count
 }
 
-// newClockReader returns what reads the times of a map or a field; see [Field.Time].
+// newClockReader returns a reader for the times of a map or a field; see [Field.Time].
 func newClockReader(how string, zone *time.Location, origin hpc.Time) (*clockReader, error) {
 	c := &clockReader{how: how, zone: zone}
 	switch how {
@@ -283,7 +283,7 @@ func newClockReader(how string, zone *time.Location, origin hpc.Time) (*clockRea
 	return c, nil
 }
 
-// directives are those of strptime(3), as layouts of package time.
+// directives has the directives of strptime(3), as layouts of package time.
 var directives = map[byte]string{
 	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'B': "January", 'h': "Jan",
 	'a': "Mon", 'A': "Monday", 'I': "03", 'p': "PM", 'j': "002", 'e': "_2", 'z': "-0700", 'Z': "MST", 'f': "999999999",

@@ -120,7 +120,7 @@ type reservationRecord struct {
 	Features  string          `json:"features,omitempty"`
 }
 
-// actionRecord has exactly one of its three last fields.
+// actionRecord is the line of an action. Exactly one of its last three fields is set.
 type actionRecord struct {
 	Type      string          `json:"type"`
 	At        jobjson.Instant `json:"at,omitzero"`
@@ -137,11 +137,11 @@ type usageRecord struct {
 }
 
 // Read reads the trace format, JSON Lines: a header and then a record for every job, user, node
-// event, reservation event, action and usage, in any order. name stands for the source in
-// errors, which have the form "reading trace: NAME:LINE: what is wrong". An unknown field is an
-// error, and so is a trace without a job. If the header has no epoch, relative times count from
-// [workload.DefaultEpoch]; if there are none, the epoch is the first instant at which something
-// happens.
+// event, reservation event, action and usage, in any order. name stands for the source in errors,
+// which have the form "reading trace: NAME:LINE: what is wrong". An unknown field is an error, and
+// so is a trace without a job. If the header has no epoch, relative times count from
+// [workload.DefaultEpoch]; if there are no relative times, the epoch is the instant of the first
+// event.
 func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload, error) {
 	w, err := ReadSetting(r, name)
 	if err == nil && w.Jobs.Len() == 0 {
@@ -150,8 +150,8 @@ func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload,
 	return w, err
 }
 
-// ReadSetting is [Read] for a trace that may have no jobs. The record of a run keeps everything
-// but the jobs in such a trace.
+// ReadSetting is [Read] for a trace that may have no jobs. A run's record keeps everything except
+// the jobs in such a trace.
 func ReadSetting(r io.Reader, name string) (*workload.Workload, error) {
 	t := reader{w: &workload.Workload{}}
 	if err := lines.Each(r, name, t.line); err != nil {
@@ -171,8 +171,8 @@ func ReadSetting(r io.Reader, name string) (*workload.Workload, error) {
 	return t.w, nil
 }
 
-// firstInstant returns when the first event of the workload happens, to the second, and 0 if
-// there is none.
+// firstInstant returns the time of the workload's first event, to the second; 0 if there is no
+// event.
 func firstInstant(w *workload.Workload) hpc.Time {
 	first := hpc.Never
 	if w.Jobs.Len() > 0 {
@@ -198,7 +198,7 @@ type reader struct {
 	epoch jobjson.Epoch
 	// epochGiven says that the header has an epoch.
 	epochGiven bool
-	latest     hpc.Time // of the submissions so far
+	latest     hpc.Time // the latest submission so far
 	hasHeader  bool
 }
 
@@ -212,7 +212,7 @@ func (t *reader) line(_ int, line []byte) error {
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8 (want a trace as rmreplay writes it)")
 	}
-	if bytes.HasPrefix(line, jobPrefix) { // as we write it: most lines of most traces
+	if bytes.HasPrefix(line, jobPrefix) { // the line is as we write it, like most lines of most traces
 		return t.job(line)
 	}
 	var kind struct {

@@ -10,25 +10,25 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// Reservation is a reservation of named nodes, until End, which may be [hpc.Never].
+// Reservation is a reservation of named nodes. End may be [hpc.Never].
 type Reservation struct {
 	Begin, End hpc.Time
 	Nodes      []string
 }
 
-// Bookings are the times at which nodes are reserved, sorted by their beginnings. No node has two that
-// touch: where reservations overlap, a node counts once.
+// Bookings are the intervals in which nodes are reserved, sorted by their beginnings. Where
+// reservations of a node overlap or touch, the node has a single booking.
 type Bookings []booking
 
 type booking struct {
 	span
 	nodes map[string]bool
-	first map[string]bool // those of its nodes that have no earlier booking
+	first map[string]bool // the booking's nodes that have no earlier booking
 }
 
 type span struct{ begin, end hpc.Time }
 
-// Book makes bookings of reservations. It sorts the list.
+// Book makes bookings from reservations. It sorts the list.
 func Book(list []Reservation) Bookings {
 	slices.SortStableFunc(list, func(a, b Reservation) int { return cmp.Compare(a.Begin, b.Begin) })
 	spans := map[string][]span{} // by node
@@ -70,7 +70,8 @@ func (b Bookings) NextEnd() hpc.Time {
 	return next
 }
 
-// Count counts the nodes in service among some nodes: all of them, and those in each pool.
+// Count counts the nodes in service among the given nodes: all is their total number, and uses
+// their number in each pool.
 type Count func(nodes iter.Seq[string]) (all int, uses map[string]int)
 
 // Reserved returns the reserved nodes that are in service.
@@ -84,8 +85,9 @@ func (b Bookings) Reserved(count Count) []ioaware.Reserved {
 	return list
 }
 
-// Overlaps returns the reserved nodes among those of a running job, as negative numbers: the job counts
-// them, whether the reservation is its own or begins later ([ioaware.Running]).
+// Overlaps returns, as negative numbers, the nodes of a running job that are also reserved, whether
+// the reservation is the job's own or begins later. The job already counts these nodes
+// ([ioaware.Running]).
 func (b Bookings) Overlaps(nodes []string, count Count) (list []ioaware.Reserved) {
 	for i := range b {
 		in := func(set map[string]bool) iter.Seq[string] {

@@ -1,8 +1,8 @@
-// Package driver decides when the jobs of a cluster start, outside its scheduler. The jobs wait held.
-// In rounds, the driver plans by the rules of package ioaware, and releases the jobs that start now.
-// The cluster's scheduler then chooses their nodes and starts them.
+// Package driver decides from outside a cluster's scheduler when the cluster's jobs start. The jobs
+// wait held. In rounds, the driver plans by the rules of package ioaware, and releases the jobs
+// that start now. The cluster's scheduler then chooses their nodes and starts them.
 //
-// The package does no I/O and reads no clock: a [Cluster] says what the state is and carries out
+// The package does no I/O and reads no clock: a [Cluster] returns the state and carries out the
 // decisions. A replay under virtual time and a live cluster implement it.
 package driver
 
@@ -18,10 +18,10 @@ import (
 
 // Cluster is a cluster whose jobs wait held.
 type Cluster interface {
-	// State returns the state of the cluster. The caller may change it.
+	// State returns the state of the cluster. The caller may change what it returns.
 	State() (State, error)
 	// Release lets the cluster's scheduler start a held job, and Hold keeps a pending job from
-	// starting. An error concerns this job alone, which may have ended meanwhile.
+	// starting. An error concerns only this job, which may have ended meanwhile.
 	Release(job string) error
 	Hold(job string) error
 }
@@ -31,8 +31,8 @@ type State struct {
 	Now hpc.Time
 	ioaware.Cluster
 	Running []Running
-	// Pending are the jobs that the driver may start, in the order of their priority. The jobs of
-	// others, and those that their users or an administrator hold, are not among them.
+	// Pending are the jobs that the driver may start, in the order of their priority. Jobs of other
+	// partitions, and jobs that their users or an administrator hold, are not among them.
 	Pending []Pending
 }
 
@@ -50,12 +50,12 @@ type Pending struct {
 	Released bool
 }
 
-// Driver plans rounds. Its memory may be lost: a new one adopts what it finds.
+// Driver plans rounds. If a driver dies, a new driver takes over the jobs that it finds.
 type Driver struct {
 	Options ioaware.Options
 	// Patience is how long a released job may take to start. After that the driver holds it again,
-	// because something that the plan does not know keeps it from starting: the shape of the free
-	// nodes, a reservation or a limit.
+	// because something outside the plan keeps it from starting: the position of the free nodes, a
+	// reservation or a limit.
 	Patience time.Duration
 
 	waits map[string]*wait // by job
@@ -70,15 +70,15 @@ func PatienceOf(interval time.Duration) time.Duration {
 	return max(interval, 10*time.Second)
 }
 
-// wait is what the driver remembers of a pending job.
+// wait is what the driver remembers about a pending job.
 type wait struct {
 	released hpc.Time // 0 if it is held
-	tries    int      // releases after which it did not start
-	next     hpc.Time // no release before this instant
+	tries    int      // releases after which the job did not start
+	next     hpc.Time // the earliest instant of the next release
 }
 
-// The pauses after releases in vain: the first, which doubles, and the longest. A replay does not wait for
-// a job that was released mostTries times.
+// The shortest and the longest pause after a release without a start; the pause doubles each time.
+// A replay gives up a job that was released mostTries times.
 const (
 	firstPause = 2 * time.Minute
 	mostPause  = time.Hour
@@ -92,11 +92,12 @@ type Round struct {
 	Held     []string // jobs that were released, did not start and are held again
 	// Open says that a later round can release more jobs, even if no job is submitted.
 	Open bool
-	// Failed joins the errors of jobs whose release or hold was refused.
+	// Failed joins the errors of all refused releases and holds.
 	Failed error
 }
 
-// Round plans a round and carries it out. The error is that of the state: nothing was decided then.
+// Round plans a round and carries it out. It returns an error if the state could not be read. Then
+// nothing was decided.
 func (d *Driver) Round(c Cluster) (Round, error) {
 	state, err := c.State()
 	if err != nil {
@@ -130,8 +131,8 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	return round, nil
 }
 
-// divide returns the jobs that run, or will within the patience, and those that the plan may start. It
-// holds those again that did not start.
+// divide returns the running jobs and the jobs that the plan may start. A released job counts as
+// running until the patience is over; then divide holds it again.
 func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioaware.Running, candidates []*Pending) {
 	for i := range state.Running {
 		running = append(running, state.Running[i].Running)
@@ -140,7 +141,7 @@ func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioawar
 		job := &state.Pending[i]
 		w := d.waits[job.ID]
 		if job.Released && w.released == 0 {
-			w.released = state.Now // released by a driver before this one
+			w.released = state.Now // released by an earlier driver
 		}
 		switch {
 		case job.Released && state.Now.Sub(w.released) < d.Patience:
@@ -192,7 +193,8 @@ func share(a, b map[string]bool) bool {
 	return false
 }
 
-// Uses returns the nodes in each pool that a job may have, if nothing says which nodes it has.
+// Uses returns the number of nodes that a job may have in each pool, for a job whose nodes are not
+// known.
 func Uses(pools map[string]ioaware.Pool, job *ioaware.Job) map[string]int {
 	uses := map[string]int{}
 	for _, pool := range pools[job.Pool].Overlaps {
@@ -211,7 +213,7 @@ func take(c *ioaware.Cluster, licenses map[string]int64) {
 	}
 }
 
-// remember keeps the memory of the jobs that pend, and drops that of all others.
+// remember drops what the driver knows about jobs that are no longer pending.
 func (d *Driver) remember(pending []Pending) {
 	waits := make(map[string]*wait, len(pending))
 	for i := range pending {
@@ -228,7 +230,7 @@ func (d *Driver) remember(pending []Pending) {
 	d.waits = waits
 }
 
-// after returns an instant that much later; [hpc.Never] for an unlimited time.
+// after returns t + d; [hpc.Never] if d is unlimited.
 func after(t hpc.Time, d time.Duration) hpc.Time {
 	if d == hpc.Unlimited || hpc.Time(d) > hpc.Never-t {
 		return hpc.Never

@@ -1,10 +1,10 @@
-// Package live carries out the decisions of package driver on a live cluster, by Slurm's own commands:
-// squeue, sinfo and scontrol. It changes only pending jobs of the partitions that are given to the
-// driver, and never those that their users or an administrator hold.
+// Package live carries out the decisions of package driver on a live cluster, by Slurm's own
+// commands: squeue, sinfo and scontrol. It changes only pending jobs of the driver's partitions,
+// and never a job that its user or an administrator holds.
 //
-// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;), and another one once
-// it is released. So a driver that starts again, and the watchdog that releases what a dead driver
-// holds, know which holds are the driver's.
+// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When it is
+// released, it gets another mark. So a restarted driver knows which holds are the driver's, and so
+// does the watchdog, which releases the held jobs of a dead driver.
 package live
 
 import (
@@ -23,11 +23,11 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has what
-// it writes to its standard error.
+// Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has
+// the command's standard error.
 type Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 
-// Forecaster says what is expected of jobs, and what the file system does.
+// Forecaster predicts the I/O of jobs, and measures the use of the file system.
 type Forecaster interface {
 	// Estimate predicts the jobs of a class; the zero Estimate if nothing is known.
 	Estimate(ctx context.Context, class string) (ioaware.Estimate, error)
@@ -37,7 +37,8 @@ type Forecaster interface {
 
 // Config says which jobs the driver may start.
 type Config struct {
-	// Partitions are the driver's. No other partition may have their nodes.
+	// Partitions are the partitions in which the driver starts jobs. No other partition may have their
+	// nodes.
 	Partitions []string
 	// FileSystem is the name of the license that stands for the file system, and Total the number
 	// of these licenses if slurm.conf has none.
@@ -46,9 +47,9 @@ type Config struct {
 	Forecaster Forecaster // nil if only requested licenses count
 	Run        Command
 	Now        func() hpc.Time
-	// Say says what happens. It gets one line.
+	// Say is called with one line of text for each thing that happens.
 	Say func(format string, args ...any)
-	// DryRun changes nothing, and says what would be done.
+	// DryRun says what would be done and changes nothing.
 	DryRun bool
 }
 
@@ -59,10 +60,10 @@ type Cluster struct {
 	// jobs are the pending jobs of the last state, by name.
 	jobs  map[string]*job
 	deaf  bool // the forecaster did not answer in the last round
-	blind bool // nor did scontrol show the reservations
-	// The rest is of the last state, for [Cluster.Loop]: the time that its questions took, slurmctld's
-	// counters before them, the measured use, whether a job that has just ended still had nodes, and
-	// when the first nodes stop being reserved.
+	blind bool // scontrol did not show the reservations in the last round
+	// The other fields describe the last state, for [Cluster.Loop]: the time that its questions took,
+	// slurmctld's counters before the questions, the measured use, whether a job that had just ended
+	// still had nodes, and when the first reserved nodes become free.
 	asked      time.Duration
 	counted    map[string]string
 	measured   int64
@@ -75,17 +76,17 @@ func New(c Config) *Cluster {
 	return &Cluster{Config: c, jobs: map[string]*job{}, booked: hpc.Never}
 }
 
-// Round has a driver decide once.
+// Round lets a driver decide once.
 func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, error) {
 	c.ctx = ctx
 	return d.Round(c)
 }
 
-// State implements [driver.Cluster]. It holds the driver's jobs that nobody holds yet.
+// State implements [driver.Cluster]. It also holds new jobs of the driver that are not held yet.
 func (c *Cluster) State() (driver.State, error) {
 	began := time.Now()
 	c.booked = hpc.Never
-	c.counted, _ = c.counters(c.ctx) // without them the next look finds a change
+	c.counted, _ = c.counters(c.ctx) // without counters the next look finds a change
 	jobs, err := c.list()
 	if err != nil {
 		return driver.State{}, err
@@ -134,7 +135,7 @@ func addRunning(state *driver.State, j *job, planned ioaware.Job, nodes members,
 		var serving int
 		serving, running.Uses = nodes.count(slices.Values(on))
 		running.Twice = booked.Overlaps(on, nodes.count)
-		if drained := planned.Nodes - serving; drained > 0 { // the job counts them, and the cluster does not
+		if drained := planned.Nodes - serving; drained > 0 { // the job counts drained nodes, the cluster does not
 			running.Twice = append(running.Twice, ioaware.Reserved{From: state.Now, Until: hpc.Never, Nodes: -drained})
 		}
 	}
@@ -159,17 +160,17 @@ func (c *Cluster) list() ([]job, error) {
 	return jobs, nil
 }
 
-// takes reports whether the driver decides when a pending job starts. It holds a job that it sees for
-// the first time.
+// takes reports whether the driver decides when a pending job starts. It holds a job that it has
+// not seen before.
 func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	mark := markOf(j.AdminComment)
 	switch {
-	case j.held() && !j.heldByDriver(): // the hold of somebody else
+	case j.held() && !j.heldByDriver(): // held by somebody else
 		return false
 	case j.held() && mark == markHeld:
 		return true
 	case j.held(): // below: the driver takes the hold over
-	case mark == markHeld, mark == markSubmitted: // a driver died between its release and its mark
+	case mark == markHeld, mark == markSubmitted: // a driver died after the release and before the mark
 		c.note(j, j.name(), markReleased)
 		return true
 	case mark == markReleased:
@@ -213,10 +214,10 @@ func (c *Cluster) nodes() (members, error) {
 	return nodes, nil
 }
 
-// inService reports whether jobs may start on a node in a state, or will when it is free. Nodes of a
-// reservation are among them: the reservation says for how long they are taken.
+// inService reports whether jobs may start on a node in this state now, or when it is free.
+// Reserved nodes count as in service: their reservation says how long they are taken.
 func inService(state string) bool {
-	if strings.HasSuffix(state, "*") { // it does not answer
+	if strings.HasSuffix(state, "*") { // the node does not answer
 		return false
 	}
 	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"},
@@ -255,8 +256,8 @@ func fields(line string) map[string]string {
 	return m
 }
 
-// forecast asks the forecaster for the measured use, and returns a function that predicts jobs. If it
-// does not answer, only requested licenses count in this round.
+// forecast asks the forecaster for the measured use, and returns a function that predicts jobs. If
+// the forecaster does not answer, only requested licenses count in this round.
 func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 	nothing := func(*job) ioaware.Estimate { return ioaware.Estimate{} }
 	if c.Forecaster == nil {
@@ -290,8 +291,8 @@ func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 	}
 }
 
-// Release implements [driver.Cluster]. The mark follows the release: if the driver dies between them,
-// the next one knows by the mark that the job was its own.
+// Release implements [driver.Cluster]. The mark is changed after the release. If the driver dies in
+// between, the next driver sees by the old mark that the job was the driver's.
 func (c *Cluster) Release(name string) error {
 	j := c.jobs[name]
 	if c.DryRun {
@@ -306,7 +307,7 @@ func (c *Cluster) Release(name string) error {
 	return nil
 }
 
-// note changes the mark of a job. A failure changes no decision: it is only said.
+// note changes the mark of a job. A failure changes no decision: it is only reported.
 func (c *Cluster) note(j *job, name, mark string) {
 	if c.DryRun {
 		return

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// commandTime is how long one of Slurm's commands may take. Its own time-out for slurmctld's answers
-// is shorter (MessageTimeout).
+// commandTime is how long one of Slurm's commands may take. The command's own time-out for
+// slurmctld's answers is shorter (MessageTimeout).
 const commandTime = 2 * time.Minute
 
 // Exec is the [Command] that runs Slurm's commands of the environment's PATH.

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// job is a job as "squeue --json" shows it. The members are those that all releases since 22.05 have.
+// job is a job as "squeue --json" shows it. All releases since 22.05 have these members.
 type job struct {
 	ID           number `json:"job_id"`
 	ArrayID      number `json:"array_job_id"`
@@ -57,8 +57,8 @@ func readJobs(text []byte) ([]job, error) {
 	return *answer.Jobs, nil
 }
 
-// number is a number of Slurm's. Newer releases write an object. A number that is not set is -1, and
-// an infinite one is infinite.
+// number is a number in Slurm's JSON. Newer releases write it as an object. A number that is not
+// set becomes -1, and an infinite number becomes infinite.
 type number int64
 
 const (
@@ -66,7 +66,7 @@ const (
 	infinite number = 1<<63 - 1
 )
 
-// The marks of older releases: INFINITE and NO_VAL of 32 and 64 bits (slurm.h).
+// marks are special numbers of older releases: INFINITE and NO_VAL of 32 and 64 bits (slurm.h).
 var marks = map[json.Number]number{
 	"4294967295": infinite, "4294967294": unset, "18446744073709551615": infinite, "18446744073709551614": unset,
 }
@@ -94,7 +94,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 			return nil
 		}
 	default:
-		object.Number = json.Number(strings.Trim(string(text), `"`)) // of 22.05, some numbers are strings
+		object.Number = json.Number(strings.Trim(string(text), `"`)) // 22.05 writes some numbers as strings
 	}
 	if mark, is := marks[object.Number]; is {
 		*n = mark
@@ -141,8 +141,8 @@ func (j *job) onNodes() bool {
 		"RESIZING")
 }
 
-// completes reports whether the job has ended within the last minute and still has nodes. They are free
-// within seconds, unless one of them fails.
+// completes reports whether the job has ended within the last minute and still has nodes. The nodes
+// are free within seconds, unless one fails.
 func (j *job) completes(now hpc.Time) bool {
 	return j.State.has("COMPLETING") && j.End > number(now.Add(-time.Minute).UnixSeconds())
 }
@@ -151,16 +151,16 @@ func (j *job) completes(now hpc.Time) bool {
 func (j *job) held() bool { return j.Priority == 0 }
 
 // heldByDriver reports whether the driver, or the site's job_submit.lua, holds the job. slurmctld
-// takes the hold of job_submit.lua for the user's, and the driver makes it an operator's. After that
-// the reason JobHeldUser means that an operator has given the hold to the user (scontrol uhold). For
-// root's jobs slurmctld keeps the reason.
+// treats a hold by job_submit.lua as the user's hold, and the driver turns it into an operator's
+// hold. If the reason is JobHeldUser after that, an operator has made it the user's hold again
+// (scontrol uhold). For root's jobs slurmctld keeps the reason.
 func (j *job) heldByDriver() bool {
 	mark := markOf(j.AdminComment)
 	return j.held() && (mark == markSubmitted || mark == markHeld && (j.Reason != "JobHeldUser" || j.User == 0))
 }
 
-// waitsForOthers reports whether something else than nodes keeps the job from starting, or decides
-// when it does: a dependency, its begin or a reservation.
+// waitsForOthers reports whether the job waits for something other than nodes: a dependency, its
+// begin time or a reservation.
 func (j *job) waitsForOthers(now hpc.Time) bool {
 	return j.Dependency != "" && j.Dependency != "(null)" || j.Reservation != "" ||
 		j.Eligible > number(now.UnixSeconds()) ||
@@ -179,13 +179,13 @@ func (j *job) name() string {
 	return strconv.FormatInt(int64(j.ID), 10)
 }
 
-// names are the names of the tasks that the record stands for.
+// names are the names of the tasks in the record.
 func (j *job) names() []string {
 	if j.Tasks == "" {
 		return []string{j.name()}
 	}
 	array, err := hpc.ParseArray(j.Tasks)
-	if err != nil { // squeue shortens long lists: the rest follows when these have become jobs
+	if err != nil { // squeue shortens long lists: the other tasks follow when these have become jobs
 		end := strings.LastIndexByte(j.Tasks, ',')
 		if end < 0 {
 			return nil
@@ -208,8 +208,8 @@ func sortJobs(list []job) {
 	})
 }
 
-// The marks in the admin comment of a job: the site's job_submit.lua has submitted it held, the driver
-// holds it, or the driver has released it.
+// The marks in the admin comment of a job. They say that the site's job_submit.lua has submitted
+// the job held, that the driver holds it, or that the driver has released it.
 const (
 	markSubmitted = "submitted"
 	markHeld      = "held"
@@ -227,7 +227,7 @@ func markOf(comment string) string {
 	return mark
 }
 
-// marked returns an admin comment with another mark. The rest of the comment stays.
+// marked returns an admin comment with its mark replaced. The rest of the comment stays.
 func marked(comment, mark string) string {
 	if old := markOf(comment); old != "" {
 		comment = strings.Replace(comment, markPrefix+old+";", "", 1)

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lease is a file that the driver holds locked while it lives, and touches in every round. It keeps a
-// second driver from starting on the machine, and tells the watchdog that the driver is dead.
+// Lease is the driver's lock file. The driver keeps it locked as long as it runs, and touches it in
+// every round. The lock keeps a second driver from starting on the machine, and the file's time
+// tells the watchdog whether the driver is dead.
 type Lease struct{ file *os.File }
 
-// errTaken says that a process has the lease.
+// errTaken says that another process has locked the file.
 var errTaken = errors.New("a driver has it")
 
-// Take takes the lease at a path, which is made if it does not exist. The kernel frees the lease when
-// the process ends.
+// Take locks the file at a path. It makes the file if it does not exist. The kernel frees the lock
+// when the process ends.
 func Take(path string) (*Lease, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -38,7 +39,7 @@ func lock(f *os.File) error {
 	return err
 }
 
-// Touch says that the driver works.
+// Touch notes in the file's time that the driver works.
 func (l *Lease) Touch() error {
 	now := time.Now()
 	if err := os.Chtimes(l.file.Name(), now, now); err != nil {
@@ -47,11 +48,11 @@ func (l *Lease) Touch() error {
 	return nil
 }
 
-// Close gives the lease back.
+// Close frees the lock.
 func (l *Lease) Close() error { return l.file.Close() }
 
-// Dead reports whether no driver has touched the lease for a time: it is dead, it hangs, or there was
-// none.
+// Dead reports whether no driver has touched the lock file for the given time: the driver is dead
+// or hangs, or there was none.
 func Dead(path string, after time.Duration) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

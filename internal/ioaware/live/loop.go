@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// Loop has a driver decide in rounds until ctx ends. interval is the time between two rounds; with 0 they
-// follow changes ([ioaware.Rounds]). told gets the outcome of each round.
+// Loop lets a driver decide in rounds until ctx ends. interval is the time between two rounds; with
+// 0, rounds follow changes ([ioaware.Rounds]). Loop calls told with the outcome of each round.
 func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Duration, told func(driver.Round, error)) {
 	began := time.Now() // rounds follow the monotonic clock
 	elapsed := func() hpc.Time { return hpc.Time(time.Since(began)) }
@@ -37,7 +37,7 @@ func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Dura
 	}
 }
 
-// sleep reports whether ctx still goes on after a while.
+// sleep sleeps for d. It reports false if ctx ended meanwhile.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -47,8 +47,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// share is the largest part of the time that the questions of rounds which follow changes take: a large
-// queue makes rounds rare.
+// share is the largest part of the time that the driver spends asking Slurm, if rounds follow
+// changes. So rounds are rarer with a large queue.
 const share = 0.25
 
 // pause returns the time between two looks for changes.
@@ -56,10 +56,11 @@ func (c *Cluster) pause() time.Duration {
 	return min(max(ioaware.LeastPause, time.Duration(float64(c.asked)/share)), ioaware.MostPause)
 }
 
-// changed reports whether a round may decide something new: whether jobs have been submitted or have
-// ended since the last one, the last of their nodes are about to be free, nodes are no longer reserved,
-// or measured use is less than the round counted with. It asks slurmctld for its counters, which needs
-// none of its locks. A failure is not a change: the next round says what is wrong.
+// changed reports whether a round may decide something new: whether since the last round jobs have
+// been submitted or have ended, their last nodes are about to be free, nodes are no longer
+// reserved, or the measured use has fallen since that round. It asks slurmctld for its counters,
+// for which slurmctld needs no lock. A failure is not a change: the next round reports what is
+// wrong.
 func (c *Cluster) changed(ctx context.Context) bool {
 	if c.completing || c.Now() >= c.booked {
 		return true
@@ -74,8 +75,8 @@ func (c *Cluster) changed(ctx context.Context) bool {
 	return err == nil && used < c.measured
 }
 
-// counters returns slurmctld's counters of jobs that were submitted or have ended, as sdiag prints them.
-// slurmctld begins anew at midnight.
+// counters returns slurmctld's counters of jobs that were submitted or have ended, as sdiag prints
+// them. slurmctld resets them at midnight.
 func (c *Cluster) counters(ctx context.Context) (map[string]string, error) {
 	text, err := c.Run(ctx, "sdiag")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// reservations returns when nodes are reserved. If scontrol does not say, no node is: the driver then
-// holds the jobs again that reservations keep from starting.
+// reservations returns when nodes are reserved. If scontrol does not answer, no node counts as
+// reserved. Released jobs that a reservation keeps from starting are then held again.
 func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 	text, err := c.Run(c.ctx, "scontrol", "-o", "show", "reservation")
 	var list []driver.Reservation
@@ -28,9 +28,9 @@ func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 	return driver.Book(list)
 }
 
-// readReservations reads what "scontrol -o show reservation" prints, with times in UTC. It returns the
-// reservations with nodes that have not ended. scontrol names the nodes that slurmctld has chosen, and
-// shows the next time of a reservation that repeats.
+// readReservations reads what "scontrol -o show reservation" prints, with times in UTC. It returns
+// the reservations with nodes that have not ended. scontrol names the nodes that slurmctld has
+// chosen. For a recurring reservation it shows the next time.
 func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err error) {
 	const source = "scontrol show reservation"
 	if !bytes.HasSuffix(text, []byte("\n")) {
@@ -46,14 +46,14 @@ func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: the nodes of %s: %w", source, r.Name, err)
 		}
-		if len(nodes) > 0 { // others are of licenses, or of nodes that slurmctld has not found
+		if len(nodes) > 0 { // a reservation without nodes is one of licenses, or slurmctld has not found its nodes
 			list = append(list, driver.Reservation{Begin: r.Start, End: r.Start.Add(r.Duration), Nodes: nodes})
 		}
 	}
 	return list, nil
 }
 
-// members are the nodes that are in service, by partition.
+// members has the nodes in service of each partition.
 type members map[string]map[string]bool
 
 // size returns the number of nodes.

@@ -23,7 +23,8 @@ type Service struct {
 // patience is how long the service may take for an answer.
 const patience = 5 * time.Second
 
-// classes are the ways in which the comment of a job names its class: its ID, or its name.
+// classes matches the two ways in which a job's comment names its class: by the class's ID or by
+// its name.
 var (
 	classID   = regexp.MustCompile(`^variety_id=([^;]+);`)
 	className = regexp.MustCompile(`(?:^|;)jobtype=([A-Za-z0-9_]+);`)
@@ -63,7 +64,7 @@ func (s Service) Used(ctx context.Context) (int64, error) {
 	return answered(answer, "lustre")
 }
 
-// answered returns a number of an answer; 0 if it is missing, as for an unknown class.
+// answered returns a number from an answer; 0 if the number is missing, as for an unknown class.
 func answered(a ioservice.Answer, name string) (int64, error) {
 	text, given := a.Response[name]
 	if !given {
@@ -76,7 +77,7 @@ func answered(a ioservice.Answer, name string) (int64, error) {
 	return n, nil
 }
 
-// ask sends a request on a connection of its own.
+// ask sends a request on a new connection.
 func (s Service) ask(ctx context.Context, request map[string]any) (a ioservice.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

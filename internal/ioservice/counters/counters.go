@@ -3,7 +3,7 @@
 // the mean and the variance of its rate, and its run time.
 //
 // A counter only grows. If it falls, it was reset: the node booted or the file system was mounted
-// again. Its new value is then what was added since.
+// again. Its new value is then the number of bytes since the reset.
 package counters
 
 import (
@@ -18,18 +18,19 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Cell is the length of the intervals over which a rate is averaged before its variance is computed.
+// Cell is the length of an interval. A rate is averaged over such intervals before its variance is
+// computed.
 const Cell = 10 * time.Second
 
 // maxSpan bounds the length of a job, so that hostile times do not use up the memory.
 const maxSpan = 400 * 24 * time.Hour
 
-// Sample is one reading of the bytes that a node has read and written, or of those that a job has
-// read and written on one server.
+// Sample is one reading of a counter: the bytes that a node has read and written, or the bytes that
+// a job has read and written on one server.
 type Sample struct {
 	Node   string   // the host, or the server's target
 	Alias  string   // another name of the node, such as LDMS's component_id, or ""
-	Target string   // tells counters of one node apart, such as those of two mounted file systems
+	Target string   // distinguishes counters of one node, such as of two mounted file systems
 	Job    string   // the job that runs on the node, or "" or "0"
 	OfJob  bool     // the counter counts the job's bytes alone and began at 0
 	Begin  hpc.Time // when a job's counter was 0; 0 if not known
@@ -40,9 +41,9 @@ type Sample struct {
 // Use is what a job did to the file system.
 type Use struct {
 	Start, End hpc.Time
-	RunTime    time.Duration // of the job; not always End-Start: see [Store.Job]
+	RunTime    time.Duration // the job's run time; not always End-Start: see [Store.Job]
 	Mean       float64       // bytes per second, of all nodes together
-	Variance   float64       // of the rate in cells of about [Cell], (bytes per second)²
+	Variance   float64       // of the rate, averaged over intervals of about [Cell]; (bytes per second)²
 }
 
 // reading is a sample within its series.
@@ -79,8 +80,8 @@ func NewStore() *Store {
 	return &Store{series: map[key]*series{}, jobs: map[string]map[key]span{}, totals: map[string]map[string]Total{}}
 }
 
-// Add adds a sample. It returns false for a sample that is not later than those that the store has of
-// the counter.
+// Add adds a sample. It returns false if the sample is not later than all stored samples of its
+// counter.
 func (s *Store) Add(x Sample) bool {
 	k := key{node: x.Node, target: x.Target}
 	if x.OfJob {
@@ -118,8 +119,8 @@ func (s *Store) Add(x Sample) bool {
 // Newest is the time of the latest sample, or 0.
 func (s *Store) Newest() hpc.Time { return s.newest }
 
-// Drop forgets samples and totals before an instant. Each series keeps one sample before it, and more
-// until a quarter of its samples is old, so that not every call copies the others.
+// Drop forgets samples and totals before an instant. Each series keeps one older sample. To avoid
+// copying at every call, it keeps all older samples until they are a quarter of the series.
 func (s *Store) Drop(before hpc.Time) {
 	for k, one := range s.series {
 		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading,
@@ -146,9 +147,10 @@ func (s *Store) Drop(before hpc.Time) {
 	}
 }
 
-// Rate returns the rate of all counters together from the first to the last sample that each has
-// between two instants, in bytes per second. Counters of jobs count only if nodes have none there, since
-// both count the same bytes. known is false if no counter has two samples.
+// Rate returns the rate of all counters together between two instants, in bytes per second. Each
+// counter is taken from its first to its last sample in that time. Counters of jobs are used only
+// if there are no counters of nodes, since both count the same bytes. known is false if no counter
+// has two samples.
 func (s *Store) Rate(from, to hpc.Time) (rate float64, known bool) {
 	rate, known = s.rate(from, to, false)
 	if !known {
@@ -198,10 +200,10 @@ func added(a, b reading) float64 {
 	return b.bytes - a.bytes
 }
 
-// Job returns the use of a job by its number. Without start and end, which are then 0, the job is as
-// long as its samples: the time from the first to the last, and two mean intervals between samples,
-// since the job began and ended between samples. found is false if there are no two samples of one
-// counter, and no totals.
+// Job returns the use of a job by its number. If start and end are 0, the samples give the job's
+// length: the time from the first to the last sample plus two mean intervals between samples, since
+// the job began before the first sample and ended after the last. found is false if there are no
+// two samples of one counter, and no totals.
 func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
 	var parts [][]reading
 	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
@@ -245,8 +247,8 @@ func firstKnown(times ...hpc.Time) hpc.Time {
 }
 
 // ofJob completes the readings of a counter that began at 0 with the job. If the job's start is not
-// known, the counter began one mean interval before the first reading. All bytes belong to the job, so
-// what is counted after its end was moved before it.
+// known, the counter began one mean interval before the first reading. All bytes belong to the job,
+// so bytes that were counted after its end are attributed to the time before the end.
 func ofJob(part []reading, start, end hpc.Time) []reading {
 	if len(part) == 0 {
 		return nil
@@ -266,9 +268,9 @@ func ofJob(part []reading, start, end hpc.Time) []reading {
 	return append([]reading{{start, 0}}, part...)
 }
 
-// During returns the use of a job that had nodes alone from start to end: their counters are
-// interpolated at both instants. A second is added to the end, since Slurm's times have no fractions.
-// found is false if no node has two samples around the job.
+// During returns the use of a job that had its nodes exclusively from start to end. It interpolates
+// the nodes' counters at both instants. A second is added to the end, since Slurm's times have no
+// fractions. found is false if no node has samples both before and after the job.
 func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
 	named := map[string]bool{}
 	for _, n := range nodes {
@@ -293,8 +295,9 @@ func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool
 	return use, found
 }
 
-// profile spreads what each counter added between two samples evenly over that time, and returns the
-// mean and the variance of the rate in max(1, round(duration/Cell)) cells of [start, end].
+// profile spreads the bytes between two samples of a counter evenly over the time between them. It
+// returns the mean and the variance of the rate in max(1, round(duration/Cell)) cells of [start,
+// end].
 func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
 	length := end.Sub(start)
 	if end <= start || length > maxSpan {
@@ -325,8 +328,9 @@ func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
 	return use, true
 }
 
-// spread adds amount to the cells between two instants, in seconds from the first cell's begin. What
-// is outside of the cells is left out. If no time lies between the instants, one cell gets it all.
+// spread adds amount to the cells between two instants, in seconds from the first cell's begin. The
+// part outside the cells is left out. If the two instants are equal, one cell gets the whole
+// amount.
 func spread(cells []float64, step, from, to, amount float64) {
 	last := len(cells) - 1
 	if to <= from {
@@ -348,8 +352,8 @@ type Total struct {
 	Bytes      float64 // read and written
 }
 
-// AddTotal adds a total. A job may have several, such as one for each program that it ran: name tells
-// them apart, and a later total of the same name replaces the earlier one.
+// AddTotal adds a total. A job may have several totals, such as one for each program that it ran.
+// They differ in name; a later total replaces an earlier total of the same name.
 func (s *Store) AddTotal(name string, t Total) {
 	if s.totals[t.Job] == nil {
 		s.totals[t.Job] = map[string]Total{}
@@ -357,7 +361,7 @@ func (s *Store) AddTotal(name string, t Total) {
 	s.totals[t.Job][name] = t
 }
 
-// total returns the use of a job by its totals. Their variance is not known: it is 0.
+// total returns the use of a job from its totals. The variance is 0, because totals do not tell it.
 func (s *Store) total(id string) (use Use, found bool) {
 	var bytes float64
 	for _, name := range slices.Sorted(maps.Keys(s.totals[id])) {

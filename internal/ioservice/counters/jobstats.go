@@ -11,9 +11,9 @@ import (
 
 // Jobstats reads the output of "lctl get_param obdfilter.*.job_stats mdt.*.job_stats" and calls add
 // for each job of each target. jobid_var must be SLURM_JOB_ID, or a jobid_name that begins with the
-// job's number. It returns how many entries of other jobs, such as those of daemons, it left out.
+// job's number. It returns how many other entries it left out, such as entries of daemons.
 //
-// The form is the one of the Lustre manual: "PARAMETER=" and "job_stats:", then for each job
+// The format is described in the Lustre manual: "PARAMETER=" and "job_stats:", then for each job
 // "- job_id:", "snapshot_time:" and a line for each operation with its sum in braces. Lustre 2.15
 // and newer add start_time and elapsed_time, and fractions to the times.
 func Jobstats(r io.Reader, name string, add func(Sample)) (others int, err error) {

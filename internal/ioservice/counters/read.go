@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// errNoNumber says that a counter is not one.
+// errNoNumber says that the value of a counter is not a valid number.
 var errNoNumber = errors.New("not a counter (want a number of bytes from 0 up)")
 
 // bytesOf reads a counter.
@@ -37,8 +37,8 @@ func instant(text string) (hpc.Time, error) {
 	return hpc.Unix(seconds).Add(time.Duration(nanos)), nil
 }
 
-// LDMS reads what LDMS's store_csv writes of the Lustre client's samplers: the columns #Time,
-// ProducerName, component_id and job_id, and either client.read_bytes#llite.FS and
+// LDMS reads the files that LDMS's store_csv writes for the samplers of the Lustre client, with the
+// columns #Time, ProducerName, component_id and job_id, and either client.read_bytes#llite.FS and
 // client.write_bytes#llite.FS, or read_bytes.sum and write_bytes.sum with fs_name and llite.
 type LDMS struct {
 	// FileSystem is the only file system to count, as "testfs" or "testfs-ffff8800". "" counts all.
@@ -85,7 +85,8 @@ func (l *LDMS) counts(fs string) bool {
 	return l.FileSystem == "" || fs == l.FileSystem || strings.HasPrefix(fs, l.FileSystem+"-")
 }
 
-// Line reads a line below the header. skip says that it is about another file system.
+// Line reads a line below the header. skip says that the line is about a file system that does not
+// count.
 func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	cells := strings.Split(line, ",")
 	if len(cells) != l.columns {
@@ -120,8 +121,8 @@ func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	return x, false, nil
 }
 
-// Collectl reads the output of "collectl -sl -P" on one node: rates in KB per second, which it adds up
-// to a counter.
+// Collectl reads the output of "collectl -sl -P" on one node. The output has rates in KB per
+// second; Collectl adds them up to a counter.
 type Collectl struct {
 	Node string // the file's name, until its header names the host
 
@@ -132,7 +133,7 @@ type Collectl struct {
 	bytes                    float64
 }
 
-// Line reads a line. none says that it has no sample: a header.
+// Line reads a line. none says that the line is a header and has no sample.
 func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -151,7 +152,7 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // it reads fractions, too
+	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // reads fractions, too
 	if err != nil || at.Unix() <= 0 || at.Unix() > maxSeconds {
 		return x, false, fmt.Errorf("%.40q: not a time (want 20240305 12:00:00)", words[c.date]+" "+words[c.clock])
 	}

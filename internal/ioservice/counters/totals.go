@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Darshan reads the output of "darshan-parser --total" of one log. The bytes are those of its POSIX and
-// STDIO modules, on which MPI-IO and HDF5 rely.
+// Darshan reads the output of "darshan-parser --total" of one log. It counts the bytes of the
+// modules POSIX and STDIO, through which MPI-IO and HDF5 do their I/O, too.
 func Darshan(r io.Reader, name string) (t Total, err error) {
 	counted := false
 	err = lines.Each(r, name, func(_ int, line []byte) (err error) {
@@ -62,7 +62,7 @@ type SacctJob struct {
 	Counted              bool // sacct has the bytes of at least one step
 }
 
-// sacctColumns are the columns that [Sacct] reads; those of the second line may be absent.
+// sacctColumns are the columns that [Sacct] reads. The columns in the second line may be absent.
 var sacctColumns = []string{
 	"JobID", "Start", "End", "TRESUsageInTot", "TRESUsageOutTot",
 	"JobIDRaw", "Comment", "JobName", "NodeList",
@@ -71,9 +71,10 @@ var sacctColumns = []string{
 const sacctRequired = 5 // of sacctColumns
 
 // Sacct reads the output of "sacct -P --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,
-// TRESUsageInTot,TRESUsageOutTot" with its steps and its header. The bytes of a job are those of its
-// steps: fs/lustre if the site gathers it (AcctGatherFilesystemType), otherwise fs/disk. It calls add
-// for each job that has ended, in the file's order, and returns how many jobs had not.
+// TRESUsageInTot,TRESUsageOutTot" with its steps and its header. The bytes of a job are the sum
+// over its steps: of fs/lustre if the site gathers it (AcctGatherFilesystemType), otherwise of
+// fs/disk. It calls add for each job that has ended, in the file's order, and returns how many jobs
+// had not ended.
 func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (open int, err error) {
 	var at map[string]int
 	var job *SacctJob
@@ -113,7 +114,7 @@ func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (o
 			return nil
 		}
 		if job == nil || jobID != id {
-			return nil // of a job that runs, or that the output does not have
+			return nil // the step of a job that still runs, or that is not in the output
 		}
 		n, counted, err := fileSystemBytes(cell("TRESUsageInTot"), cell("TRESUsageOutTot"))
 		job.Bytes, job.Counted = job.Bytes+n, job.Counted || counted

@@ -1,4 +1,4 @@
-// Package recorded learns from a run record what its jobs did to file systems.
+// Package recorded reads from a run record how much its jobs read from and wrote to file systems.
 package recorded
 
 import (
@@ -20,9 +20,10 @@ type Job struct {
 	Counted bool
 }
 
-// Jobs returns the jobs of a run that started and ended, in the order of their ends, and how many had
-// not. Their bytes are those that the model of package bandwidth gives them: what counters would have
-// counted. A job array's tasks are jobs of their own. The error is that of a row that cannot be read.
+// Jobs returns the jobs of a run that started and ended, in the order of their ends, and the number
+// of all other jobs. Their bytes follow from the model of package bandwidth: the bytes that
+// counters would have counted. Each task of a job array is a job. It returns an error for a row
+// that cannot be read.
 func Jobs(rows []run.Row, m *run.Manifest) (jobs []Job, open int, err error) {
 	moved, err := metrics.MovedBytes(rows, m)
 	if err != nil {

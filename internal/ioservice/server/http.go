@@ -27,8 +27,9 @@ func Routes() map[string]string {
 	return routes
 }
 
-// Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. status, which
-// may be nil, is added to the answer of /v1/status. Pages of other sites cannot ask.
+// Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. The
+// result of status, if it is not nil, is added to the answer of /v1/status. Web pages of other
+// sites cannot send requests.
 func (s *Server) Handler(status func() any) http.Handler {
 	mux := http.NewServeMux()
 	for path, method := range Routes() {
@@ -87,7 +88,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	httpjson.Reply(w, code, answer)
 }
 
-// refusal is an answer to what is not a request.
+// refusal is the answer to a message that is not a valid request.
 func refusal(reason string) ioservice.Answer {
 	return ioservice.Answer{ReqID: json.RawMessage(`"error"`), Status: ioservice.StatusError, Error: reason}
 }
@@ -107,7 +108,7 @@ func (s *Server) ServeHTTP(ctx context.Context, listener net.Listener, status fu
 	return err
 }
 
-// limited is a listener that closes connections beyond a number.
+// limited is a listener that closes new connections when too many are open.
 type limited struct {
 	net.Listener
 	slots chan struct{}

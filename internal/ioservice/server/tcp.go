@@ -1,10 +1,11 @@
 // Package server lets clients ask a [ioservice.Service] over TCP, with the protocol of the Slurm-LDMS
 // project, and over HTTP.
 //
-// A client that reads slowly, stops in the middle of a request or does nothing costs one of the
-// connections, whose number is limited: when all are taken, the one that has been idle longest is closed
-// for the new one. Anything but white space between requests ends the connection. So a request over TCP cannot
-// come in the body of an HTTP request, which a web page can have a browser send to any port.
+// The number of connections is limited. A client that reads slowly, stops in the middle of a
+// request or does nothing occupies one. When all are taken, a new connection replaces the one that
+// has been idle longest. Anything but white space between requests ends the connection. So the body
+// of an HTTP request cannot contain a request of this protocol. This matters because a web page can
+// make a browser send an HTTP request to any port.
 package server
 
 import (
@@ -45,8 +46,8 @@ type Server struct {
 	connections map[*connection]bool
 }
 
-// connection is a client's. active is when it last did something, in real time: limits of clients are
-// about the real network, also when requests are of virtual time.
+// connection is a connection of a client. active is when the client last did something, in real
+// time: the limits are about the real network, even if the requests have virtual times.
 type connection struct {
 	net.Conn
 	active time.Time
@@ -73,7 +74,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // too many open files, for one: it passes
+		case err != nil: // too many open files, for example: a temporary error
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
 			continue
@@ -102,7 +103,7 @@ func (s *Server) admit(conn net.Conn) *connection {
 			}
 		}
 		delete(s.connections, idle)
-		_ = idle.Close() // its client connects again if it needs to
+		_ = idle.Close() // the client connects again if it needs to
 	}
 	c := &connection{conn, time.Now()}
 	s.connections[c] = true
@@ -113,7 +114,7 @@ func (s *Server) release(c *connection) {
 	s.mu.Lock()
 	delete(s.connections, c)
 	s.mu.Unlock()
-	_ = c.Close() // the client has all answers that it could have
+	_ = c.Close() // the client has all its answers
 }
 
 func (s *Server) closeAll() {
@@ -128,7 +129,7 @@ func (s *Server) closeAll() {
 func (s *Server) talk(c *connection) {
 	var frames framer
 	buffer := make([]byte, 4096)
-	began := time.Time{} // of the request that is not complete
+	began := time.Time{} // when the request that is not complete began
 	for {
 		deadline := time.Now().Add(s.Limits.Idle)
 		if !began.IsZero() {
@@ -177,8 +178,8 @@ func (s *Server) send(c *connection, line []byte) bool {
 	return err == nil
 }
 
-// framer finds JSON objects in a stream, with or without white space between them. Objects and strings
-// nest, so it counts braces outside strings.
+// framer finds JSON objects in a stream, with or without white space between them. Objects may be
+// nested, so it counts braces, except in strings.
 type framer struct {
 	data            []byte
 	at              int // everything before was looked at
@@ -188,11 +189,11 @@ type framer struct {
 
 func (f *framer) add(data []byte) { f.data = append(f.data, data...) }
 
-// pending is how many bytes of an object are there that is not complete.
+// pending is the number of bytes so far of an incomplete object.
 func (f *framer) pending() int { return len(f.data) }
 
-// next returns the next complete object, or nil. bad says that something else came: nobody knows where
-// a request would begin then.
+// next returns the next complete object, or nil. bad says that something other than an object came.
+// It is then not known where the next request begins.
 func (f *framer) next() (object []byte, bad bool) {
 	for ; f.at < len(f.data); f.at++ {
 		c := f.data[f.at]
@@ -225,7 +226,7 @@ func (f *framer) next() (object []byte, bad bool) {
 		}
 	}
 	if len(f.data) == 0 {
-		f.data = nil // of a long request, perhaps
+		f.data = nil // frees the memory of a long request
 	}
 	return nil, false
 }

@@ -36,9 +36,9 @@ var Files = []File{
 // mostRows bounds the class table, which slurmctld reads at each submission.
 const mostRows = 10_000
 
-// Table writes the classes that have a name: a line of name, licences and minutes each, by name. No
-// class has more licences than there are, since slurmctld would refuse its jobs. Of too many classes
-// it leaves out those with the fewest jobs.
+// Table writes one line for each class that has a name, ordered by name: the name, its licenses and
+// its minutes. licenses is the number that exist: a class gets no more, since slurmctld would
+// refuse its jobs. If there are too many classes, those with the fewest jobs are left out.
 func Table(w io.Writer, classes []ioservice.Forecast, licenses int64) error {
 	for _, c := range rows(classes) {
 		if _, err := fmt.Fprintf(w, "%s %d %d\n", c.Name, min(c.Licenses, licenses), c.Minutes); err != nil {

@@ -1,5 +1,5 @@
-// Package sources follows the files in which other programs record what nodes and jobs do to a file
-// system, and answers for them as an [ioservice.Source].
+// Package sources follows files in which other programs record the I/O of nodes and jobs. It
+// provides their content as an [ioservice.Source].
 package sources
 
 import (
@@ -22,7 +22,7 @@ import (
 	"rmreplay/internal/ioservice/counters"
 )
 
-// kinds are the kinds of files, with what each is.
+// kinds are the kinds of files, with a description of each.
 var kinds = []struct{ Name, Doc string }{
 	{"ldms", "CSV that LDMS's store_csv writes of the Lustre client's sampler; it grows"},
 	{"jobstats", "output of lctl get_param obdfilter.*.job_stats, written again and again"},
@@ -40,13 +40,13 @@ func Kinds() string {
 	return b.String()
 }
 
-// mostAhead is how far clocks of nodes may be ahead of this one.
+// mostAhead is how far the clocks of nodes may be ahead of this machine's clock.
 const mostAhead = 10 * time.Minute
 
 // Options say what to follow.
 type Options struct {
 	Files      []string       // KIND:PATTERN, where PATTERN is a path or a glob
-	FileSystem string         // the only one to count in LDMS's files; "": all
+	FileSystem string         // the only file system that counts in LDMS's files; "": all
 	Retention  time.Duration  // how long samples are kept
 	Zone       *time.Location // of sacct's dates
 }
@@ -58,7 +58,7 @@ const longestLine = 1 << 20
 type Files struct {
 	opts     Options
 	patterns []pattern
-	say      func(format string, args ...any) // of the first mistake in each file
+	say      func(format string, args ...any) // called with the first mistake in each file
 
 	mu    sync.Mutex
 	store *counters.Store
@@ -70,27 +70,28 @@ type Files struct {
 // Counts says what was read.
 type Counts struct {
 	Samples int `json:"samples"`
-	Late    int `json:"late_samples"`  // not later than the counter's last one, or older than the retention: left out
+	Late    int `json:"late_samples"`  // left out: not later than the counter's last sample, or older than the retention
 	Other   int `json:"other_samples"` // of other file systems, or of processes that are not jobs
 	Bad     int `json:"bad_lines"`
 }
 
 type pattern struct{ kind, glob string }
 
-// file is what is known of a followed file.
+// file is the state of a followed file.
 type file struct {
 	pattern
 	path     string
 	identity [2]uint64 // device and inode
 	size     int64     // that was read
 	modified time.Time
-	rest     []byte // the begin of a line that is not complete
+	rest     []byte // the beginning of a line that is not complete
 	ldms     *counters.LDMS
 	collectl *counters.Collectl
 	bad      int
 }
 
-// New returns a follower that has read nothing yet. The error says which of the files' kinds is not one.
+// New returns a follower that has read nothing yet. It returns an error for a kind of file that
+// does not exist.
 func New(opts Options, say func(format string, args ...any)) (*Files, error) {
 	f := &Files{opts: opts, say: say, store: counters.NewStore(), files: map[string]*file{}}
 	for _, text := range opts.Files {
@@ -115,7 +116,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Refresh reads what is new. Mistakes in files are counted, and said once for each file.
+// Refresh reads what is new. Mistakes in files are counted. The first mistake in each file is
+// reported.
 func (f *Files) Refresh(now hpc.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +126,7 @@ func (f *Files) Refresh(now hpc.Time) {
 		paths, _ := filepath.Glob(p.glob) // New has checked the pattern
 		for _, path := range paths {
 			if strings.Contains(filepath.Base(path), ".HEADER") {
-				continue // LDMS's, which goes with another file
+				continue // LDMS's file of a header, which belongs to another file
 			}
 			one := f.files[path]
 			if one == nil {
@@ -139,7 +141,7 @@ func (f *Files) Refresh(now hpc.Time) {
 	f.store.Drop(now.Add(-f.opts.Retention))
 }
 
-// mistake counts a mistake, and says the first one of a file.
+// mistake counts a mistake, and reports it if it is the first in its file.
 func (f *Files) mistake(one *file, err error) {
 	f.count.Bad++
 	if one.bad++; one.bad == 1 {
@@ -173,7 +175,7 @@ func (f *Files) follow(one *file) error {
 		err = f.whole(one, handle)
 		one.size = info.Size()
 	default:
-		if identity != one.identity || info.Size() < one.size { // another file took its place, or it was cut
+		if identity != one.identity || info.Size() < one.size { // the file was replaced or truncated
 			one.size, one.rest, one.ldms, one.collectl = 0, nil, nil, nil
 		}
 		err = f.grown(one, handle)
@@ -182,7 +184,7 @@ func (f *Files) follow(one *file) error {
 	return err
 }
 
-// whole reads a file that is written anew each time.
+// whole reads a file that its program rewrites each time.
 func (f *Files) whole(one *file, r io.Reader) error {
 	switch one.kind {
 	case "jobstats":
@@ -191,7 +193,7 @@ func (f *Files) whole(one *file, r io.Reader) error {
 			if x.Node == "" {
 				x.Node = host
 			}
-			if x.Time <= f.now.Add(mostAhead) && f.store.Add(x) { // an entry that has not changed is no sample
+			if x.Time <= f.now.Add(mostAhead) && f.store.Add(x) { // an unchanged entry is not a sample
 				f.count.Samples++
 			}
 		})
@@ -214,8 +216,8 @@ func (f *Files) whole(one *file, r io.Reader) error {
 	return err
 }
 
-// add adds a sample. It refuses one from the future: those that follow with the right time would all be
-// late.
+// add adds a sample. It refuses a sample from the future, because all later samples with right
+// times would then be too late.
 func (f *Files) add(x counters.Sample) error {
 	switch {
 	case x.Time > f.now.Add(mostAhead):
@@ -245,7 +247,7 @@ func (f *Files) grown(one *file, handle *os.File) error {
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
 		case len(one.rest) > longestLine && !whole:
-			one.rest = one.rest[:longestLine] // the rest of the line is dropped; what is left is no sample
+			one.rest = one.rest[:longestLine] // the rest of the line is dropped; the beginning is not a valid sample
 		}
 		if whole {
 			line := string(bytes.TrimRight(one.rest, "\r\n"))
@@ -319,8 +321,8 @@ func (f *Files) Counts() Counts {
 	return f.count
 }
 
-// Use returns the use of a job: by its nodes and times if they are known and a node's counters cover them,
-// otherwise by its number.
+// Use returns the use of a job. It uses the job's nodes and times, if they are known and a node's
+// counters cover them, and otherwise the job's number.
 func (f *Files) Use(job ioservice.Job) (counters.Use, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,22 +1,22 @@
-// Package benefit says whether a workload's scheduler gains from predicted run times, with
-// statistics. It simulates the workload under EASY and under EASY that backfills the shortest jobs
-// first, with time limits, with predictions and with clairvoyance, several times each with moved
-// submissions, and compares the bounded slowdowns.
+// Package benefit tests whether a workload's scheduler gains from predicted run times. It simulates
+// the workload under EASY and under EASY that backfills the shortest jobs first. Both policies plan
+// with time limits, with predictions, and with clairvoyance. Each simulation is repeated with moved
+// submissions, and the bounded slowdowns are compared.
 //
 // # What is compared with what
 //
-// Shortest jobs first gains much by time limits alone. So a predictor is compared with the same
-// policy that plans with time limits. Clairvoyance is the bound: no predictor gains more by the same
-// rules, as far as a scheduler that backfills can use it.
+// Backfilling the shortest jobs first gains much even with time limits. So a predictor is compared
+// with the same policy under time limits. Clairvoyance is the bound: by the same rules no predictor
+// gains more, as far as a backfilling scheduler can use predictions.
 //
 // # Two questions
 //
 // Realizations with the same seed have the same submissions under all policies, so they are pairs.
-// They answer for this log: had the jobs come a minute earlier or later, would the difference be
-// there? They say nothing about next year. Weeks do, roughly: the mean bounded slowdown of the jobs
-// that were submitted in a week, over all realizations, is one observation. The test is that of the
-// logarithm of the ratio, so that a single bad week does not decide. Weeks that follow each other are
-// not quite independent, so its p-value is somewhat too small.
+// They answer a question about this log: would the difference remain if the jobs had come a minute
+// earlier or later? They say nothing about next year. Weeks roughly do: the mean bounded slowdown
+// of the jobs that were submitted in a week, over all realizations, is one observation. The test
+// compares logarithms of ratios, so that a single bad week does not decide. Weeks that follow each
+// other are not quite independent, so the p-value of this test is somewhat too small.
 package benefit
 
 import (
@@ -51,7 +51,7 @@ type Options struct {
 	// For the scheduler short-limits, time limits are lowered to this quantile of the predicted run
 	// time.
 	Quantile float64
-	// Keep says that the records are kept.
+	// Keep says that the runs' records are not removed.
 	Keep bool
 	// Progress, if not nil, is called with the scheduler whose realizations begin.
 	Progress func(scheduler string)
@@ -65,7 +65,7 @@ type Comparison struct {
 	Weeks        int     `json:"weeks"`
 	JitterS      float64 `json:"jitter_s"`
 	Seed         uint64  `json:"seed"`
-	// Quantile is that of the scheduler short-limits.
+	// Quantile is the quantile of the scheduler short-limits.
 	Quantile   float64     `json:"quantile"`
 	Schedulers []Scheduler `json:"schedulers"`
 	Contrasts  []Contrast  `json:"contrasts"`
@@ -78,23 +78,25 @@ type Scheduler struct {
 	Name   string `json:"name"`
 	Policy string `json:"policy"`
 	Doc    string `json:"what"`
-	// Slowdown is the mean bounded slowdown with τ = 10 s, and Slowdowns that of each realization.
+	// Slowdown is the mean bounded slowdown with τ = 10 s, and Slowdowns has the value of each
+	// realization.
 	Slowdown  float64   `json:"mean_bounded_slowdown"`
 	Slowdowns []float64 `json:"mean_bounded_slowdowns"`
 	Wait      float64   `json:"mean_wait_s"`
 	P99Wait   float64   `json:"p99_wait_s"`
 	MaxWait   float64   `json:"max_wait_s"`
-	// TimedOut is the number of jobs that their limit ended, and LostCoreHours what they had computed.
+	// TimedOut is the number of jobs that their limit ended, and LostCoreHours the core-hours that
+	// these jobs had used.
 	TimedOut      float64 `json:"timed_out_jobs"`
 	LostCoreHours float64 `json:"lost_core_hours"`
 
 	weeks map[int]*mean
 }
 
-// mean is a mean in the making.
+// mean adds up the values of a mean.
 type mean struct{ sum, count float64 }
 
-// The names of schedulers that the verdict knows.
+// The names of schedulers that the verdict compares.
 const (
 	limits = "limits"
 	sjbf   = "limits-sjbf"
@@ -102,7 +104,7 @@ const (
 	short  = "short-limits"
 )
 
-// cast returns the schedulers of a comparison.
+// cast returns the schedulers that a comparison simulates.
 func cast(o *Options) []Scheduler {
 	doc := "the same, planned with gradient boosting that learns as jobs end"
 	if o.Model != "" {
@@ -129,8 +131,8 @@ func learned(o *Options) string {
 	return string(model.Boost)
 }
 
-// Run makes the comparison. Its errors are those of [experiment.RunSet], of a model that cannot be
-// read, and of a workload without users or time limits.
+// Run makes the comparison. It fails if [experiment.RunSet] fails, if the model cannot be read, or
+// if the workload has no users or no time limits.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	w := o.Spec.Workload.Value
 	if err := check(w, &o); err != nil {
@@ -221,7 +223,7 @@ func lower(ctx context.Context, w *workload.Workload, o *Options) (*workload.Wor
 	return lowered, results[0], nil
 }
 
-// simulate makes the realizations of a scheduler. doubt says why one is not valid.
+// simulate makes the realizations of a scheduler. doubt says why a realization is not valid.
 func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Options) (doubt string, err error) {
 	simulator := *spec.Simulator
 	simulator.Policy = s.Policy
@@ -259,8 +261,8 @@ func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Optio
 	return doubt, err
 }
 
-// read adds the jobs of a record to the weeks. It returns the jobs that their limits ended, and the
-// core-hours that these had computed.
+// read adds the jobs of a record to the weeks. It returns the number of jobs that their limits
+// ended, and the core-hours that these jobs had used.
 func (s *Scheduler) read(dir string, w *workload.Workload) (timedOut, hours float64, err error) {
 	record, err := run.Open(dir)
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 type Contrast struct {
 	Scheduler string `json:"scheduler"`
 	Against   string `json:"against"`
-	// Difference is the relative one of the means over the realizations: -0.1 is 10 % less. Low and
-	// High bound its 95 % interval (a bootstrap of pairs).
+	// Difference is the relative difference of the means over the realizations: -0.1 means 10 % less.
+	// Low and High bound its 95 % interval (a bootstrap of pairs).
 	Difference float64       `json:"relative_difference"`
 	Low        metrics.Float `json:"low"`
 	High       metrics.Float `json:"high"`
-	// P is the p-value of the paired permutation test over the realizations, after Holm's correction
-	// for the contrasts with the same baseline.
+	// P is the p-value of the paired permutation test over the realizations, with Holm's correction
+	// for all contrasts with the same baseline.
 	P metrics.Float `json:"p"`
 	// WeeksBetter and WeeksWorse count the weeks with a lower and a higher mean bounded slowdown.
 	// WeeksP is the p-value of the paired permutation test over the weeks, corrected in the same way,
-	// and TypicalWeek the relative difference that the mean logarithm of the weeks' ratios stands for.
+	// and TypicalWeek the relative difference in a typical week (from the mean logarithm of the weeks'
+	// ratios).
 	WeeksBetter int           `json:"weeks_better"`
 	WeeksWorse  int           `json:"weeks_worse"`
 	WeeksP      metrics.Float `json:"weeks_p"`
@@ -39,7 +40,7 @@ type Outcome string
 // The outcomes.
 const (
 	Helps     Outcome = "helps"           // on this log, and in its weeks
-	ThisLog   Outcome = "helps this log"  // by the mean, and not shown for its weeks
+	ThisLog   Outcome = "helps this log"  // by the mean; for its weeks it is not shown
 	Hurts     Outcome = "hurts"           // every predictor makes the mean worse
 	Undecided Outcome = "no effect shown" // neither
 )
@@ -47,13 +48,13 @@ const (
 // Verdict says whether predictions help.
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
-	// Scheduler is the predictor that the verdict is about: the best one.
+	// Scheduler is the predictor that the verdict is about: the best predictor.
 	Scheduler string `json:"scheduler"`
 	Text      string `json:"text"`
 }
 
-// level is the level of the tests, and tests is the number of those against one policy with time
-// limits that [Comparison.judge] makes.
+// level is the significance level. tests is the number of tests that [Comparison.judge] makes
+// against one policy with time limits.
 const level, tests = 0.05, 5
 
 // of returns a scheduler by its name.
@@ -75,7 +76,7 @@ func (c *Comparison) judge() {
 	c.verdict()
 }
 
-// contrasts compares schedulers with one, as one family of tests.
+// contrasts compares schedulers with the baseline against, as one family of tests.
 func (c *Comparison) contrasts(against string, names ...string) {
 	base := c.of(against)
 	var list []Contrast
@@ -127,7 +128,7 @@ func (t *Contrast) weeks(of, base map[int]*mean) (logs []float64) {
 	return logs
 }
 
-// contrast returns the contrast of a scheduler with the same policy on time limits.
+// contrast returns the contrast between a scheduler and the same policy with time limits.
 func (c *Comparison) contrast(name string) Contrast {
 	return c.Contrasts[slices.IndexFunc(c.Contrasts, func(t Contrast) bool {
 		return t.Scheduler == name &&

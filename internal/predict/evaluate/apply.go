@@ -22,11 +22,11 @@ type Row struct {
 	Submit hpc.Time
 	Asked  float64 // what the user asked for, in the target's unit; 0 if nothing
 	Known  bool
-	Value  float64 // of the target, if Known
+	Value  float64 // the target's value, if Known
 }
 
-// Apply predicts all jobs of a workload and calls seen with each. The target of the cases must be that of
-// the model. It returns the context's error.
+// Apply predicts all jobs of a workload and calls seen with each. The cases must have the model's
+// target. It returns the context's error.
 func Apply(ctx context.Context, m *model.Model, cases *predict.Cases, seen func(Row)) (*Applied, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, m.Online(), func(c *predict.Case, p predict.Prediction) {

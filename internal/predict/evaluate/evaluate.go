@@ -27,7 +27,8 @@ type Options struct {
 	// the other fifth. Such a split is not honest: see [model.RandomSplit].
 	RandomSplit bool
 	// AtOnce also measures each model as if the values of all earlier submissions were known: see
-	// [predict.Cases.AtOnce]. It bounds what knowledge of jobs that wait or run is worth.
+	// [predict.Cases.AtOnce]. It shows how much knowledge about waiting and running jobs can be worth
+	// at most.
 	AtOnce bool
 	// Progress, if not nil, is called with the model at work and the share of the jobs done.
 	Progress func(k model.Kind, share float64)
@@ -36,11 +37,11 @@ type Options struct {
 // Evaluation is the measurement of several models on one workload.
 type Evaluation struct {
 	Source string `json:"source"`
-	// Target is what is predicted, and Unit the unit of its values and of all errors.
+	// Target is the predicted quantity, and Unit the unit of its values and of all errors.
 	Target predict.Target `json:"target"`
 	Unit   string         `json:"unit"`
-	// Jobs are the jobs of the workload, each task of an array counted; Scored are those that
-	// ran and have a value of the target. The other counts are those of [predict.Cases].
+	// Jobs are the jobs of the workload, each task of an array counted; Scored are the jobs that ran
+	// and have a value of the target. The other counts are as in [predict.Cases].
 	Jobs     int     `json:"jobs"`
 	Scored   int     `json:"scored"`
 	NeverRan int     `json:"never_ran"`
@@ -66,7 +67,7 @@ type Result struct {
 	Model     model.Kind `json:"model"`
 	Trainings int        `json:"trainings"`
 	Scores    Scores     `json:"scores"`
-	// Groups are the scores by how many jobs the user had submitted before the job.
+	// Groups has the scores of jobs grouped by the number of the user's earlier submissions.
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
@@ -78,13 +79,13 @@ type Result struct {
 	AtOnce *Scores `json:"at_once,omitempty"`
 }
 
-// Group are the scores of some users' jobs.
+// Group has the scores of one group's jobs.
 type Group struct {
 	Name   string `json:"name"`
 	Scores Scores `json:"scores"`
 }
 
-// Point are the scores of a part of the log.
+// Point has the scores of a part of the log.
 type Point struct {
 	// Day is the time of the part's last submission, in days after the first one.
 	Day    float64 `json:"day"`
@@ -162,7 +163,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	return e, nil
 }
 
-// Ran says how many jobs ran, and of how many users if they are known.
+// Ran says how many jobs ran, and if users are known, of how many users.
 func (e *Evaluation) Ran() string {
 	text := fmt.Sprintf("%d %s", e.Scored, quantity.Plural(e.Scored, "job", "jobs"))
 	if e.Users == 0 {
@@ -171,7 +172,7 @@ func (e *Evaluation) Ran() string {
 	return fmt.Sprintf("%s that ran of %d %s", text, e.Users, quantity.Plural(e.Users, "user", "users"))
 }
 
-// note adds what restricts the meaning of the scores.
+// note adds notes about limits to what the scores mean.
 func (e *Evaluation) note(constant bool) {
 	add := func(when bool, format string, args ...any) {
 		if when {
@@ -207,7 +208,8 @@ func (e *Evaluation) note(constant bool) {
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
 
-// measure plays the cases to one model. twins are the numbers of those that are twins.
+// measure plays the cases to one model. twins has the numbers of the cases that are twins (see
+// [Floor]).
 func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result,
 	error) {
 	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every,

@@ -9,27 +9,27 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Floor bounds from below what any predictor can reach that knows only a job's class: its user,
-// name, size and limit; see [predict.Class]. Jobs of one class are the same to such a predictor.
-// The best constant for a class is the median of its run times, which only the future tells.
+// Floor is a lower bound for the error of predictors that know only a job's class: its user, name,
+// size and limit; see [predict.Class]. Such a predictor cannot tell jobs of one class apart. The
+// best constant for a class is the median of its run times, but the median is known only
+// afterwards.
 type Floor struct {
 	// ClassMAE is the mean absolute error, in the target's unit, of an oracle that knows each class's
-	// median over the whole log. The job itself is left out of the median, so a class of one
-	// job has the error of its user's median.
+	// median over the whole log. The job itself is left out of the median, so a job that is alone in
+	// its class gets its user's median.
 	ClassMAE float64 `json:"class_oracle_mae"`
-	// NeighbourMAE is the mean absolute error of an oracle that predicts the run
-	// time of the job of the same class that was submitted next before, whether or not it had
-	// ended. Jobs without one are left out: Neighbours counts the others.
+	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the job of
+	// the same class that was submitted just before, whether or not that job had ended. Neighbours
+	// counts the jobs that have such an earlier job; the others are left out.
 	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
-	// Resubmitted is the share of jobs that have an earlier one of their class.
+	// Resubmitted is the share of jobs with an earlier job of their class.
 	Resubmitted float64 `json:"resubmitted"`
-	// TwinMAE is the mean absolute distance of twins from the median of their group.
-	// Twins are jobs of one class between whose submissions no job of their user ended. A predictor
-	// knows the same request and the same ended jobs of the user for all of them, so it can tell them
-	// apart only by what else goes on. The median is that of the group itself, which makes the
-	// distance too small, not too large. Twins counts the jobs; [Result] has the models' errors for
-	// them.
+	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs of
+	// one class between whose submissions no job of their user ended. For all twins of a group, a
+	// predictor knows the same request and the same ended jobs of the user, so it can tell them apart
+	// only by other events. The median is the group's own, which makes the distance too small, not too
+	// large. Twins counts the jobs; [Result] has the models' errors for them.
 	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 
@@ -63,7 +63,7 @@ func (t *twinGroups) Submit(s predict.Submission) predict.Prediction {
 
 func (t *twinGroups) End(number int64, _ hpc.Time, _ hpc.State) { t.ended[t.users[number]]++ }
 
-// addTwins computes what concerns twins.
+// addTwins computes the figures about twins.
 func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	t := &twinGroups{users: map[int64]string{}, ended: map[string]int{}, groups: map[twinKey][]int64{}}
 	if err := predict.Play(ctx, cases.List, t, nil); err != nil {
@@ -100,8 +100,8 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the bounds. It looks at all run times, as no predictor may. It returns the context's
-// error.
+// floor computes the bounds. It uses all run times, also those that a predictor could not know yet.
+// It returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
 	users := map[string][]float64{}
@@ -145,8 +145,8 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	return f, f.addTwins(ctx, cases)
 }
 
-// medianWithout returns the median of sorted values without one of those that equal y. It returns
-// y if there is no other value.
+// medianWithout returns the median of sorted values after one value that equals y is left out. It
+// returns y if there is no other value.
 func medianWithout(sorted []float64, y float64) float64 {
 	n := len(sorted) - 1
 	if n == 0 {

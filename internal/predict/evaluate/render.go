@@ -58,7 +58,7 @@ func (e *Evaluation) Render() string {
 	return b.String()
 }
 
-// sentence says which model errs least, and how far that is from what can be expected.
+// sentence says which model has the smallest error, and how far this error is from the bound.
 func (e *Evaluation) sentence() string {
 	if len(e.Models) == 0 || e.Scored == 0 {
 		return ""
@@ -81,7 +81,7 @@ func (a *Applied) Render() string {
 	return head(a.Model.Target) + a.Scores.line(string(a.Model.Kind))
 }
 
-// head returns the heads of the columns, those of errors with the unit.
+// head returns the heads of the columns. Heads of errors have the unit.
 func head(t predict.Target) string {
 	with := func(name string) string { return name + " " + t.Unit() }
 	return fmt.Sprintf("%-8s %8s  %8s  %8s  %6s  %6s  %7s  %11s  %8s  %9s  %s\n",
@@ -89,7 +89,8 @@ func head(t predict.Target) string {
 		with("width"), "under")
 }
 
-// line returns the scores as a line of the table, without those of intervals if there are none.
+// line returns the scores as a line of the table, without the columns of intervals if there are no
+// intervals.
 func (s *Scores) line(name string) string {
 	loss, width := fmt.Sprintf("%.0f", s.Pinball), fmt.Sprintf("%.0f", s.Width)
 	coverage := fmt.Sprintf("%.1f %%", 100*s.Coverage)

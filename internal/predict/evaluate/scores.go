@@ -1,6 +1,6 @@
-// Package evaluate measures predictions of run times honestly: each prediction is made in the
-// order of time, by a model that was trained on jobs that had ended by then, and every job that
-// ran counts, from the first one.
+// Package evaluate measures predictions of run times without looking ahead. Predictions are made in
+// the order of time, each by a model that was trained only on jobs that had ended by then. Every
+// job that ran counts, even the first.
 package evaluate
 
 import (
@@ -10,9 +10,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Scores say how good predictions p are for values y, run times or those of another target. All that
-// are not shares are in the target's unit. The point prediction is the median. The first five are the
-// statistics of KNIME's Numeric Scorer, with its definitions.
+// Scores say how good predictions p are for values y of the target. Scores that are not shares are
+// in the target's unit. The point prediction is the median. The first five are the statistics of
+// KNIME's Numeric Scorer, with its definitions.
 type Scores struct {
 	Jobs int `json:"jobs"`
 	// R2 is the coefficient of determination, 1 - sum (y-p)² / sum (y-mean(y))²; 0 if all
@@ -37,8 +37,8 @@ type Scores struct {
 	Underestimated float64 `json:"underestimated"`
 }
 
-// Points reports whether each prediction is one value, without an interval: then pinball loss, coverage and width say
-// nothing.
+// Points reports whether each prediction is one value, without an interval: then pinball loss,
+// coverage and width have no meaning.
 func (s *Scores) Points() bool { return s.Width == 0 }
 
 // Score returns the scores of a predictor that has seen nothing. It returns the context's error.
@@ -52,7 +52,7 @@ func Score(ctx context.Context, cases *predict.Cases, p predict.Predictor) (Scor
 	return all.scores(), err
 }
 
-// sums adds up what scores are made of.
+// sums has the sums from which scores are computed.
 type sums struct {
 	jobs                           float64
 	absolute, squared, signed      float64

@@ -1,10 +1,11 @@
-// Package features describes a submission by numbers: what the user asked for, and the history
-// that was known by then. It gets events as a [predict.Predictor] does, and nothing else, so a
-// feature cannot depend on what happens after the submission.
+// Package features describes a submission by numbers: what the user asked for, and the history that
+// was known by then. It only gets the events that a [predict.Predictor] gets, so a feature cannot
+// depend on anything after the submission.
 //
-// Names (users, accounts, partitions, job names) become numbers by the run times of the jobs that
-// had them and had ended: a target statistic that is ordered in time (Prokhorenkova et al.,
-// "CatBoost: unbiased boosting with categorical features", NeurIPS 2018, section 3.2).
+// Names (users, accounts, partitions, job names) become numbers: statistics of the run times of
+// ended jobs that had the same name. This is a target statistic that is ordered in time
+// (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features", NeurIPS 2018,
+// section 3.2).
 package features
 
 import (
@@ -16,7 +17,7 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The kinds of groups whose run times are remembered. The first five belong to the job's user.
+// The kinds of groups whose run times are remembered. The first five are groups of the job's user.
 const (
 	ofUser = iota
 	ofClass
@@ -36,15 +37,15 @@ var kindNames = [kinds]string{
 	"name", "account", "partition_qos", "limit", "size_limit",
 }
 
-// ownNames are the features of each group of the user's jobs, and anyNames those of the groups of
-// all users' jobs.
+// ownNames are the features of each group of the user's jobs, and anyNames the features of each
+// group of all users' jobs.
 var (
 	ownNames = []string{"last", "last_two", "mean", "slow_mean", "average", "spread", "count", "since_end_s"}
 	anyNames = []string{"mean", "average", "count"}
 )
 
-// requestNames are the features of the request, sessionNames those of the user's open jobs and
-// recent submissions.
+// requestNames are the features of the request. sessionNames are the features of the user's open
+// jobs and recent submissions.
 var (
 	requestNames = []string{
 		"log_limit", "log_processors", "log_nodes", "log_memory_per_node", "log_memory_per_cpu",
@@ -77,8 +78,8 @@ func Names() []string {
 // Count is the number of features.
 var Count = len(Names())
 
-// decay is the weight that a group's means take from earlier jobs with each new one, and slowDecay
-// that of its slow mean.
+// decay is the share by which each new job lowers the weight of earlier jobs in a group's means.
+// slowDecay is this share for the group's slow mean.
 const decay, slowDecay = 0.2, 0.05
 
 // key names a group. Unused fields are zero.
@@ -111,7 +112,7 @@ func keysOf(r *hpc.Request) (keys [kinds]key) {
 	return keys
 }
 
-// account returns the account, or the group of a log that has only groups.
+// account returns the account, or the group if the log has groups but no accounts.
 func account(r *hpc.Request) string {
 	if r.Account != "" {
 		return r.Account
@@ -119,7 +120,7 @@ func account(r *hpc.Request) string {
 	return r.Group
 }
 
-// group is what is known of the ended jobs of a group. Run times are logarithms of 1 + seconds.
+// group has the statistics of a group's ended jobs. Run times are logarithms of 1 + seconds.
 type group struct {
 	Count   float64             `json:"n"`
 	Last    float64             `json:"last"`
@@ -134,25 +135,26 @@ type group struct {
 	End     hpc.Time            `json:"end"`      // when the last one ended
 }
 
-// History is what happened until now. The zero History is not ready: use [New].
+// History has the events so far. The zero History is not ready: use [New].
 type History struct {
 	groups map[key]*group
 	users  map[key]*crowd // open jobs and submissions, of users and of classes
 	jobs   map[int64]*job
 	all    group
 	past   map[string]*ended // jobs of each user that ended
-	places map[string]*place // of each user's last submission
+	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// Above twice most groups of a kind, or mostCrowds crowds, old ones are forgotten.
+	// If a kind has more than 2*most groups, or if there are more than mostCrowds crowds, old ones are
+	// forgotten.
 	most, mostCrowds int
 	forgot           int // how often that happened
 
 	observations []stats.Observation // reused
 }
 
-// New returns a history in which nothing happened, for predictions of a target. The values of features
-// that are described as run times are then those of the target.
+// New returns a history in which nothing happened, for predictions of a target. Features that are
+// described as run times then have the target's values.
 func New(t predict.Target) *History {
 	return &History{
 		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
@@ -161,17 +163,18 @@ func New(t predict.Target) *History {
 	}
 }
 
-// place is where a request belongs. Users submit many equal jobs, so most jobs have the place of the one before.
+// place has the groups to which a request belongs. Users submit many equal jobs, so most jobs share
+// the place of the user's previous job.
 type place struct {
 	request hpc.Request
 	keys    [kinds]key
 	traits
-	asked float64 // time limit, or what else the target's request is
-	// What the history has of it; nil if it had nothing when it was looked up.
+	asked float64 // what the request asks for: the time limit, or the memory
+	// The history's data for the place; nil if the history had none at the last look-up.
 	groups [kinds]*group
 	crowds [len(crowds)]*crowd
 	past   *ended
-	forgot int // of the history, then
+	forgot int // History.forgot at the last look-up
 }
 
 // place returns the place of a request.
@@ -189,7 +192,7 @@ func (h *History) place(r *hpc.Request) *place {
 	return p
 }
 
-// find looks up what the history has of a place, unless the place has it.
+// find looks up the history's data that a place does not have yet.
 func (h *History) find(p *place) {
 	if p.forgot != h.forgot {
 		p.groups, p.crowds, p.past, p.forgot = [kinds]*group{}, [len(crowds)]*crowd{}, nil, h.forgot
@@ -216,7 +219,7 @@ func (h *History) renew(p *place) {
 	}
 }
 
-// group returns a group, or adds it as it is given.
+// group returns the group with a key. If there is none, it adds the given group.
 func (h *History) group(k key, added *group) *group {
 	g := h.groups[k]
 	if g == nil {
@@ -231,22 +234,23 @@ func (h *History) group(k key, added *group) *group {
 type job struct {
 	*place
 	start    hpc.Time // 0 while it waits
-	order    int      // among the jobs of its user that started, from 1
+	order    int      // its number among its user's started jobs, from 1
 	ended    bool
-	value    float64 // of a measured target
+	value    float64 // the value of a measured target
 	measured bool
 }
 
-// crowd are the open jobs of a user or of a class.
+// crowd has the open jobs of a user or of a class.
 type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running are jobs that started, in this order. Jobs that ended are removed from both ends, so the
-	// first and the last one run, and from the middle when they are more than those that run.
+	// running are jobs that started, in this order. The first and the last of them always run: ended
+	// jobs are removed from both ends at once. In the middle they are removed when there are more of
+	// them than running jobs.
 	running []*job
 	started int     // jobs so far
-	count   int     // of those that run
+	count   int     // running jobs
 	starts  float64 // sum of their starts, in seconds
 }
 
@@ -277,7 +281,8 @@ func (c *crowd) ending(j *job) {
 	}
 }
 
-// recent returns the number of submissions at an instant, those of an hour ago counted as a half.
+// recent returns the number of submissions at an instant, where a submission an hour ago counts as
+// a half.
 func (c *crowd) recent(at hpc.Time) float64 {
 	return c.Submits * math.Exp2(-at.Sub(c.Submit).Hours())
 }
@@ -295,7 +300,7 @@ func (h *History) Submit(s predict.Submission) {
 			c = new(crowd)
 			h.users[j.keys[kind]], j.crowds[i] = c, c
 		}
-		if s.At >= c.Submit { // else the history has it: a saved one counts submissions, and leaves out open jobs
+		if s.At >= c.Submit { // else it is counted already: a saved history counts submissions, but leaves out open jobs
 			c.Submits = c.recent(s.At) + 1
 			c.Submit = s.At
 		}
@@ -433,7 +438,7 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	return h.appendSimilar(x, p, s.At)
 }
 
-// The places of features in a vector.
+// The indices of features in a vector.
 var (
 	lastTwo     = slices.Index(Names(), kindNames[ofUser]+"_last_two")
 	lastOfClass = slices.Index(Names(), kindNames[ofClass]+"_last")
@@ -443,8 +448,8 @@ var (
 	similar     = slices.Index(Names(), "similar_p50")
 )
 
-// Guess returns a first guess of the run time in seconds for a vector: the average of the class, or of
-// the user if the class is new, or the mean of all jobs that have ended, or 0 before any has.
+// Guess returns a first guess of the run time in seconds for a vector: the average of the class;
+// for a new class, of the user; for a new user, of all ended jobs; and 0 before any job has ended.
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
 // LastTwo returns the mean run time of the user's last two jobs in seconds, or [Guess] if none ended.
@@ -453,8 +458,8 @@ func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverag
 // LastOfClass returns the run time of the class's last job in seconds, or [Guess] if none ended.
 func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, userAverage, all) }
 
-// Similar returns the median of the user's jobs that resemble the submission in seconds, or [Guess] if
-// none ended.
+// Similar returns the median run time, in seconds, of the user's jobs that resemble the submission,
+// or [Guess] if none has ended.
 func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
 // first returns the first of some features that is known, in seconds, or 0.

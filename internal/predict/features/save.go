@@ -11,15 +11,16 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// mostSaved bounds the groups of each kind that are saved, so that a model's file stays below
-// 20 MB. Those whose last job ended longest ago are left out.
+// mostSaved bounds the groups of each kind that are saved, so that a model's file stays below 20
+// MB. Groups whose last job ended longest ago are left out.
 const mostSaved = 40000
 
-// mostKept bounds the groups of each kind in memory: above twice as many, those whose last job ended
-// longest ago are forgotten.
+// mostKept bounds the groups of each kind in memory. If there are twice as many, the groups whose
+// last job ended longest ago are forgotten.
 const mostKept = 50000
 
-// saved is a history as it is saved. Open jobs are left out: nobody will say when they end.
+// saved is the form in which a history is saved. Open jobs are left out, because their ends will
+// not be reported.
 type saved struct {
 	Groups []savedGroup `json:"groups"`
 	Users  []savedCrowd `json:"users"`
@@ -33,8 +34,8 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// mostSavedPast bounds the jobs that are saved one by one, so that the file stays small. It leaves out the jobs of
-// the users whose last job ended longest ago.
+// mostSavedPast bounds the jobs that are saved one by one, so that the file stays small. Jobs of
+// the users whose last job ended longest ago are left out.
 const mostSavedPast = 200000
 
 type savedKey struct {
@@ -72,14 +73,14 @@ func compareKeys(a, b key) int {
 		cmp.Compare(a.limit, b.limit), cmp.Compare(a.manual, b.manual), cmp.Compare(a.queue, b.queue))
 }
 
-// MarshalJSON writes the history. The same history is the same text. Open jobs and the groups with
-// the oldest ends, above mostSaved of a kind, are left out.
+// MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
+// kind has more than mostSaved groups, it leaves out those whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(mostSaved)
 	s.Past = h.savedPast(kept)
-	// In this order the groups of a job are beside each other. They are alike, so the file is a third
-	// smaller than in the order of their names.
+	// In this order the groups of one job are next to each other. Their contents are alike, so the
+	// compressed file is a third smaller than with groups sorted by name.
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
 		if c := h.users[k]; c != nil {
@@ -89,7 +90,8 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// latest returns the groups whose last jobs ended last, at most so many of each kind, the latest first.
+// latest returns the groups with the latest ends of jobs, the latest first, and at most most groups
+// of each kind.
 func (h *History) latest(most int) (kept []key) {
 	type named struct {
 		key
@@ -109,8 +111,8 @@ func (h *History) latest(most int) (kept []key) {
 	return kept
 }
 
-// forget leaves h.most groups of each kind, and what belongs to them or to open jobs. So a service needs
-// no more memory however many names its users invent.
+// forget keeps h.most groups of each kind, and the data of these groups and of open jobs. So the
+// memory of a service stays bounded, however many names its users invent.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}
@@ -125,7 +127,8 @@ func (h *History) forget() {
 	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
 }
 
-// savedPast returns the ended jobs of the users among some groups, the users in the order of these.
+// savedPast returns the ended jobs of the users that have a group in the list, in the order of the
+// list.
 func (h *History) savedPast(groups []key) (saved []savedPast) {
 	room := mostSavedPast
 	for _, k := range groups {

@@ -9,25 +9,25 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The distribution of a user's run times among jobs that resemble a submission is estimated by the
-// product-limit estimator with weights ([stats.ProductLimit]). The user's ended jobs are its observations.
-// A job that runs is a censored one: it runs for longer than until now. Without these, short jobs count
-// too much, since they end first.
+// The run times of a user's jobs that resemble a submission have a distribution. The product-limit
+// estimator with weights estimates it ([stats.ProductLimit]). The user's ended jobs are its
+// observations. A running job is a censored observation: its run time is longer than its present
+// age. Without running jobs, short jobs would count too much, since they end first.
 
-// mostPast is the number of a user's jobs that count: the last ones that ended, and those that run among the
-// last ones that started.
+// mostPast is the number of a user's jobs that count: the last mostPast jobs that ended, and the
+// running jobs among the last mostPast that started.
 const mostPast = 100
 
-// The weight of a job is exp(-d), where d sums up these differences from the submission. They are the
-// best of a few on KTH SP2 and CTC SP2. The others differ little.
+// The weight of a job is exp(-d), where d sums up these differences from the submission. Of a few
+// sets of values, these were the best on the logs KTH SP2 and CTC SP2. The others differed little.
 const (
 	otherName  = 4    // another name
 	otherSize  = 3    // another number of processors, plus the logarithm of the ratio
 	otherLimit = 4    // another time limit, plus the logarithm of the ratio
-	later      = 0.05 // for each job of the user that ended after it, or runs and started after it
+	later      = 0.05 // for each job of the user that ended later, or that runs and started later
 )
 
-// traits are what makes two jobs of a user similar.
+// traits are the properties by which a user's jobs are compared.
 type traits struct {
 	Name string `json:"n,omitempty"`
 	// Size and Limit are logarithms: of processors, and of 1 + seconds.
@@ -35,12 +35,12 @@ type traits struct {
 	Limit float64 `json:"l"`
 }
 
-// traitsOf returns the traits of a job with such groups.
+// traitsOf returns the traits of a job with these keys.
 func traitsOf(keys *[kinds]key) traits {
 	return traits{keys[ofName].name, math.Log(keys[ofSize].size), math.Log1p(keys[ofLimit].limit)}
 }
 
-// distance returns how different a job is.
+// distance returns how different two jobs are.
 func (t *traits) distance(other *traits) (d float64) {
 	if t.Name != other.Name {
 		d += otherName
@@ -61,10 +61,10 @@ type past struct {
 	order   int     // among the user's jobs that ended
 }
 
-// ended are the jobs of a user that ended last, at most mostPast.
+// ended has the last jobs of a user that ended, at most mostPast.
 type ended struct {
 	byTime []past // ascending by run time
-	count  int    // of all that ended
+	count  int    // of all the user's ended jobs
 }
 
 // add adds a job that ended, in place of the oldest one.
@@ -90,7 +90,7 @@ func (e *ended) byEnd() []past {
 	return list
 }
 
-// remember adds a job that ended to those of its user.
+// remember adds an ended job to its user's ended jobs.
 func (h *History) remember(j *job, seconds float64) {
 	if j.past == nil {
 		j.past = h.past[j.request.User]
@@ -109,9 +109,9 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 		return append(x, missing, missing, missing)
 	}
 	t := place.traits
-	// Both kinds of jobs come in the order of their times, so that there is little to sort.
+	// Both kinds of jobs come in the order of their run times, so that little is left to sort.
 	list := h.observations[:0]
-	rest := e.byTime // those that ended and are not in the list
+	rest := e.byTime // ended jobs that are not yet in the list
 	until := func(seconds float64) {
 		for len(rest) > 0 && rest[0].Seconds <= seconds {
 			p := &rest[0]
@@ -140,9 +140,9 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 
 func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
 
-// quartiles returns the quartiles of the product-limit estimator. Where the estimated share of longer run
-// times never falls that far, a quartile is the longest observation. It sorts the list, which must not
-// be empty.
+// quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer
+// run times never falls to a quartile's level, that quartile is the longest observation. It sorts
+// the list, which must not be empty.
 func quartiles(list []stats.Observation) (q [3]float64) {
 	const rounding = 1e-12
 	found := 0

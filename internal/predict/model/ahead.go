@@ -19,7 +19,8 @@ type ahead struct {
 const (
 	// aheadRows is the number of submissions whose features are handed over at once.
 	aheadRows = 256
-	// mostAhead bounds the submissions whose features nobody has asked for: they take 100 MB.
+	// mostAhead bounds the submissions whose features have been computed but not taken: they need 100
+	// MB.
 	mostAhead = 1 << 18
 )
 
@@ -55,8 +56,8 @@ func (a *ahead) play(ctx context.Context, list []predict.Case, until hpc.Time, h
 	return json.Marshal(h)
 }
 
-// Vector returns the features of the next submission of those that are played, in memory of their own. It
-// returns zeros if the context of the play has ended.
+// Vector returns the features of the next played submission, in memory of its own. It returns zeros
+// if the context of the play has ended.
 func (a *ahead) Vector(predict.Submission, []float32) []float32 {
 	if len(a.next) == 0 {
 		a.next = <-a.rows
@@ -69,7 +70,7 @@ func (a *ahead) Vector(predict.Submission, []float32) []float32 {
 	return x
 }
 
-// The events are those of the play.
+// The play has its own events, so these calls do nothing.
 
 func (*ahead) Submit(predict.Submission)                      {}
 func (*ahead) Start(int64, hpc.Time)                          {}

@@ -8,30 +8,30 @@ import (
 
 // conformal widens or narrows intervals so that a tenth of the values lies below P10 and a tenth
 // above P90. It tracks the two quantiles of the scores online: with each value, a bound moves
-// outwards by step*0.9 if the value lies outside, and inwards by step*0.1 if it does not. The
-// share of values outside then tends to a tenth, unless values repeat exactly: a bound that comes to
-// lie on them leaves more inside (Gibbs and Candès, "Adaptive conformal inference under distribution
-// shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control for time series
-// prediction", NeurIPS 2023, section 2). The scores are distances on the scale log(1+value), as in conformalized
-// quantile regression
-// (Romano, Patterson and Candès, NeurIPS 2019).
+// outwards by step*0.9 if the value lies outside, and inwards by step*0.1 if it does not. The share
+// of values outside then tends to a tenth. If values repeat exactly, the share may be smaller,
+// because a bound can lie exactly on them (Gibbs and Candès, "Adaptive conformal inference under
+// distribution shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control
+// for time series prediction", NeurIPS 2023, section 2). The scores are distances on the scale
+// log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès, NeurIPS
+// 2019).
 //
-// A value counts when the job ends, so no prediction knows of a later end. By then the bounds have
-// moved. A value therefore moves them if it lies outside the bounds as they are now, not as they
-// were when the job was submitted: otherwise a thousand equal jobs, submitted at once, would move
-// them a thousand times. Many of the bounds that users saw were older, which leaves a bias. So
-// the share aimed at is corrected by gain times the distance of their share so far from a tenth
-// (the integral term of PID control).
+// A value counts when its job ends, so no prediction depends on a later end. By then the bounds
+// have moved since the submission. A value is compared with the present bounds, not with those at
+// the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
+// thousand times. But users saw the older bounds, which leaves a bias. So the target share is
+// corrected: by gain times the distance between a tenth and the share of values outside the bounds
+// that users saw (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
-	// Answers is the number of answers so far, and Most the largest of them.
+	// Answers is the number of answers so far, and Most the largest answer.
 	Answers float64 `json:"answers"`
 	Most    float64 `json:"most"`
 }
 
-// bound is the distance by which a bound is moved outwards, and how many answers lay outside
-// the one that was made for them.
+// bound has the distance by which P10 or P90 is moved outwards, and the number of answers outside
+// the bound that was predicted for them.
 type bound struct {
 	Distance float64 `json:"distance"`
 	Outside  float64 `json:"outside"`
@@ -44,16 +44,16 @@ const (
 	step = 0.05
 	// farthest bounds the distances: e^8 is a factor of 3,000.
 	farthest = 8
-	// gain is the weight of the share so far, from enough answers on.
+	// gain is the weight of the share so far. It applies once there are enough answers.
 	gain, enough = 6, 100
-	// The share aimed at stays between these.
+	// The target share stays between these two.
 	leastMiss, mostMiss = 0.02, 0.3
 )
 
-// apply returns the prediction with its bounds moved. The distance was learned from all jobs, so it can
-// move the bound of a long job far beyond any value that was seen. Where no limit holds it, the largest of enough
-// answers does:
-// of n answers and the next one, any is the largest with the same probability 1/(n+1), far less than miss.
+// apply returns the prediction with its bounds moved. The distance was learned from all jobs, so it
+// can move the bound of a long job far beyond any value that was seen. For a job without a limit,
+// no bound exceeds the largest answer so far, once there are enough answers: the next answer is the
+// largest of n+1 with probability 1/(n+1), far less than miss.
 func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low.Distance)
 	p.P90 = math.Expm1(math.Log1p(p.P90) + c.High.Distance)
@@ -63,7 +63,7 @@ func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	return p.Sound()
 }
 
-// cut cuts the prediction for a job without a limit to the most that was seen of any job.
+// cut limits the prediction for a job without a limit to the largest value of any job so far.
 func cut(p predict.Prediction, most float64) predict.Prediction {
 	if p.Limit == 0 {
 		p.P10, p.P50, p.P90 = min(p.P10, most), min(p.P50, most), min(p.P90, most)
@@ -71,8 +71,8 @@ func cut(p predict.Prediction, most float64) predict.Prediction {
 	return p
 }
 
-// learn moves the bounds after a job has ended with a value. raw is what was predicted for it before
-// apply, and made after it.
+// learn moves the bounds after a job has ended with a value. raw is the prediction at its
+// submission before apply, and made the one after apply.
 func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
 	now := c.apply(raw)
@@ -81,7 +81,8 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after one of so many answers, which lies outside now, or did when it was made.
+// move moves a bound after an answer. now and made say whether the answer lies outside the present
+// bound, and outside the bound that was predicted for it. answers is the number of answers so far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {
 		b.Outside++

@@ -28,14 +28,14 @@ type Header struct {
 	Format  string `json:"format"`  // FormatName
 	Version int    `json:"version"` // FormatVersion
 	Kind    Kind   `json:"kind"`
-	// Target is what it predicts.
+	// Target is the quantity that it predicts.
 	Target  predict.Target `json:"target"`
 	Program string         `json:"program"` // the version of the program that trained it
 	Seed    uint64         `json:"seed"`
-	// Window is the largest number of jobs that it was trained on, the last ones that ended.
+	// Window is the largest number of jobs for training: only the last jobs that ended are used.
 	Window int  `json:"window_jobs"`
 	Data   Data `json:"data"`
-	// Scores are those of the jobs on which the training was checked: the last fifth.
+	// Scores are the scores for the last fifth of the jobs, on which the training was checked.
 	Scores Check `json:"scores"`
 	// Features are the names of the features that the model was trained on.
 	Features []string `json:"features"`
@@ -47,15 +47,14 @@ type Data struct {
 	// SHA256 is the hash of the submissions with their starts and ends, whatever the file's
 	// format and compression.
 	SHA256 string `json:"sha256"`
-	// From is the first submission. Until is the instant after whose events the model knows
-	// nothing.
+	// From is the first submission. Until is the instant of the last events that the model knows.
 	From  string `json:"from"`
 	Until string `json:"until"`
-	Jobs  int    `json:"jobs"` // that had ended
+	Jobs  int    `json:"jobs"` // jobs that had ended
 }
 
-// Check has the scores of a model that was trained on the first four fifths of the jobs, for the
-// last fifth, in the order of their ends.
+// Check has scores for the last fifth of the jobs, in the order of their ends, by a model that was
+// trained on the first four fifths.
 type Check struct {
 	Jobs     int     `json:"jobs"`
 	MAE      float64 `json:"mae"` // mean absolute error of the median, in the target's unit
@@ -75,8 +74,8 @@ type Model struct {
 	until     hpc.Time
 	fitted    *fitted
 	conformal conformal
-	mixture   mixture // each Online begins with a copy
-	history   []byte  // as JSON: each Online begins with a copy
+	mixture   mixture // every [Online] begins with a copy
+	history   []byte  // as JSON: every [Online] begins with a copy
 }
 
 // body is the second line of the model's file.
@@ -91,7 +90,7 @@ type body struct {
 type TrainOptions struct {
 	Kind Kind
 	Seed uint64
-	// Until is the instant of the training: nothing later is known. 0 stands for the last end.
+	// Until is the instant of the training: later events are not used. 0 means the last end of a job.
 	Until   hpc.Time
 	Window  int
 	Source  string
@@ -101,10 +100,9 @@ type TrainOptions struct {
 // leastJobs is the smallest number of ended jobs to train on.
 const leastJobs = 50
 
-// Train trains a model on the jobs that ended by an instant. It returns the context's error. The first four fifths
-// train a first
-// model, with which the last fifth is predicted, calibrated and scored. The model that is returned
-// is then trained on all of them.
+// Train trains a model on the jobs that ended by an instant. It returns the context's error. First
+// a model is trained on the first four fifths. It predicts the last fifth, which gives the
+// calibration and the scores. Then the returned model is trained on all of the jobs.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
 		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)",
@@ -139,7 +137,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		First: max(ended*4/5, 1)})
 	online.table.Reserve(ended)
 	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup // of what does not depend on the training
+	var group sync.WaitGroup // of work that does not depend on the training
 	defer group.Wait()
 	defer cancel()
 	var sum string
@@ -169,7 +167,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	return m, nil
 }
 
-// hash returns the hash of what a training knows of these cases.
+// hash returns the hash of all that a training uses of these cases.
 func hash(list []predict.Case, until hpc.Time) string {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
@@ -185,7 +183,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 		if c.Gone > until {
 			c.Gone = 0
 		}
-		if c.End == 0 && c.Gone == 0 { // it waited or ran then; its state is of a later time
+		if c.End == 0 && c.Gone == 0 { // at that instant it waited or ran, and its state came later
 			c.State = ""
 		}
 		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
@@ -193,7 +191,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Write writes the model. The same model is the same file.
+// Write writes the model. Equal models give equal files.
 func (m *Model) Write(w io.Writer) error {
 	zip := gzip.NewWriter(w) // without a time
 	zip.Comment = FormatName
@@ -244,7 +242,7 @@ func read(r io.Reader) (*Model, error) {
 	text := bufio.NewReaderSize(zip, mostHeader)
 	first, err := text.ReadSlice('\n')
 	switch {
-	case errors.Is(err, bufio.ErrBufferFull): // so long a line is not read as JSON, nor is what follows it
+	case errors.Is(err, bufio.ErrBufferFull): // a line of this length is not a header
 		return nil, errNoModel
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("the file is damaged: %w", err)
@@ -293,7 +291,7 @@ func (f *fitted) check(k Kind) error {
 	case f == nil:
 		return errors.New("it has no model")
 	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
-		return errors.New("it has more than one model (want one)") // only that of the kind is checked below
+		return errors.New("it has more than one model (want one)") // below, only the model of this kind is checked
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
 			return fmt.Errorf("not %d weights", width)
@@ -312,11 +310,12 @@ func (f *fitted) check(k Kind) error {
 	return fmt.Errorf("it has no model of kind %s", k)
 }
 
-// Until returns the instant after whose events the model knows nothing.
+// Until returns the instant of the last events that the model knows.
 func (m *Model) Until() hpc.Time { return m.until }
 
-// Before returns an error unless the model's data end before a workload begins: the model would know
-// what happens in it. A workload begins with its window, or with its first submission.
+// Before returns an error unless the model's data end before a workload begins: otherwise the model
+// would know events of the workload. A workload begins with its window, or with its first
+// submission.
 func (m *Model) Before(w *workload.Workload) error {
 	begin := w.Start
 	if begin == 0 && w.Jobs.Len() > 0 {
@@ -329,8 +328,8 @@ func (m *Model) Before(w *workload.Workload) error {
 	return nil
 }
 
-// Online returns a predictor that begins with the model and its history. It learns of later jobs,
-// but the model is not trained again.
+// Online returns a predictor that begins with the model and its history. It updates the history
+// with later jobs, but the model is not trained again.
 func (m *Model) Online() *Online {
 	o := NewOnline(Options{Kind: m.Kind, Target: m.Target, Seed: m.Seed})
 	o.fitted, o.conformal, o.trainings, o.trainedAt, o.final = m.fitted, m.conformal, 1, m.until, true
@@ -341,7 +340,7 @@ func (m *Model) Online() *Online {
 	return o
 }
 
-// Describe says in one line what a model is.
+// Describe describes a model in one line.
 func (h *Header) Describe() string {
 	from, _, _ := strings.Cut(h.Data.From, "T")
 	until, _, _ := strings.Cut(h.Data.Until, "T")

@@ -7,10 +7,11 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// The median of [Boost] is a weighted mean of six predictions: those of its two ensembles, and four
-// simple rules, which follow a change of a user's jobs at once. The weights come from their errors so
-// far (exponential weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006,
-// section 2.2; with a discount, section 2.11), those for the job's user first.
+// The median of [Boost] is a weighted mean of six predictions. Two come from its ensembles, and
+// four from simple rules, which react at once when a user's jobs change. The weights depend on the
+// errors of the predictions so far, mostly for jobs of the same user (exponential weights:
+// Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006, section 2.2; with a
+// discount, section 2.11).
 
 // candidates are six predictions of one run time, in seconds: the two ensembles, the mean of the user's
 // last two jobs, the average of the class, its last run time, and the median of the user's similar jobs.
@@ -28,7 +29,7 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, each at most the limit in seconds (0 for none).
+// within returns the predictions, none of them above the limit in seconds (0 for no limit).
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {
@@ -38,21 +39,22 @@ func (c candidates) within(limit float64) candidates {
 	return c
 }
 
-// mixture weighs candidates. The loss of a candidate is its error less that of the best one.
+// mixture weighs candidates. The loss of a candidate is its error less the error of the best
+// candidate.
 type mixture struct {
 	Users map[string]candidates `json:"users"` // sums of losses for each user's jobs, discounted
 	All   candidates            `json:"all"`   // sums of losses for all jobs, discounted
-	// Error is the mean error of the candidates for the last jobs, and Jobs their number, at most
-	// errorJobs.
+	// Error is the mean error of the candidates over the last Jobs jobs. Jobs is at most errorJobs.
 	Error float64 `json:"error_s"`
 	Jobs  float64 `json:"jobs"`
 }
 
-// These values are the best of a few on the first thirds of four logs. The others differ little.
+// Of a few sets of values, these were the best on the first thirds of four logs. The others
+// differed little.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user
 	allDiscount  = 0.999 // of all losses, for each job
-	allShare     = 0.1   // the weight of all losses beside a user's
+	allShare     = 0.1   // the weight of all losses, added to a user's own
 	learning     = 0.25  // a loss of one mean error lowers a weight by the factor e^-0.25
 	errorJobs    = 2000
 )
@@ -103,7 +105,7 @@ func (m *mixture) check() error {
 	for _, own := range m.Users {
 		sums = append(sums, own[:]...)
 	}
-	const most = 1e15 // seconds: far above what losses sum up to
+	const most = 1e15 // seconds: far above any sum of losses
 	for _, v := range sums {
 		if !(0 <= v && v <= most) {
 			return fmt.Errorf("a loss of %g s (want 0 to %g)", v, most)
@@ -112,7 +114,7 @@ func (m *mixture) check() error {
 	return nil
 }
 
-// clone returns a mixture that learns by itself.
+// clone returns a mixture that learns separately.
 func (m *mixture) clone() mixture {
 	c := *m
 	c.Users = make(map[string]candidates, len(m.Users))

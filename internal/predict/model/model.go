@@ -20,7 +20,7 @@ type Kind string
 // The models.
 const (
 	Limit   Kind = "limit"  // the user's time limit
-	LastTwo Kind = "last2"  // the mean of the user's last two
+	LastTwo Kind = "last2"  // the mean of the user's last two run times
 	Class   Kind = "class"  // the recursive average of the class
 	Linear  Kind = "linear" // ridge regression
 	Forest  Kind = "forest" // random forest
@@ -70,10 +70,10 @@ type fitted struct {
 }
 
 // boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
-// seconds, where long jobs decide, and one on that of their roots, where short jobs count more. Each
-// has the median as its optimum. [mixture] weighs them. P10 and P90 are boosted on the scale log(1+seconds). All trees
-// add
-// to a first guess, see [features.Guess], since steps of trees follow an average badly.
+// seconds, where long jobs decide, and one on the scale of square roots of seconds, where short
+// jobs count more. The optimum of both is the median. [mixture] weighs them. P10 and P90 are
+// boosted on the scale log(1+seconds). All trees add to a first guess ([features.Guess]), since the
+// steps of trees approximate an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
 	Seconds *trees.Ensemble `json:"p50_seconds"`
@@ -83,8 +83,8 @@ type boosted struct {
 
 func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
-// predict returns the prediction for features, before its calibration. limit is in seconds, 0
-// for none. The median of boosting is the mean of its two ensembles.
+// predict returns the prediction for features, before its calibration. limit is in seconds, 0 for
+// no limit. For boosting, the median is the mean of the two ensembles.
 func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 	p := predict.Prediction{Limit: limit}
 	switch {
@@ -122,7 +122,7 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	b := new(boosted)
 	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: mostRows, Seed: seed}
 	trainer := trees.NewTrainer(t)
-	var group sync.WaitGroup // of the four ensembles, none of which depends on another
+	var group sync.WaitGroup // for the four ensembles, which do not depend on each other
 	for _, part := range []struct {
 		to       **trees.Ensemble
 		quantile float64

@@ -15,29 +15,29 @@ type Options struct {
 	Kind   Kind
 	Target predict.Target
 	Seed   uint64
-	// The model is trained again on all jobs that ended when their number has grown by the share
-	// Growth (0.1 is 10 %) and, if Every is not 0, when that time has passed as well. With a
-	// Growth of 0 it is never trained again.
+	// The model is trained again on all ended jobs when their number has grown by the share Growth
+	// (0.1 is 10 %). If Every is not 0, that time must have passed as well. With a Growth of 0 it is
+	// never trained again.
 	Growth float64
 	Every  time.Duration
-	// Window is the largest number of jobs to train on, the last ones that ended;
-	// DefaultWindow if 0.
+	// Window is the largest number of jobs for training: the last jobs that ended. 0 means
+	// DefaultWindow.
 	Window int
-	// First is the number of ended jobs at which a model is trained first; 200 if 0.
+	// First is the number of ended jobs at which a model is first trained; 0 means 200.
 	First int
-	// Given, unless it is nil, returns what another program predicts for a job, by its number. It takes the place of
-	// the model's prediction before calibration, where there is one.
+	// Given, unless it is nil, returns what another program predicts for a job, by its number. Such a
+	// prediction replaces the model's own before calibration.
 	Given func(number int64) (p predict.Prediction, ok bool)
 }
 
 const (
-	// DefaultWindow is the number of jobs to train on unless the options say another one.
+	// DefaultWindow is the number of jobs to train on if the options give none.
 	DefaultWindow = 1000000
 	// firstTraining is the number of ended jobs at which a model is trained first.
 	firstTraining = 200
 )
 
-// describer gets the events, and describes submissions by the features that are known by then.
+// describer gets the events, and computes the features of submissions from the events so far.
 type describer interface {
 	Vector(s predict.Submission, x []float32) []float32
 	Submit(predict.Submission)
@@ -46,8 +46,8 @@ type describer interface {
 	End(number int64, at hpc.Time, state hpc.State) (value float64, known bool)
 }
 
-// Online is a [predict.Predictor] of any kind. Until a trained model has seen enough jobs it
-// predicts as [predict.LastTwo].
+// Online is a [predict.Predictor] with a model of any [Kind]. Until a trained model has seen enough
+// jobs it predicts as [predict.LastTwo].
 type Online struct {
 	Options
 	simple    measuring
@@ -60,8 +60,8 @@ type Online struct {
 	final     bool // it is never trained again
 	trainings int
 	trainedAt hpc.Time
-	trainedOn int // rows when it was trained last
-	seen      int // rows so far, with those that the window has dropped
+	trainedOn int // the number of rows at the last training
+	seen      int // the number of rows so far, including rows that the window has dropped
 	err       error
 	x         []float32
 	check     checks
@@ -83,10 +83,10 @@ type asked struct {
 	raw        predict.Prediction // before calibration
 	trained    bool               // a trained model made the prediction
 	user       string
-	candidates candidates // of boosting
+	candidates candidates // the candidates of boosting
 	x          []float32  // the features, unless the model is never trained again
 	start      hpc.Time
-	value      float64 // of a measured target
+	value      float64 // the value of a measured target
 	measured   bool
 }
 
@@ -106,7 +106,7 @@ func NewOnline(o Options) *Online {
 	return online
 }
 
-// Err returns the first error of a training. Predictions continue with the model before.
+// Err returns the first error of a training. Predictions then continue with the previous model.
 func (o *Online) Err() error { return o.err }
 
 // Trainings returns how often the model was trained.
@@ -121,8 +121,8 @@ func (o *Online) Predict(s predict.Submission) predict.Prediction {
 	return o.conformal.apply(p)
 }
 
-// predict returns the prediction for a submission with such features, before calibration, and, of
-// boosting, what its median is made of.
+// predict returns the prediction for a submission with the features x, before calibration. For
+// boosting it also returns the candidates of the median.
 func (o *Online) predict(s predict.Submission, x []float32) (p predict.Prediction, c candidates) {
 	limit := o.Target.Limit(s.Request)
 	if o.Given != nil {

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Regression is the learner of Gaussier et al. (SC'15), as their published program (predictsim)
-// has it: linear regression on features of the job, of its user's history and of its user's running
-// jobs, their squares and their products. A job is learned when it ends, by one step of normalized
+// Regression is the learner of Gaussier et al. (SC'15), as in their published program (predictsim):
+// linear regression on features of the job, of its user's history and of its user's running jobs,
+// their squares and their products. A job is learned when it ends, by one step of normalized
 // adaptive gradient descent (NAG: Ross, Mineiro and Langford, "Normalized online learning", UAI
 // 2013, algorithm 2) on a weighted asymmetric loss with L2 regularization.
 type Regression struct {
@@ -23,8 +23,8 @@ type Regression struct {
 	descent
 }
 
-// Loss is the loss of one job with the error e = predicted - real run time in seconds:
-// weight * |e| or weight * e^2.
+// Loss is the loss of one job with the error e in seconds (predicted minus real run time): weight *
+// |e| or weight * e^2.
 type Loss struct {
 	// OverSquared and UnderSquared square the errors above and below 0. Otherwise the loss is
 	// their absolute value.
@@ -32,10 +32,10 @@ type Loss struct {
 	Weight                    Weight
 }
 
-// ELoss is the loss whose results the authors' files (predictsim, sim_analysis) have as those of
-// E-Loss: predictions that are too long count by their squares, predictions that are too short by
-// their absolute values, and jobs of a large area more than others. The names of losses in the
-// files were matched by results; the paper's own text was not at hand.
+// ELoss is the loss that the paper calls E-Loss: predictions that are too long count by their
+// squares, predictions that are too short by their absolute values, and jobs of a large area count
+// more than others. The paper's text was not at hand: the loss was identified by its results in the
+// authors' files (predictsim, sim_analysis).
 var ELoss = Loss{OverSquared: true, Weight: LargeArea}
 
 // Weight is the weight of a job in the loss, from its processors and its run time in seconds
@@ -57,14 +57,14 @@ func SmallArea(m, r float64) float64 { return 11 + math.Log(1/(r*m)) }
 // LargeArea is 1 + log(seconds x processors).
 func LargeArea(m, r float64) float64 { return 1 + math.Log(m*r) }
 
-// History says what the features have of a user's last three jobs.
+// History says which times of a user's last three jobs the features use.
 type History uint8
 
 const (
-	// SinceSubmit is the time since their submissions, as in the program that made the paper's
+	// SinceSubmit is the time since these jobs were submitted, as in the program that made the paper's
 	// results (github.com/jad-darrous/predictsim, predictor_sgdlinear.py).
 	SinceSubmit History = iota
-	// RunTimes are their run times, as the paper says.
+	// RunTimes are these jobs' run times, as the paper says.
 	RunTimes
 )
 
@@ -74,7 +74,7 @@ func NewRegression(loss Loss, history History) *Regression {
 		descent: newDescent(expanded)}
 }
 
-// user is what a scheduler knows of a user.
+// user is the data that a scheduler has about a user.
 type user struct {
 	last                  []ended // the last three jobs, the latest first
 	jobs, seconds, widths float64 // sums over all ended jobs: their number, run times and processors
@@ -99,13 +99,13 @@ type ended struct {
 // features that need it are 0.
 const (
 	one = iota // makes the model affine
-	// The last three jobs of the user ([History]), each at most the time limit, or the time limit
-	// if there is none.
+	// The last three jobs of the user ([History]): each value is at most the time limit. For a missing
+	// job it is the time limit.
 	last1
 	last2
 	last3
 	limit
-	mean2 // of the last two, or of fewer
+	mean2 // the mean of the last two, or of fewer
 	mean3 // 0.33 times the sum of the last three, or mean2
 	userMean
 	sinceEnd   // since the user's last end
@@ -121,8 +121,8 @@ const (
 	processors
 	base // the number of features
 
-	// products is the number of products of two different features from last1 to weekCos, and
-	// squares that of the squares from last1 to processors.
+	// products is the number of products of two different features from last1 to weekCos, and squares
+	// the number of squares of features from last1 to processors.
 	products = weekCos * (weekCos - 1) / 2
 	squares  = processors
 	expanded = base + products + squares
@@ -139,7 +139,7 @@ func (p *Regression) Predict(s predict.Submission) predict.Prediction {
 // predictFrom predicts from a job's features.
 func (p *Regression) predictFrom(x *features, s predict.Submission) predict.Prediction {
 	seconds := math.Abs(p.predict(p.polynomial(x)))
-	if most := float64(math.MaxInt64 / time.Second); !(seconds < most) { // also if it is not a number
+	if most := float64(math.MaxInt64 / time.Second); !(seconds < most) { // also true for NaN
 		seconds = limitOf(s.Request)
 	}
 	return predict.Point(math.Trunc(seconds), s.Request)
@@ -234,7 +234,7 @@ func (p *Regression) describe(s predict.Submission) *features {
 	return x
 }
 
-// angle returns the angle of an instant in a period of so many seconds.
+// angle returns the angle of an instant in a period that is given in seconds.
 func angle(t hpc.Time, period int64) float64 {
 	return 2 * math.Pi * float64(int64(t/hpc.Second)%period) / float64(period)
 }
@@ -265,9 +265,9 @@ type descent struct {
 	steps    float64
 }
 
-// The learning rate and the regularization are those of the paper's artefact
-// (experiments/experiment_dicts_kth.py). So are the small number with which sums begin, and steps,
-// which begins at one and grows by two.
+// The learning rate and the regularization come from the paper's artefact
+// (experiments/experiment_dicts_kth.py). So do the small number with which sums begin, and the rule
+// that steps begins at one and grows by two.
 const (
 	learningRate   = 5000
 	regularization = 4e9
@@ -289,7 +289,7 @@ func (d *descent) predict(x []float64) float64 {
 	return sum
 }
 
-// learn makes one step towards the value y of x.
+// learn makes one step that brings the prediction for x towards y.
 func (d *descent) learn(x []float64, y float64, loss Loss, weight float64) {
 	norm := 0.0
 	for i, v := range x {
@@ -309,7 +309,8 @@ func (d *descent) learn(x []float64, y float64, loss Loss, weight float64) {
 	d.steps += 2
 }
 
-// slope returns the derivative of the loss with respect to the weight of a feature of value v.
+// slope returns the derivative of the loss with respect to the weight of a feature; v is the
+// feature's value.
 func (l Loss) slope(e, v, weight float64) float64 {
 	switch {
 	case e > 0 && l.OverSquared, e < 0 && l.UnderSquared:

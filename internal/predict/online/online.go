@@ -1,12 +1,13 @@
-// Package online has the predictors of run times that the literature puts into a scheduler's loop,
-// and what a scheduler does with any [predict.Predictor]: [Expected] is the run time that it plans
-// with, and a [Correction] says what it expects of a job that has run for longer.
+// Package online has the predictors of run times that the literature uses within a scheduler. It
+// also says how a scheduler uses any [predict.Predictor]: [Expected] is the run time that it plans
+// with, and a [Correction] gives a new expectation for a job that has run longer than expected.
 //
-// The predictors and corrections are those of Tsafrir, Etsion and Feitelson, "Backfilling using
-// system-generated predictions rather than user runtime estimates" (IEEE TPDS 18(6), 2007), and of
-// Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine learning to predict
-// running times" (SC'15). They differ from those of package predict where the published results need
-// it: they learn from jobs that ended by themselves or at their time limits, and from no others.
+// The predictors and corrections come from Tsafrir, Etsion and Feitelson, "Backfilling using
+// system-generated predictions rather than user runtime estimates" (IEEE TPDS 18(6), 2007), and
+// from Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine learning to
+// predict running times" (SC'15). To reproduce the published results, they differ from the
+// predictors of package predict: they learn only from jobs that ended by themselves or at their
+// time limits.
 package online
 
 import (
@@ -17,8 +18,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Expected returns a prediction as a scheduler uses it: the median in whole seconds, at least one
-// second, and at most the time limit.
+// Expected returns the run time that a scheduler plans with: the median in whole seconds, at least
+// one second, and at most the time limit.
 func Expected(p predict.Prediction, limit time.Duration) time.Duration {
 	expected := limit
 	if p.P50 < limit.Seconds() {
@@ -28,7 +29,7 @@ func Expected(p predict.Prediction, limit time.Duration) time.Duration {
 }
 
 // Oracle is a predictor that is told the run time of a job before the job is submitted. No other
-// predictor has a way to know it.
+// predictor can know it.
 type Oracle interface {
 	predict.Predictor
 	// Reveal says how long the job of this number will run.
@@ -40,7 +41,7 @@ func ran(state hpc.State) bool {
 	return state == hpc.Completed || state == hpc.Failed || state == hpc.TimedOut
 }
 
-// stateless is the part of a predictor that learns nothing.
+// stateless has the methods of a predictor that learns nothing.
 type stateless struct{}
 
 func (stateless) Start(int64, hpc.Time)          {}
@@ -69,7 +70,7 @@ func (r Requested) Submit(s predict.Submission) predict.Prediction { return r.Pr
 // Clairvoyant knows the run times. It bounds what any predictor can gain. It is an [Oracle].
 type Clairvoyant struct {
 	stateless
-	runs map[int64]time.Duration // of the jobs that have been revealed and not submitted
+	runs map[int64]time.Duration // of the jobs that were revealed but not yet submitted
 }
 
 // NewClairvoyant returns a predictor that knows no job.
@@ -90,10 +91,10 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 }
 
 // LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al.). For a user without two such jobs it predicts the time limit, where [predict.LastTwo] takes
-// a single one.
+// al.). For a user without two such jobs it predicts the time limit, while [predict.LastTwo] uses a
+// single such job.
 type LastTwo struct {
-	users map[string]*[2]time.Duration // the last run time, and the one before; 0 for none
+	users map[string]*[2]time.Duration // the last run time and the previous one; 0 for none
 	jobs  map[int64]*started           // that have not ended
 }
 
@@ -145,12 +146,12 @@ func (p *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
 	last[1], last[0] = last[0], max(at.Sub(job.at), 1)
 }
 
-// Correction returns how long a job is expected to run that has run for longer than expected. first
-// is the prediction at its submission, last is the latest expectation, and n counts the corrections
-// before this one. The caller bounds the result by limit.
+// Correction returns the new expected run time of a job that has run longer than expected. first is
+// the prediction at its submission, last is the latest expectation, and n is the number of earlier
+// corrections. The caller bounds the result by limit.
 type Correction func(first, last, limit time.Duration, n int) time.Duration
 
-// increments are those of Tsafrir et al.
+// increments are the increments of Tsafrir et al.
 var increments = []time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 20 * time.Hour, 50 * time.Hour, 100 * time.Hour,

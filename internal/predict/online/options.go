@@ -72,15 +72,15 @@ var options = []option{
 	}},
 }
 
-// Default are the options with which no prediction is made. The learner has the loss [ELoss], and
+// Default returns options with which no prediction is made. The learner has the loss [ELoss], and
 // corrections are incremental.
 func Default() Options { return Options{correction: Incremental, loss: ELoss} }
 
-// fromFile begins the value of predict that names the file of a trained model.
+// fromFile is the prefix of a value of predict that names the file of a trained model.
 const fromFile = "model:"
 
-// Set sets an option. It reports whether there is such an option, and returns an error for a value
-// that it does not have. "predict=model:FILE" takes a trained model.
+// Set sets an option. It reports whether the option exists, and returns an error for an unknown
+// value. "predict=model:FILE" uses a trained model.
 func (o *Options) Set(name, value string) (bool, error) {
 	if file, ok := strings.CutPrefix(value, fromFile); ok && name == "predict" && file != "" {
 		o.predictor, o.file = fromFile, file
@@ -106,7 +106,8 @@ func (o *Options) Set(name, value string) (bool, error) {
 	return false, nil
 }
 
-// Check returns an error if options are set that have no effect. set says that any was set.
+// Check returns an error if an option is set that has no effect. set says whether any option was
+// set.
 func (o *Options) Check(set bool) error {
 	switch {
 	case set && o.predictor == "":
@@ -148,12 +149,13 @@ func Values(name string) []string {
 func (o *Options) File() string { return o.file }
 
 // retrain is the growth of the number of ended jobs after which a model that learns in the loop is
-// trained again ([model.Options]): when the number has doubled.
+// trained again ([model.Options]): 1 means that it has doubled.
 const retrain = 1
 
 // New returns a predictor, and the correction. Both are nil if the options predict nothing. The
-// predictor knows no job, or what the trained model knows, which must be there if the options name a
-// file. Models without a file are trained on the jobs that end, as they are in `predict evaluate`.
+// predictor knows either no job, or what the trained model knows; trained must be given if the
+// options name a file. Models without a file are trained on the jobs that end, as in `predict
+// evaluate`.
 func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {
 	case "":

@@ -23,7 +23,7 @@ func New(e *evaluate.Evaluation) (*report.Report, error) {
 	return r, nil
 }
 
-// scoreHead returns the heads of a table of scores, whose first column is something else than a score.
+// scoreHead returns the heads of a table of scores. first are the columns before the scores.
 func scoreHead(unit string, first ...string) []string {
 	return append(first, "MAE, "+unit, "RMSE, "+unit, "mean signed difference, "+unit, "R²", "R² of log", "pinball loss, "+
 		unit,
@@ -41,7 +41,7 @@ func row(name string, s *evaluate.Scores) []string {
 		fmt.Sprintf("%.3f", s.R2Log), loss, coverage, width, percent(s.Underestimated)}
 }
 
-// scores shows each model's scores, and those of a random split beside them.
+// scores shows each model's scores, and beside them the scores of a random split.
 func scores(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "scores", Title: "Scores"}
 	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
@@ -125,7 +125,7 @@ func groups(e *evaluate.Evaluation) report.Section {
 	return s
 }
 
-// methods says how the numbers are to be read.
+// methods says how to read the numbers.
 func methods(e *evaluate.Evaluation) report.Section {
 	return report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
 		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job "+

@@ -1,9 +1,9 @@
 // Package service answers questions about run times over HTTP, for job-submit plugins, portals and
 // accounting pages. docs/schemas/predict.openapi.json describes the interface.
 //
-// A service begins with a trained model. Events of jobs (submit, start, end) that are sent to it
-// extend the history, as if the model had seen them. A journal keeps them, so a service that
-// starts again, or was killed, continues where it was.
+// A service begins with a trained model. Clients send it events of jobs (submit, start, end), which
+// extend the model's history. A journal keeps the events, so the service continues where it was
+// after a restart or a kill.
 package service
 
 import (
@@ -34,24 +34,24 @@ const (
 	MaxJobs = 10000
 )
 
-// Options are what a service depends on besides its model.
+// Options configure a service.
 type Options struct {
 	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time: that of the submission of jobs that name none, and about the last that an
-	// event may have.
+	// Now returns the time. It is the submission time of jobs that give none, and events may not be
+	// much later.
 	Now func() hpc.Time
-	// Journal, if not nil, gets the events of each request before they count, as one record.
+	// Journal, if not nil, gets the events of each request as one record, before they take effect.
 	Journal Journal
 }
 
-// Journal keeps records. When Append has returned, a record survives a crash; after an error it must not be in
-// the journal. [rmreplay/internal/wal.State] is a Journal.
+// Journal keeps records. When Append has returned, a record survives a crash; if Append fails, the
+// record must not be in the journal. [rmreplay/internal/wal.State] is a Journal.
 type Journal interface {
 	Append(record []byte) error
 }
 
-// Service is an [http.Handler]. Its methods may be called at once.
+// Service is an [http.Handler]. Its methods may be called concurrently.
 type Service struct {
 	options Options
 	model   *model.Model
@@ -103,17 +103,17 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	httpjson.Reply(w, status, map[string]string{"error": err.Error()})
 }
 
-// State is what a service has learned since its model was trained.
+// State summarizes the events that a service has received since its model was trained.
 type State struct {
 	Model    model.Header `json:"model"`
 	Events   int          `json:"events"`
 	OpenJobs int          `json:"open_jobs"`
-	// Unknown counts starts and ends of jobs whose submission was not told.
+	// Unknown counts starts and ends of jobs without a known submission.
 	Unknown int    `json:"unknown_jobs"`
 	Last    string `json:"last_event"`
 }
 
-// State returns what the service has learned.
+// State returns the summary of the events so far.
 func (s *Service) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Service) describe(w http.ResponseWriter, _ *http.Request) {
 	httpjson.Reply(w, http.StatusOK, s.State())
 }
 
-// job is a submission as JSON: the fields of a job in a trace, without those of its behaviour.
+// job is a submission as JSON: the fields of a job in a trace, without the fields of its behaviour.
 type job struct {
 	ID     string          `json:"id"`
 	Submit jobjson.Instant `json:"submit"`
@@ -215,14 +215,14 @@ type event struct {
 	Job   *job            `json:"job"`   // of a submission
 }
 
-// ahead is how far the clock of a client may be ahead.
+// ahead is how far a client's clock may be ahead of the service's.
 const ahead = time.Minute
 
 // requeued reports whether an event ends a run because the job is requeued.
 func (e *event) requeued() bool { return e.State == hpc.Pending || e.State == hpc.Requeued }
 
-// check says what is wrong with an event, given the instant of the event before and the last instant that
-// it may have.
+// check says what is wrong with an event, given the instant of the previous event (last) and the
+// latest allowed instant (most).
 func (e *event) check(last, most hpc.Time) error {
 	if e.At.IsZero() || e.At.Relative() {
 		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
@@ -243,13 +243,13 @@ func (e *event) check(last, most hpc.Time) error {
 			e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
-	case at > most: // it would make every event until then one that comes too late
+	case at > most: // otherwise every event until then would be too late
 		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, most)
 	}
 	return nil
 }
 
-// batch are the events of a request, and of a record of the journal.
+// batch has the events of a request, which are also a record of the journal.
 type batch struct {
 	Events []json.RawMessage `json:"events"`
 }
@@ -278,8 +278,8 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 	httpjson.Reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
 }
 
-// accept learns of events, and predicts the run times of jobs that are submitted. An error comes with the
-// status of the answer. The lock is not held while the client reads that.
+// accept takes events, and predicts the run times of submitted jobs. If it fails, status is the
+// HTTP status of the answer. The lock is not held while the client reads the answer.
 func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,11 +311,12 @@ func (s *Service) record(events []json.RawMessage) error {
 	return s.options.Journal.Append(record)
 }
 
-// parse reads and checks events, none of which may be later than an instant. It changes nothing.
+// parse reads and checks events, none of which may be later than the instant most. It changes
+// nothing.
 func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error) {
 	events := make([]event, len(texts))
 	last := s.last
-	opened := map[string]bool{} // of the jobs that these events submit or end
+	opened := map[string]bool{} // whether the job is open, for jobs that these events submit or end
 	for i, text := range texts {
 		e := &events[i]
 		err := jobjson.Unmarshal(text, e)
@@ -360,14 +361,14 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 	default:
 		delete(s.numbers, e.ID)
 		if e.requeued() {
-			e.State = hpc.Pending // so the run is not a run time: see [predict.Predictor]
+			e.State = hpc.Pending // so that this run does not count as a run time: see [predict.Predictor]
 		}
 		s.online.End(number, at, e.State)
 	}
 	return p, false
 }
 
-// Replay learns of the events of a journal's records. An error names the record, by its place.
+// Replay takes the events of a journal's records. An error names the record by its number.
 func (s *Service) Replay(records [][]byte) error {
 	for i, record := range records {
 		var batch batch
@@ -386,6 +387,6 @@ func (s *Service) Replay(records [][]byte) error {
 	return nil
 }
 
-// anyTime bounds the events of a journal. They were checked when they came, by a clock that may have been
-// set back since.
+// anyTime bounds the events of a journal. They were checked when they came. The clock may have been
+// set back since, so it is not used here.
 const anyTime = hpc.Time(math.MaxInt64)

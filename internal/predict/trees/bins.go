@@ -1,10 +1,10 @@
 // Package trees trains ensembles of regression trees on histograms of the features: gradient
 // boosting with the loss of a quantile, and random forests.
 //
-// The trees grow leaf by leaf, the best split first, from histograms of at most 255 bins a
-// feature; a leaf's histogram is its parent's less its sibling's (Ke et al., "LightGBM: a highly
-// efficient gradient boosting decision tree", NeurIPS 2017). A missing value, NaN, is lower than
-// every value.
+// The trees grow leaf by leaf, the best split first, from histograms of at most 255 bins per
+// feature. A leaf's histogram is computed as its parent's minus its sibling's (Ke et al.,
+// "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017). A missing value,
+// NaN, is lower than every value.
 //
 // The same data and seed give the same trees, on any number of processors.
 package trees
@@ -30,14 +30,15 @@ func (t *Table) Len() int { return len(t.Y) }
 // Row returns the features of row i.
 func (t *Table) Row(i int) []float32 { return t.X[i*t.Width : (i+1)*t.Width] }
 
-// Reserve makes room for so many rows in all. Without it, a large table is copied several times as it grows.
+// Reserve makes room for this total number of rows. Without it, a large table is copied several
+// times as it grows.
 func (t *Table) Reserve(rows int) {
 	t.X = slices.Grow(t.X, max(rows*t.Width-len(t.X), 0))
 	t.Y = slices.Grow(t.Y, max(rows-len(t.Y), 0))
 }
 
 const (
-	// maxBins is the number of bins of a feature, with that of missing values.
+	// maxBins is the number of bins of a feature, including the bin of missing values.
 	maxBins = 256
 	// binSample is the number of rows from which the bounds of the bins are taken.
 	binSample = 50000
@@ -79,7 +80,8 @@ func bin(t *Table) *binned {
 	return b
 }
 
-// newColumn returns the column of a feature, whose bins are not filled. That of a constant feature has none.
+// newColumn returns the column of a feature, with bins that are not filled. The column of a
+// constant feature has no bins.
 func newColumn(t *Table, f int) column {
 	step := max(t.Len()/binSample, 1)
 	var values []float32
@@ -100,8 +102,8 @@ func newColumn(t *Table, f int) column {
 	return c
 }
 
-// bounds returns the upper bounds of the bins of sorted values. Bins of equal counts do not
-// divide equal values.
+// bounds returns the upper bounds of the bins of sorted values. The bins have about equal counts,
+// but equal values are always in one bin.
 func bounds(values []float32) []float32 {
 	list := []float32{-math.MaxFloat32}
 	if len(values) == 0 {
@@ -129,9 +131,9 @@ func (c *column) bin(v float32) uint8 {
 	if v != v {
 		return 0
 	}
-	low := 0 // bounds that v exceeds; the first one that it does not is among the next n
+	low := 0 // the number of bounds that v surely exceeds; the first bound that v does not exceed is among the next n
 	n := len(c.bounds)
-	for n > 1 { // without a branch that is often predicted wrong
+	for n > 1 { // written without a branch that the CPU often predicts wrong
 		half := n / 2
 		low += half & -one(v > c.bounds[low+half-1])
 		n -= half
@@ -140,8 +142,8 @@ func (c *column) bin(v float32) uint8 {
 	return uint8(max(min(low, len(c.bounds)-1), 1))
 }
 
-// parallel calls work with each number below n, on all processors if the calls have enough to do:
-// load is the number of simple operations of all of them.
+// parallel calls work with each number below n. It uses all processors if there is enough work:
+// load is the number of simple operations of all calls together.
 func parallel(n, load int, work func(i int)) {
 	const worthwhile = 100000
 	workers := min(runtime.GOMAXPROCS(0), n)

@@ -6,10 +6,10 @@ import (
 
 // BoostOptions are the choices of [Trainer.Boost].
 type BoostOptions struct {
-	// Quantile is the quantile that is predicted, as 0.5.
+	// Quantile is the predicted quantile, such as 0.5.
 	Quantile float64
-	// Rounds is the number of trees, Leaves the largest number of leaves of each, and MinRows
-	// the smallest number of rows in a leaf.
+	// Rounds is the number of trees, Leaves the largest number of leaves in a tree, and MinRows the
+	// smallest number of rows in a leaf.
 	Rounds, Leaves, MinRows int
 	// Rate is the share of each tree's values that is added.
 	Rate float64
@@ -35,7 +35,8 @@ func (e *Ensemble) Value(x []float32) float64 {
 	return sum
 }
 
-// Trainer trains ensembles on one table, whose features are binned once. Its methods may be called at once.
+// Trainer trains ensembles on one table, whose features are binned once. Its methods may be called
+// concurrently.
 type Trainer struct {
 	table *Table
 	data  *binned
@@ -46,16 +47,17 @@ func NewTrainer(t *Table) *Trainer { return &Trainer{t, bin(t)} }
 
 // Boost trains an ensemble by gradient boosting (Friedman, "Greedy function approximation: a
 // gradient boosting machine", Annals of Statistics 29(5), 2001) with the pinball loss of a
-// quantile: a tree fits the signs of the residuals, and the value of a leaf is the quantile of
-// its residuals. answers replace those of the table.
+// quantile: a tree fits the signs of the residuals, and the value of a leaf is the quantile of its
+// residuals. answers replace the table's answers.
 func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	t := b.table
 	n := t.Len()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
 	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
-	// A tree is subtracted from the residual of a row when the row is next drawn. Then all trees since
-	// are, while the row's features are in the cache; many rows are drawn seldom.
+	// A new tree is not subtracted from a row's residual at once, but when the row is next drawn. Then
+	// all trees since its last draw are subtracted, while the row's features are in the cache. Many
+	// rows are drawn seldom.
 	type state struct {
 		residual   float64
 		subtracted int // trees
@@ -110,7 +112,7 @@ func slope(residual, quantile float64) float32 {
 	return 0
 }
 
-// sample returns each number below n with the probability share, at least one.
+// sample returns each number below n with the probability share, and at least one number.
 func sample(rows []int32, n int, share float64, rng *rand.Rand) []int32 {
 	for i := range n {
 		if share >= 1 || rng.Float64() < share {
@@ -123,8 +125,8 @@ func sample(rows []int32, n int, share float64, rng *rand.Rand) []int32 {
 	return rows
 }
 
-// quantileOf returns the q-quantile of values, which it reorders: the value with the rank
-// floor(q*(n-1)+0.5), from 0, by Hoare's selection.
+// quantileOf returns the q-quantile of values: the value with the rank floor(q*(n-1)+0.5), from 0.
+// It reorders the values (Hoare's selection).
 func quantileOf(values []float64, q float64) float64 {
 	k := int(q*float64(len(values)-1) + 0.5)
 	low, high := 0, len(values)-1

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// columns are a tree in a file: what its nodes have, and the values of its leaves.
+// columns is the form of a tree in a file: the fields of its nodes, each as a list, and the values
+// of its leaves.
 type columns struct {
 	Feature   []uint16  `json:"feature"`
 	Threshold []float32 `json:"threshold"`
@@ -24,7 +25,7 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// UnmarshalJSON reads a tree that MarshalJSON wrote. [Ensemble.Check] says whether it is one.
+// UnmarshalJSON reads a tree that MarshalJSON wrote. [Ensemble.Check] checks that it is a tree.
 func (t *Tree) UnmarshalJSON(text []byte) error {
 	var c columns
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -43,8 +44,8 @@ func (t *Tree) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Check reports what is wrong with an ensemble that was read from a file: it must not make a
-// prediction for rows of this width fail or loop.
+// Check reports what is wrong with an ensemble that was read from a file. Predictions for rows of
+// this width must neither fail nor loop.
 func (e *Ensemble) Check(width int) error {
 	if e == nil {
 		return fmt.Errorf("no trees")

@@ -4,8 +4,8 @@ import "math/rand/v2"
 
 // ForestOptions are the choices of [Trainer.Forest].
 type ForestOptions struct {
-	// Trees is the number of trees, Leaves the largest number of leaves of each, and MinRows
-	// the smallest number of rows in a leaf.
+	// Trees is the number of trees, Leaves the largest number of leaves in a tree, and MinRows the
+	// smallest number of rows in a leaf.
 	Trees, Leaves, MinRows int
 	// Features is the share of the features that each tree may use. Each tree is grown
 	// on MaxRows rows at most.
@@ -14,14 +14,14 @@ type ForestOptions struct {
 	Seed     uint64
 }
 
-// forestRows is the share of the rows that each tree is grown on: that of the distinct rows in a
-// bootstrap sample, 1 - 1/e.
+// forestRows is the share of the rows that each tree is grown on. It equals the share of distinct
+// rows in a bootstrap sample, 1 - 1/e.
 const forestRows = 0.632
 
-// Forest trains a random forest (Breiman, "Random forests", Machine Learning 45(1), 2001): the mean
-// of trees, each grown on a random part of the rows, with a random part of the features (Ho,
-// "The random subspace method for constructing decision forests", IEEE TPAMI 20(8), 1998). It predicts
-// means. The rows are drawn without replacement.
+// Forest trains a random forest (Breiman, "Random forests", Machine Learning 45(1), 2001), the mean
+// of many trees. Each tree is grown on a random part of the rows, with a random part of the
+// features (Ho, "The random subspace method for constructing decision forests", IEEE TPAMI 20(8),
+// 1998). It predicts means. The rows are drawn without replacement.
 func (b *Trainer) Forest(o ForestOptions) *Ensemble {
 	t := b.table
 	n := t.Len()

@@ -12,8 +12,8 @@ type Tree struct {
 	leaves []float32 // their values
 }
 
-// node sends a row to its first child if the feature is missing or at most the threshold, else to the
-// second one. A negative child c is the leaf ^c.
+// node sends a row to its first child if the feature is missing or at most the threshold, and
+// otherwise to its second child. A negative child c is the leaf ^c.
 type node struct {
 	threshold float32
 	feature   uint16
@@ -57,24 +57,24 @@ type histogram [][maxBins]cell
 // grower grows trees on one binned table.
 type grower struct {
 	data *binned
-	// Leaves bounds the leaves of a tree, MinRows the rows of a leaf from below, and Features is
-	// the share of the columns that a tree may use.
+	// leaves is the largest number of leaves in a tree, minRows the smallest number of rows in a leaf,
+	// and features the share of the columns that a tree may use.
 	leaves, minRows int
 	features        float64
 	rng             *rand.Rand
 
-	columns []int // those that the tree at hand may use
+	columns []int // the columns that the present tree may use
 	free    []histogram
-	// Of the rows on which the tree at hand is grown, in their order. They are few of many rows, so they
-	// are put beside each other.
-	bins     [][]uint8 // of each column
+	// The data of the rows on which the present tree is grown, in their order. They are few of the
+	// table's rows, so their data are copied next to each other.
+	bins     [][]uint8 // the bins of each column
 	gradient []float32
 	sums     []float32 // reused
 }
 
 // leaf is a leaf that may be split.
 type leaf struct {
-	rows   []int32 // places among the rows on which the tree is grown
+	rows   []int32 // indices among the rows on which the tree is grown
 	hist   histogram
 	parent int32 // the node above; -1 for the root
 	right  bool
@@ -128,7 +128,7 @@ func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
 	return t, groups
 }
 
-// gather copies what the rows have into g.bins and g.gradient, and returns their places there.
+// gather copies the rows' data into g.bins and g.gradient, and returns the rows' new indices.
 func (g *grower) gather(gradient []float32, rows []int32) []int32 {
 	if g.bins == nil {
 		g.bins = make([][]uint8, len(g.data.columns))
@@ -239,8 +239,8 @@ func (g *grower) fill(l *leaf) {
 	})
 }
 
-// search finds the best split of a leaf: the largest reduction of the squared error of the
-// gradients. Of equal ones it takes the first column and the lowest bin.
+// search finds the best split of a leaf: the largest reduction of the squared error of the gradients. Among equal
+// splits it takes the first column and the lowest bin.
 func (g *grower) search(l *leaf) {
 	if len(l.rows) < 2*g.minRows {
 		return

@@ -178,7 +178,7 @@ func draw(f *figure.Figure, panels []panel, x []float64, zone *time.Location) er
 	return nil
 }
 
-// order is that of the lines, which gives them their colours.
+// order is the order of the lines, which decides their colours.
 var order = []string{"granted", "asked for", "bandwidth", "used", "requested", "with estimates", "total", "limit"}
 
 // lineNames returns the names of the lines of all panels.

@@ -59,8 +59,8 @@ func Week(names []string, overviews []*metrics.Overview, zone *time.Location) *f
 	return f
 }
 
-// weekRange returns the weekdays with submissions, and the range of the mean waits without
-// the outermost of them. The range begins no lower than a second, and it is not empty.
+// weekRange returns the weekdays with submissions, and the range of the mean waits from the 5 % to
+// the 98 % quantile. The range begins no lower than a second, and it is not empty.
 func weekRange(overviews []*metrics.Overview) (days []int, low, high float64) {
 	var means []float64
 	for day := range 7 {
@@ -89,7 +89,7 @@ type weekGrid struct {
 	*metrics.Overview
 	days []int
 
-	low, high float64 // lower and higher means are shown as these
+	low, high float64 // means outside this range get the colours of its ends
 }
 
 // Dims, X, Y and Z implement [plotter.GridXYZ].

@@ -1,4 +1,4 @@
-// Package nodeset has sets of nodes by their places in a list.
+// Package nodeset has sets of nodes. A node is its index in a list.
 package nodeset
 
 import "math/bits"
@@ -18,7 +18,7 @@ func (b Set) Set(i int) { b[i>>6] |= 1 << (i & 63) }
 // Clear removes node i.
 func (b Set) Clear(i int) { b[i>>6] &^= 1 << (i & 63) }
 
-// Put adds node i, or removes it.
+// Put adds node i if in is true, and removes it otherwise.
 func (b Set) Put(i int, in bool) {
 	if in {
 		b.Set(i)
@@ -152,8 +152,8 @@ func (b Set) NextAnd(other Set, i int) int {
 	return -1
 }
 
-// All calls yield for each node, in the order of the indices. It is an iterator. yield may remove the node from the
-// set, but no later one.
+// All calls yield for each node, in the order of the indices. It is an iterator. yield may remove
+// its node from the set, but must not remove a later node.
 func (b Set) All(yield func(int) bool) {
 	for k, w := range b {
 		for ; w != 0; w &= w - 1 {

@@ -37,9 +37,8 @@ type Scenario struct {
 	Start        hpc.Time    // of the window; 0 without one
 }
 
-// Parse reads the lines of a scenario that begins at epoch. Every job asks for one task
-// and for what the options of sbatch in defaults say, unless its own options say
-// otherwise. An error names the line.
+// Parse reads the lines of a scenario that begins at epoch. Every job has one task and the sbatch
+// options in defaults, unless its own options say otherwise. An error names the line.
 func Parse(text string, epoch hpc.Time, defaults ...string) (Scenario, error) {
 	p := parser{epoch: epoch, defaults: append([]string{"-n", "1"}, defaults...)}
 	for line := range strings.Lines(text) {
@@ -151,7 +150,8 @@ type fields struct {
 	err     error
 }
 
-// rest is the first error of the line's values, or says which of them nothing has read.
+// rest returns the first error in the line's values. Without such an error it returns an error for
+// the first key that nothing has read.
 func (f *fields) rest() error {
 	if unread := slices.Sorted(maps.Keys(f.values)); f.err == nil && len(unread) > 0 {
 		return fmt.Errorf("%s=: not a key of this line", unread[0])
@@ -165,7 +165,8 @@ func (f *fields) text(key string) string {
 	return value
 }
 
-// list is a list whose items commas separate; nil where the line has none.
+// list returns the items of a list that is separated by commas; nil if the line does not have the
+// key.
 func (f *fields) list(key string) []string {
 	if value := f.text(key); value != "" {
 		return strings.Split(value, ",")
@@ -193,7 +194,8 @@ func (f *fields) duration(key string) time.Duration {
 	return time.Duration(f.number(key)) * time.Second
 }
 
-// instant is so many seconds after the epoch, and the zero Time where the line has none.
+// instant reads a number of seconds after the epoch; it returns the zero Time if the line does not
+// have the key.
 func (f *fields) instant(key string) hpc.Time {
 	if f.values[key] == "" {
 		return 0

@@ -71,8 +71,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations
-// there.
+// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations there.
 func (e *Engine) loseJobs(d *node, name string) {
 	var jobs []*Job
 	for _, s := range d.stays {

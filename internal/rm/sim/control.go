@@ -54,8 +54,7 @@ var (
 	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
-// carryOut carries out a command to a submission. It returns an error if the command applies to
-// none of the tasks.
+// carryOut carries out a command to a submission. It returns an error if the command applies to no task of it.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do
@@ -146,8 +145,7 @@ func (j *Job) withdraw() {
 	j.of.next = 0
 }
 
-// release lets a held job become eligible. If the whole submission was held, its other tasks stay
-// held.
+// release lets a held job become eligible. If the whole submission was held, its other tasks stay held.
 func (e *Engine) release(j *Job) {
 	s := j.of
 	if s.onHold {

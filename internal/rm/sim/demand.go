@@ -23,8 +23,8 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 for any number
 	tasksPerNode       int // at most; 0 for any number
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run. The first of them are the nodes that the job
-	// names. It needs all of these; required is their number.
+	// among are the nodes on which the job may run. The nodes that the job names come first. The job
+	// needs all of them; required is their number.
 	among    *nodeSet
 	required int
 
@@ -35,11 +35,11 @@ type demand struct {
 	size     int  // number of processors that a job will hold, as far as known before its start
 	failed   failure
 
-	emptyKind int32 // the kind of node of which emptyRoom is the number of tasks; 0 for none
+	emptyKind int32 // the kind of node to which emptyRoom applies; 0 for none
 	emptyRoom int
 }
 
-// demandKey tells demands apart.
+// demandKey is equal for equal demands.
 type demandKey struct {
 	tasks, minNodes, maxNodes, tasksPerNode, required int
 	among                                             *nodeSet
@@ -50,7 +50,7 @@ type demandKey struct {
 // mostDemands bounds the memory of the demands of jobs that have ended.
 const mostDemands = 1 << 16
 
-// shared returns the demand that stands for all equal ones.
+// shared returns the one stored demand that is equal to q, so that equal demands share memory.
 func (n *nodes) shared(q *demand) *demand {
 	var resources []byte
 	for _, amount := range slices.Concat(q.perNode, q.perTask) {
@@ -82,7 +82,7 @@ func (q *demand) measure(n *nodes) {
 	}
 }
 
-// setKey has the options that restrict the nodes of a job.
+// setKey has the job options that restrict the nodes.
 type setKey struct{ partition, constraint, nodes, exclude string }
 
 // demand computes the demand of a request. An error says why the job can never run.
@@ -236,9 +236,8 @@ func (n *nodes) count(into []int64, spec string, times int64) error {
 	return nil
 }
 
-// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes
-// that the job names come first. The others are in the order of weight and then of the
-// configuration.
+// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes that the job
+// names come first. The others are in the order of weight and then of the configuration.
 func (n *nodes) among(q *demand, r *hpc.Request) error {
 	required, err := hostlist.Expand(r.NodeList)
 	if err != nil {
@@ -293,7 +292,8 @@ func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int3
 	return set, nil
 }
 
-// namedFirst returns the nodes that serve a request, first those that it requires. These must be among them.
+// namedFirst returns the nodes that serve a request. The nodes that it requires come first; each of
+// them must serve the request.
 func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
 	unnamed, all := *r, demand{partition: p}
 	unnamed.NodeList = ""
@@ -317,9 +317,9 @@ func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]i
 // nodeSet is the nodes on which the jobs with the same options may run.
 type nodeSet struct {
 	nodes     []int32 // in the order of preference
-	ascending bool    // nodes are in the order of the list
+	ascending bool    // nodes are in the order of the machine's list
 	members   nodeset.Set
-	positions []int32 // of all nodes in nodes, or -1; nil until they are needed
+	positions []int32 // the position in nodes of each node of the machine, or -1; nil until needed
 }
 
 // newNodeSet returns the set of nodes in an order of preference.
@@ -331,11 +331,10 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.
+// mostInSets bounds the memory of the sets of nodes: every job may name different nodes.
 const mostInSets = 1 << 22
 
-// measure computes a job's demand, size and time limit. An error says why it can never run on
-// these nodes.
+// measure computes a job's demand, size and time limit. An error says why it can never run on these nodes.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {

@@ -23,7 +23,7 @@ var neverSatisfied = slurmspec.NeverSatisfied.String()
 type link struct {
 	on    *submission // nil for singleton
 	kind  string
-	task  int           // the task of on that it names, or -1 for the whole submission
+	task  int           // the named task of on, or -1 for the whole submission
 	wait  time.Duration // after:ID+MINUTES
 	since hpc.Time      // the start of on, if on has ended
 }
@@ -31,14 +31,14 @@ type link struct {
 // needs has the dependencies for which a submission waits, or one task of its array.
 type needs struct {
 	of      *submission
-	task    int // index in of.jobs; -1 for all jobs
+	task    int // the waiting task's index in of.jobs; -1 for all jobs
 	any     bool
 	left    int // number of conditions that are not met
 	dead    int // number of conditions that can never be met
 	all     int
-	decided bool // they are met, or never will be
-	// tasks are the needs of each task if they differ (aftercorr); nil for a task that waits
-	// no more. Then left counts the others.
+	decided bool // the needs are met, or can never be met
+	// tasks are the needs of each task if they differ (aftercorr); nil for a task that no longer
+	// waits. left then counts the tasks that still wait.
 	tasks []*needs
 }
 
@@ -48,8 +48,7 @@ type condition struct {
 	needs *needs
 }
 
-// links finds the jobs that the dependencies of a submission name. An error says why the submission
-// is refused.
+// links finds the jobs that the dependencies of a submission name. An error says why the submission is refused.
 func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	spec := s.job.Dependency
 	if spec == "" {
@@ -164,8 +163,8 @@ func (e *Engine) await(s *submission, list []link, anyOf bool) {
 	}
 }
 
-// look checks each link of new needs. Links that are not decided wait for events of their
-// submissions.
+// look checks each link of new needs. A link that is not decided yet waits for an event of the
+// submission that it names.
 func (e *Engine) look(g *needs, list []link) {
 	for _, l := range list {
 		if g.decided {
@@ -184,8 +183,8 @@ func (e *Engine) look(g *needs, list []link) {
 	}
 }
 
-// correspond turns aftercorr into afterok on the task with the index of the waiting task. If there
-// is no such task any more, the whole array counts.
+// correspond turns aftercorr into afterok on the task with the same index as the waiting task. If
+// there is no such task, or slurmctld has forgotten it, the dependency is on the whole array.
 func (c *condition) correspond(e *Engine) {
 	c.kind = "afterok"
 	if c.needs.task < 0 {
@@ -206,8 +205,8 @@ func (s *submission) taskOf(task int) *Job {
 	return &s.jobs[i]
 }
 
-// decide checks a condition. It counts the condition as met (after its delay) or as one that can
-// never be met.
+// decide checks a condition. If it is met, it counts as met after its delay. If it can never be
+// met, it counts as failed.
 func (c *condition) decide(e *Engine) (decided bool) {
 	met, never := c.state(e)
 	switch {
@@ -227,8 +226,8 @@ func (c *condition) decide(e *Engine) (decided bool) {
 	return met || never
 }
 
-// start returns the instant from which the delay of a condition counts: the last start. A job that
-// was cancelled before its start counts from its end.
+// start returns the instant from which the delay of a condition counts: the latest start of the
+// jobs that it names. A job that was cancelled before its start counts from its end.
 func (c *condition) start() hpc.Time {
 	last := c.since
 	for i := range c.on.jobs {
@@ -239,8 +238,8 @@ func (c *condition) start() hpc.Time {
 	return last
 }
 
-// state reports whether a condition is met, and whether it never will be. A job that slurmctld has
-// forgotten, or a task that the array has not, is no obstacle.
+// state reports whether a condition is met, and whether it never will be. A condition on a job that
+// slurmctld has forgotten, or on a task that the array does not have, is met.
 func (c *condition) state(e *Engine) (met, never bool) {
 	on := c.on
 	pending, open, failed := on.pending, on.open, on.failed
@@ -265,7 +264,7 @@ func (c *condition) state(e *Engine) (met, never bool) {
 	return open == 0 && failed == 0, open == 0 && failed > 0
 }
 
-// counts returns the counts of a submission that has only this job.
+// counts returns the counts that a submission would have if this were its only job.
 func (j *Job) counts() (pending, open, failed int32) {
 	switch {
 	case j.state == ended && !j.well:
@@ -286,9 +285,9 @@ func (s *submission) waitFor(c *condition) {
 	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
-// tell checks the conditions of other submissions on this one after the start or the end of a job.
-// Conditions on the whole submission change when its last task has started or ended. An array may
-// have many tasks and many waiters.
+// tell checks the conditions of other submissions on this submission, after one of its jobs has
+// started or ended. Conditions on the whole submission change when its last task has started or
+// ended. An array may have many tasks and many waiters.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return
@@ -331,8 +330,8 @@ func (g *needs) meet(e *Engine) {
 	}
 }
 
-// fail records that a condition can never be met. Chains of jobs may be long, so that jobs which fail
-// with this one wait for their turn.
+// fail records that a condition can never be met. Chains of jobs may be long, so jobs that fail as
+// a consequence are put into a queue.
 func (g *needs) fail(e *Engine) {
 	if g.dead++; g.decided || g.any && g.dead < g.all || g.of.needs == nil {
 		return

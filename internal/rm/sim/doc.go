@@ -7,7 +7,7 @@
 // when. Package policy has the policies of the literature, and docs/SIMULATOR.md shows how to
 // write another one.
 //
-// Events of one instant have an order. First the engine takes all jobs that end off the machine,
+// Events of one instant have an order. First the engine removes all jobs that end from the machine,
 // and then asks the policy once. Changes of the machine (reservations) come next. Then it offers
 // the jobs that become eligible to the policy one by one, in the order of their submission. Nothing
 // depends on the order of a map or on real time, so the same input gives the same events.

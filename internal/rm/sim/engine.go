@@ -27,11 +27,11 @@ type Config struct {
 	Epoch hpc.Time
 	// FileSystems are shared by the jobs that do I/O.
 	FileSystems []hpc.FileSystem
-	// RecordedLimits says that the jobs have the time limits of their records. A job that outlived its
-	// limit there keeps its recorded state when it is ended at that limit.
+	// RecordedLimits says that the jobs have the time limits of their records. If a job ran beyond its
+	// limit in its record, the engine ends it at the limit and keeps its recorded state.
 	RecordedLimits bool
-	// Lean leaves out the outcomes of events and the reasons of pending jobs, for a driver that only
-	// needs instants.
+	// Lean leaves out the outcomes of events and the reasons of pending jobs, for a driver that needs
+	// only the instants of events.
 	Lean bool
 }
 
@@ -39,8 +39,8 @@ type Config struct {
 type Ties string
 
 const (
-	// EndsFirst takes all jobs that end at an instant off the machine and asks the policy
-	// once. Then it adds the jobs that are submitted at that instant, one by one.
+	// EndsFirst removes all jobs that end at an instant from the machine and asks the policy once.
+	// Then it adds the jobs that are submitted at that instant, one by one.
 	EndsFirst Ties = "ends-first"
 	// ArrivalsFirst is the order of the pyss simulator and its descendants. Jobs that reach
 	// their time limit free their processors first. Then the submitted jobs are added. Then
@@ -57,28 +57,28 @@ type Engine struct {
 	timers  timers
 
 	jobs    []known          // in the order of submission
-	byID    map[string]int32 // their places by ID; nil until the first lookup
+	byID    map[string]int32 // index in jobs by ID; nil until the first lookup
 	past    past
 	store   store
 	recent  []recent               // in the order of their ends
 	names   map[ownName]*namesakes // nil until the first singleton
-	never   []*needs               // those that can never be met
-	failing []*needs               // those that have just failed
+	never   []*needs               // needs that can never be met
+	failing []*needs               // needs that have just failed
 	moving  map[int]*Job           // jobs with I/O that run, by Seq
 	// transfersAt is the instant of the timer for the file systems.
 	transfersAt hpc.Time
 	seq         int
 	arrivals    []*Job // eligible, and not yet offered to the policy
 	presets     []*Job // waiting; not in the policy
-	freed       bool   // there was a change since the policy was asked last
+	freed       bool   // there was a change since the last call of the policy
 	queued      Queued // the policy, if it shows its queue
 	heads       []*Job // the first job of each partition in its queue
-	spare       []*Job // working memory of explain, as is the next field
+	spare       []*Job // working memory of explain, like the next field
 	addHead     func(*Job) bool
 	refused     []string // events of nodes and reservations
 	events      []rm.Event
 	outcomes    []rm.Outcome // of events
-	taken       int          // number of events that the driver has
+	taken       int          // number of events that the driver has received
 }
 
 var _ rm.ResourceManager = (*Engine)(nil)
@@ -134,8 +134,7 @@ func (e *Engine) Now() hpc.Time { return e.machine.now }
 // Processors returns the number of processors of the machine.
 func (e *Engine) Processors() int { return e.machine.processors }
 
-// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the
-// next call.
+// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the next call.
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	if e.events = e.events[:copy(e.events, e.events[e.taken:])]; len(e.events) == 0 {
 		e.outcomes = e.outcomes[:0]
@@ -164,7 +163,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			e.machine.now = next
 			if e.cfg.Ties == ArrivalsFirst {
 				e.freeForeseen()
-				if next == t { // submissions of this instant come before the rest
+				if next == t { // submissions at this instant come before its other events
 					return e.take(), nil
 				}
 				continue
@@ -190,8 +189,8 @@ func (e *Engine) take() []rm.Event {
 	return e.events
 }
 
-// schedule asks the policy about the changes and the arrivals of this instant. If ctx is cancelled,
-// it leaves the rest of many arrivals and returns ctx's error.
+// schedule asks the policy about the changes and the arrivals of this instant. If ctx is cancelled
+// during many arrivals, schedule leaves the others in e.arrivals and returns ctx's error.
 func (e *Engine) schedule(ctx context.Context) error {
 	const often = 64
 	asked := false
@@ -222,8 +221,8 @@ func (e *Engine) schedule(ctx context.Context) error {
 	}
 }
 
-// expire runs the timers of this instant: all of them, or one with [ArrivalsFirst], where the
-// policy is asked after each end.
+// expire runs all timers of this instant. With [ArrivalsFirst] it runs only one, because the policy
+// is asked after each end.
 func (e *Engine) expire() {
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
@@ -241,8 +240,8 @@ func (e *Engine) expire() {
 	}
 }
 
-// freeForeseen ends the jobs that reach their time limit at this instant. It replaces the timer of
-// each by one that asks the policy.
+// freeForeseen ends the jobs that reach their time limit at this instant. It replaces each job's
+// timer by a timer that asks the policy.
 func (e *Engine) freeForeseen() {
 	e.transfer()
 	var now []agenda.Entry[due]
@@ -396,7 +395,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
 		o.Partition = j.demand.partition.Name
-		if !j.of.preset { // preset jobs run in the barrier, which is not the workload's
+		if !j.of.preset { // preset jobs run in the barrier, which the workload does not have
 			o.Reservation = j.demand.reservation
 		}
 	}

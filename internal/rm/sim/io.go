@@ -15,8 +15,8 @@ func (e *Engine) shareFileSystems() (err error) {
 	return err
 }
 
-// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A job that ends at
-// a given instant, as one that ran when the window began, takes its bandwidth from nobody.
+// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A job with a given
+// end (EndAt), such as a preset job, is left out: it takes no bandwidth from other jobs.
 func (e *Engine) beginIO(j *Job) {
 	if len(j.of.job.IO) == 0 || e.machine.io == nil || j.of.job.EndAt != 0 {
 		return
@@ -62,17 +62,17 @@ func (e *Engine) foreseeTransfers() {
 	}
 }
 
-// wake has the policy asked at an instant, if it is ready then.
+// wake makes the engine ask the policy at an instant, if ready returns true then.
 func (e *Engine) wake(at hpc.Time, ready func() bool) {
 	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = ready() || e.freed })
 }
 
-// Wake has the engine call ready at an instant, and the policy's Schedule if ready returns true, even if
-// nothing changes by then.
+// Wake makes the engine call ready at an instant, and then the policy's Schedule if ready returns
+// true, even if nothing has changed.
 func (m *Machine) Wake(at hpc.Time, ready func() bool) { m.wake(at, ready) }
 
-// OnTransfer has the engine call ready when phases of I/O have ended, and the policy's Schedule if ready
-// returns true.
+// OnTransfer makes the engine call ready whenever phases of I/O have ended, and then the policy's
+// Schedule if ready returns true.
 func (m *Machine) OnTransfer(ready func() bool) { m.transferred = ready }
 
 // FileSystems returns the file systems that the jobs share.
@@ -83,7 +83,7 @@ func (m *Machine) FileSystems() []hpc.FileSystem {
 	return m.io.FileSystems()
 }
 
-// IOLoad returns what the running jobs ask of a file system and what they get.
+// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth that they get.
 func (m *Machine) IOLoad(name string) bandwidth.Load {
 	if m.io == nil {
 		return bandwidth.Load{}
@@ -91,7 +91,7 @@ func (m *Machine) IOLoad(name string) bandwidth.Load {
 	return m.io.Load(name)
 }
 
-// NodeCount returns the number of nodes in service; of a pool, that of its processors.
+// NodeCount returns the number of nodes in service. For a pool, it returns the number of processors.
 func (m *Machine) NodeCount() int {
 	if m.nodes == nil {
 		return m.processors
@@ -105,9 +105,8 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant at or after an instant at which a waiting job can start and
-// run to its time limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if
-// there is none.
+// Earliest returns the first instant at or after an instant at which a waiting job can start and run to its time
+// limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if there is none.
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }
@@ -120,15 +119,15 @@ func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
 	m.reservations++
 }
 
-// ReserveIdle has reservations for later take nodes that are idle now before those in use.
+// ReserveIdle makes future reservations take nodes that are idle now before nodes that are in use.
 func (m *Machine) ReserveIdle() {
 	if m.nodes != nil {
 		m.nodes.idleFirst = true
 	}
 }
 
-// Nodes returns the number of nodes of a running job. Of a waiting job it is the smallest number
-// that it may get. On a pool every processor is a node.
+// Nodes returns the number of nodes of a running job. For a waiting job, it is the smallest number
+// that the job may get. On a pool every processor is a node.
 func (j *Job) Nodes() int {
 	switch {
 	case j.demand == nil:

@@ -9,7 +9,7 @@ import (
 )
 
 // Job is one job, or one task of a job array, as the machine and its policy see it. A policy reads
-// it and changes nothing in it. A policy cannot see the run time.
+// it, but changes nothing in it. The run time is hidden from policies.
 type Job struct {
 	// Seq is the number of the job in the order of submission, from 1. It is also the resource
 	// manager's number of the job.
@@ -33,7 +33,7 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when it ends by itself; 0 while it waits
-	first    hpc.Time      // since when it is the first of its partition that waits; 0 if it is not
+	first    hpc.Time      // when it became the first waiting job of its partition; 0 if it is not the first
 	task     int32         // task of a job array, or -1
 	restarts int32
 
@@ -41,7 +41,7 @@ type Job struct {
 	why        because
 	well       bool // it completed
 	cut        bool // its time limit ends it
-	moves      bool // it runs and does I/O: the bandwidths decide when it ends
+	moves      bool // it runs and does I/O, so that the bandwidths decide when it ends
 	onHold     bool // an operator holds it
 	offered    bool // it has become eligible and counts towards the limit of its array
 	reserved   bool
@@ -75,9 +75,9 @@ func (j *Job) held() int {
 // exitCode returns the exit code of its script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns how a job ends that ends by itself: as its record says, if that is an end that the
-// simulator has no cause for. Logs have jobs that failed without an exit code, and jobs that were cancelled while
-// they ran, for as long as they ran. The record of an array says how its tasks ended that have an exit code.
+// recordedEnd returns the final state of a job that ends by itself. It is the recorded state, if the simulator has no
+// cause of its own for that state: logs have jobs that failed without an exit code, and jobs that were cancelled
+// while they ran. The state of an array holds for its tasks with an exit code.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
@@ -92,9 +92,9 @@ func (j *Job) recordedEnd() hpc.State {
 	return hpc.Completed
 }
 
-// outlived reports whether the record of a job has a run that lasted longer than its time limit, and
-// that did not end in TIMEOUT for it. Resource managers look at limits every half minute or minute only,
-// and logs in SWF have one state for all failures.
+// outlived reports whether, by its record, a job ran longer than its time limit without ending in
+// TIMEOUT. This happens because resource managers check limits only every half minute or minute,
+// and because logs in SWF have one state for all failures.
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&
@@ -109,7 +109,7 @@ func after(t hpc.Time, d time.Duration) hpc.Time {
 	return t.Add(d)
 }
 
-// place returns the job's entry, which is in no tree, as of now.
+// place brings the job's entry up to date and returns it. The entry must be in no tree.
 func (j *Job) place() *order.Entry[Job] {
 	j.entry = order.Entry[Job]{Job: j, Seq: j.Seq, Size: j.Size, Expected: j.Expected}
 	return &j.entry
@@ -121,8 +121,7 @@ type Queue struct{ jobs order.Queue[Job] }
 // Len returns the number of jobs.
 func (q *Queue) Len() int { return q.jobs.Len() }
 
-// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
-// submission.
+// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their submission.
 func (q *Queue) Push(j *Job, key float64) { q.jobs.Push(j.place(), key) }
 
 // Remove removes a job that is in the queue.

@@ -24,30 +24,26 @@ type Machine struct {
 	generation   Generation
 	generationAt hpc.Time
 	space        space
-	nodes        *nodes // the space, if it is nodes; nil for a pool
+	nodes        *nodes // the space of a machine of nodes; nil for a pool
 	started      func(*Job)
 	forecast     *forecast // nil without predictions
 	wake         func(at hpc.Time, ready func() bool)
 	io           *bandwidth.Model // nil without file systems
-	// transferred is asked when phases of I/O have ended; nil if no policy wants to know.
+	// transferred is called when phases of I/O have ended; nil if the policy did not call OnTransfer.
 	transferred func() bool
 }
 
-// space has the use of the machine over time: running jobs until they are due, and reservations of
-// waiting jobs.
+// space has the use of the machine over time: running jobs until they are due, and reservations of waiting jobs.
 type space interface {
-	// fits reports whether a job can start now and run for as long as expected beside all other
-	// uses.
+	// fits reports whether a job can start now and run for as long as expected beside all other uses.
 	fits(j *Job) bool
-	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never
-	// if there is none.
+	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never if there is none.
 	earliest(j *Job, after hpc.Time) hpc.Time
-	// add adds a job from an instant at which it fits for as long as it is expected to run.
+	// add adds a job from an instant at which it fits, for its expected run time.
 	add(j *Job, at hpc.Time)
 	// remove removes a job.
 	remove(j *Job)
-	// move changes the expected end of a running job from [Job.Due] to due, which is not before
-	// now.
+	// move changes the expected end of a running job from [Job.Due] to due, which is not before now.
 	move(j *Job, due hpc.Time)
 }
 
@@ -76,8 +72,8 @@ func (m *Machine) Free() int { return m.free }
 // the reservations of other jobs.
 func (m *Machine) Fits(j *Job) bool { return m.mayFit(j) && m.space.fits(j) }
 
-// mayFit reports whether a job may fit by the number of free processors. The size of a job that gets
-// whole nodes depends on which ones they are.
+// mayFit reports whether a job may fit by the number of free processors. It returns true for every
+// job that gets whole nodes, because the size of such a job depends on the nodes.
 func (m *Machine) mayFit(j *Job) bool {
 	return j.Size <= m.free || j.demand != nil && j.demand.perNode[cpu] == wholeNode
 }
@@ -103,12 +99,11 @@ func (m *Machine) Start(j *Job) {
 	m.started(j)
 }
 
-// Reserve reserves processors or nodes for a waiting job. The reservation begins at the earliest
-// instant at which the job can start and run for as long as expected, beside the running jobs until
-// they are due and the reservations of other jobs. Reserve returns that instant: [Machine.Now] if
-// the job can start now, or [hpc.Never] if there is none, and then it reserves nothing. A job has
-// one reservation, and Reserve cancels an earlier one first. So a second call never returns a
-// later instant, unless the machine has become smaller.
+// Reserve reserves processors or nodes for a waiting job. The reservation begins at the earliest instant at which the
+// job can start and run for as long as expected, beside the running jobs until they are due and the reservations of
+// other jobs. Reserve returns that instant: [Machine.Now] if the job can start now. If there is no such instant, it
+// reserves nothing and returns [hpc.Never]. A job has at most one reservation: Reserve first cancels the job's
+// earlier one. So a second call never returns a later instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j, m.now)
@@ -138,8 +133,8 @@ func (m *Machine) release(j *Job) {
 	m.space.remove(j)
 }
 
-// expect changes how long a running job is expected to run, to a time that it has not reached.
-// Reservations of other jobs may overlap with the job until the policy reserves again.
+// expect changes the expected run time of a running job. expected is longer than the job has run so
+// far. Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
 	due, tie := after(j.Start, expected), j.entry.Tie()
 	m.freed++
@@ -155,12 +150,11 @@ func (m *Machine) Running() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
 }
 
-// Shadow returns the shadow time of EASY: the instant at which size processors will be free if
-// every running job runs for as long as expected. It also returns the number of processors left over at
-// that instant, in two readings. extra counts the jobs in the order of Running until there are
-// enough processors. extraAll counts every job that is due by that instant. For a size above the
-// machine's the result is [hpc.Never], 0, 0. Shadow takes logarithmic time. It is for pools: it
-// ignores reservations and nodes.
+// Shadow returns the shadow time of EASY: the instant at which size processors will be free if every running job runs
+// for as long as expected. It also returns the number of processors left over at that instant, in two readings. extra
+// counts the jobs in the order of Running until there are enough processors. extraAll counts every job that is due by
+// that instant. For a size above the machine's the result is [hpc.Never], 0, 0. Shadow takes logarithmic time. It is
+// for pools: it ignores reservations and nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size

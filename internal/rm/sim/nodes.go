@@ -17,8 +17,7 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in
-	// this order.
+	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in this order.
 	Nodes []hpc.Node
 	// Partitions are its partitions; without any, one partition has all nodes.
 	Partitions []Partition
@@ -33,8 +32,7 @@ type Cluster struct {
 	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. 0 means never.
 	MinJobAge time.Duration
-	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for
-	// no limit.
+	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for no limit.
 	MaxArraySize int
 }
 
@@ -54,35 +52,35 @@ type Partition struct {
 	WholeNodes bool
 }
 
-// nodes is the space of a machine of nodes. Each node has a short list of its uses and their
-// ends. So the free resources of a node in any interval follow from a few entries, and nothing is
-// copied to look into the future.
+// nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends. So the free
+// resources of a node in any interval follow from a few entries, and nothing is copied to look into the future.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
-	full      []interval // for each node, one in which a job has all of its processors, if there is any
+	full      []interval // for each node, the first interval in which one job has all its processors, if there is one
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// occupied are nodes with jobs, filled are those whose processors all have one, and out are those that are down or
-	// drained. Jobs are those that run, and reservations that begin now.
+	// occupied are nodes with a job. filled are nodes with a job on every processor. out are nodes
+	// that are down or drained. A reservation that begins now counts as a job.
 	occupied, filled, out nodeset.Set
-	used                  nodeset.Set // nodes with stays, also such as begin later
+	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
 	shut                  nodeset.Set // working memory of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
-	// hypothetical makes place assume that all nodes are empty and in service, and empty that no job runs.
+	// hypothetical makes place assume that all nodes are idle and in service. empty makes it assume
+	// only that no job runs.
 	hypothetical, empty bool
-	// idleFirst has reservations take idle nodes first ([Machine.ReserveIdle]).
+	// idleFirst makes reservations take idle nodes first ([Machine.ReserveIdle]).
 	idleFirst bool
 
 	// The last result of place, and its working memory.
 	found placement
-	ready ready   // what found is of; nothing if the nodes have changed since
+	ready ready   // the inputs that led to found; zero if the nodes have changed since
 	caps  []int32 // the number of tasks for which each node has room
 	order []int
 	ahead []int32 // working memory of foresee
@@ -111,7 +109,7 @@ type stay struct {
 	job  *Job
 }
 
-// interval is the time from an instant until before another.
+// interval is the time from one instant up to, but not including, another.
 type interval struct{ from, until hpc.Time }
 
 // has reports whether an instant lies in the interval.
@@ -179,7 +177,7 @@ func newCluster(c Cluster) (*Machine, error) {
 	return m, nil
 }
 
-// distinct keeps the first of equal names of a partition's nodes.
+// distinct removes repeated names from a partition's nodes.
 func (n *nodes) distinct(p *Partition) error {
 	in := make([]bool, len(n.list))
 	var names []string
@@ -240,8 +238,8 @@ func (n *nodes) fits(j *Job) bool {
 	return false
 }
 
-// earliest implements space. A job begins to fit only when a use or a reservation ends or a
-// reservation begins.
+// earliest implements space. A job can begin to fit only when a use or a reservation ends, or when
+// a reservation begins.
 func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	from := notBefore
 	if n.m.reservations == 0 {
@@ -255,7 +253,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends yields in order the instants at which a job may begin to fit: first, and later ones.
+// ends yields the instants at which a job may begin to fit, in order. The parameter first is the earliest.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {
@@ -291,7 +289,7 @@ func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	}
 }
 
-// reservedEnds adds the ends of reservations of waiting jobs that are behind an instant.
+// reservedEnds adds the ends of waiting jobs' reservations, if they are later than an instant.
 func (n *nodes) reservedEnds(times []hpc.Time, first hpc.Time) []hpc.Time {
 	for i := range n.list {
 		for _, s := range n.list[i].stays {
@@ -311,7 +309,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	found := n.found
 	j.placement = &found
 	until := after(at, j.Expected)
-	var uses []int64 // of the node before, which is often of the same kind with as many tasks
+	var uses []int64 // of the previous node, which often has the same kind and number of tasks
 	kind, tasks := int32(0), int32(0)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
@@ -359,7 +357,8 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// findFull stores when a node's processors are first all in use. It is called when the node's stays have changed.
+// findFull stores the first interval in which one job has all of a node's processors. It is called
+// when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
 	n.ready = ready{}
 	n.note(node)
@@ -372,7 +371,7 @@ func (n *nodes) findFull(node int32) {
 	n.full[node] = first
 }
 
-// wholeNode is a demand for the whole of a resource of a node.
+// wholeNode stands for a demand for all that a node has of a resource.
 const wholeNode = -1
 
 // capacity returns the number of a job's tasks for which a node has room in an interval.
@@ -392,13 +391,14 @@ func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	if len(stays) > 0 {
 		return q.capacity(d.has, stays, from, until)
 	}
-	if q.emptyKind != d.kind { // nodes of a kind follow one another
+	if q.emptyKind != d.kind { // nodes of the same kind follow one another
 		q.emptyKind, q.emptyRoom = d.kind, q.capacity(d.has, nil, from, until)
 	}
 	return q.emptyRoom
 }
 
-// capacity returns the number of tasks for which resources suffice beside stays in an interval.
+// capacity returns the number of tasks for which resources suffice in an interval, beside the other
+// uses (stays) of the node.
 func (q *demand) capacity(amounts []int64, stays []stay, from, until hpc.Time) int {
 	most := math.MaxInt32
 	if q.tasksPerNode > 0 {
@@ -425,7 +425,7 @@ func (q *demand) capacity(amounts []int64, stays []stay, from, until hpc.Time) i
 func peak(stays []stay, r int, from, until hpc.Time) int64 {
 	most := inUse(stays, r, from)
 	for i := range stays {
-		// Use grows only when a stay begins.
+		// The use of a resource grows only when a stay begins.
 		if at := stays[i].from; at > from && at < until {
 			most = max(most, inUse(stays, r, at))
 		}
@@ -444,7 +444,8 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
-// ready has the inputs of a placement: equal ones place equally until a use of the nodes begins, ends or moves.
+// ready has the inputs of a placement. Equal inputs give the same placement until a use of the
+// nodes begins, ends or moves.
 type ready struct {
 	job             *Job
 	demand          *demand
@@ -488,8 +489,8 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	return true
 }
 
-// visit goes through the nodes of a job for a time, in the order of preference, and puts those with room into order. It
-// ends when more nodes would change nothing.
+// visit goes through the nodes on which a job may run, in the order of preference, and adds those
+// with room to nodes.order. It ends when more nodes would change nothing.
 type visit struct {
 	n         *nodes
 	j         *Job
@@ -499,7 +500,7 @@ type visit struct {
 	shut      nodeset.Set // nodes that are known to have no room
 }
 
-// visit returns the visit of a job's nodes from an instant on.
+// visit prepares a visit for a job that would start at an instant.
 func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	v := &visit{n: n, j: j, at: at, until: after(at, j.Expected), limit: after(at, j.Limit), missing: j.demand.tasks, shut: n.shut}
 	switch crowded := n.crowded(j.demand); {
@@ -522,8 +523,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes. The nodes that the job names come first. For a time to come, nodes that are in use now come
-// before the others: a reservation of such nodes leaves more idle nodes to jobs that can start before it.
+// all visits all nodes. The nodes that the job names come first. For a later start, nodes that are in use now come
+// before the others, because that leaves more idle nodes for jobs that can start earlier.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -554,7 +555,8 @@ func (v *visit) all() {
 	v.some(required, func(d *node) bool { return !first(d) })
 }
 
-// open visits those nodes of a set that may have room, in the order of the list, and reports whether more are needed.
+// open visits the nodes of a set that may have room, in the order of the machine's list, and
+// reports whether more nodes are needed.
 func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	full := v.n.crowded(v.j.demand) != nil
 	for w, members := range set.members {
@@ -571,7 +573,7 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits some nodes, from a position on, and reports whether more are needed.
+// some visits the nodes from a position on for which which returns true, and reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
@@ -586,7 +588,7 @@ func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	return true
 }
 
-// look puts a node into order if it has room.
+// look adds a node to nodes.order if the node has room.
 func (v *visit) look(k int, i int32) {
 	n, d, q := v.n, &v.n.list[i], v.j.demand
 	if v.shut.Has(int(i)) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
@@ -599,7 +601,7 @@ func (v *visit) look(k int, i int32) {
 	}
 }
 
-// done reports whether the nodes suffice, and others behind them could not take their place.
+// done reports whether the nodes so far suffice, so that nodes later in the order cannot replace them.
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)

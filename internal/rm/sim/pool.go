@@ -27,7 +27,8 @@ func (p *pool) fits(j *Job) bool {
 	return p.fitsAt(j, 0, p.m.now)
 }
 
-// fitsAt reports whether a job fits from an instant in a step for as long as expected.
+// fitsAt reports whether a job fits for its expected run time if it starts at an instant. from is
+// the step with that instant.
 func (p *pool) fitsAt(j *Job, from int, at hpc.Time) bool {
 	end := after(at, j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {
@@ -70,7 +71,7 @@ func (p *pool) move(j *Job, due hpc.Time) {
 	}
 }
 
-// need makes the steps from the running jobs.
+// need makes the steps from the running jobs, if they have not been made.
 func (p *pool) need() {
 	if p.steps != nil {
 		return
@@ -121,7 +122,7 @@ func (p *pool) merge(i int) {
 	}
 }
 
-// trim removes earlier steps, so that the first step begins now.
+// trim removes the steps of the past, so that the first step begins now.
 func (p *pool) trim() {
 	i := 0
 	for i+1 < len(p.steps) && p.steps[i+1].at <= p.m.now {

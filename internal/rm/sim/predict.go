@@ -10,12 +10,12 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor with what it has to be told.
+// forecast is a predictor of run times with the events that it has yet to be told.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
-	lessons   []lesson // that the predictor has not heard, by instant, and by start
-	jobs      int64    // the number of the last job that it was asked about
+	lessons   []lesson // not yet told to the predictor; ordered by instant, then by start
+	jobs      int64    // the number of the last job whose run time it predicted
 }
 
 // lesson is the end of a job.
@@ -26,34 +26,34 @@ type lesson struct {
 	state  hpc.State
 }
 
-// prediction is what was predicted of a job.
+// prediction has what was predicted for a job.
 type prediction struct {
 	number      int64         // of the job, for the predictor
 	first       time.Duration // at its submission
 	corrections int
-	timer       int // the sequence number of the timer of the next one; 0 for none
+	timer       int // the sequence number of the timer for the next correction; 0 for none
 }
 
-// Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
-// returns, between a second and the time limit, and not the time limit. A job that has run for longer
-// is expected to run for as long as correct says. A job still ends at its time limit, never at its
-// prediction. A policy calls Predict before the first job arrives.
+// Predict makes the engine predict run times. [Job.Expected] is then not the time limit, but the
+// median that the predictor returns, at least a second and at most the time limit. For a job that
+// outlives its prediction, correct computes a new one. A job still ends at its time limit, never at
+// its prediction. A policy calls Predict before the first job arrives.
 //
-// Predictions are made when a job is submitted, or requeued. The predictor sees submissions, and the
-// starts and ends that have happened by then; an [online.Oracle] alone is told run times. The policy
-// is not asked after a correction.
+// Predictions are made when a job is submitted, or requeued. The predictor sees submissions, and
+// the starts and ends so far. Only an [online.Oracle] is told run times. The policy is not asked
+// after a correction.
 func (m *Machine) Predict(p predict.Predictor, correct online.Correction) {
 	m.forecast = &forecast{predictor: p, correct: correct}
 }
 
-// predict sets how long a job that does not run is expected to run.
+// predict sets the expected run time of a job that is not running.
 func (e *Engine) predict(j *Job) {
 	j.Expected = j.Limit
 	f := e.machine.forecast
 	if f == nil {
 		return
 	}
-	if e.cfg.Ties == ArrivalsFirst { // jobs that end now end after the submission
+	if e.cfg.Ties == ArrivalsFirst { // jobs that end at this instant end after the submission
 		f.teach(e.Now())
 	} else {
 		f.teach(e.Now() + 1)
@@ -68,7 +68,8 @@ func (e *Engine) predict(j *Job) {
 	j.prediction.first = j.Expected
 }
 
-// limited returns the job's request with the time limit that holds, which may be the partition's.
+// limited returns the job's request with the time limit in force, which may come from the
+// partition.
 func (j *Job) limited() *hpc.Request {
 	r := j.Request
 	if r.TimeLimit == j.Limit || r.TimeLimit <= 0 && j.Limit == hpc.Unlimited {
@@ -79,7 +80,7 @@ func (j *Job) limited() *hpc.Request {
 	return &changed
 }
 
-// teach tells the predictor of the jobs that ended before an instant.
+// teach tells the predictor about the jobs that ended before an instant.
 func (f *forecast) teach(before hpc.Time) {
 	n := 0
 	for n < len(f.lessons) && f.lessons[n].at < before {
@@ -90,7 +91,7 @@ func (f *forecast) teach(before hpc.Time) {
 	f.lessons = slices.Delete(f.lessons, 0, n)
 }
 
-// predictStart tells the predictor of a start, and before it of the ends that came before.
+// predictStart tells the predictor about a start. First it tells it about all earlier ends.
 func (e *Engine) predictStart(j *Job) {
 	if f := e.machine.forecast; f != nil {
 		f.teach(e.Now())
@@ -112,7 +113,7 @@ func (e *Engine) predictEnd(j *Job, state hpc.State) {
 	j.prediction = nil
 }
 
-// limit changes a job's time limit. A prediction stays, up to the limit.
+// limit changes a job's time limit. A prediction stays as it is, but is at most the new limit.
 func (e *Engine) limit(j *Job, limit time.Duration) {
 	j.Limit = limit
 	expected := limit
@@ -138,7 +139,8 @@ func (e *Engine) watch(j *Job) {
 	}
 }
 
-// correct corrects the prediction of a job that has outlived it, if its timer is this one.
+// correct corrects the prediction of a job that has outlived it. It does nothing if the job has a
+// newer timer.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
 	if p == nil || p.timer != timer {

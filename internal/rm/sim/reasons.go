@@ -40,7 +40,7 @@ func (e *Engine) explainJob(j *Job, why because) {
 }
 
 // explain reports why the jobs wait that the policy has not started: jobs that have just become
-// eligible, and those that are the first in the queue of their partition now, or were it before.
+// eligible, and jobs that are, or until now were, the first in the queue of their partition.
 func (e *Engine) explain() {
 	before := e.heads
 	e.heads = e.spare[:0]
@@ -62,8 +62,8 @@ func (e *Engine) explain() {
 	e.spare = before
 }
 
-// head adds a job of the policy's queue if no job of its partition comes before it. It reports
-// whether there may be others.
+// head is called with each job of the policy's queue. It adds the job to the heads if it is the
+// first of its partition, and reports whether more heads may follow.
 func (e *Engine) head(j *Job) bool {
 	if e.machine.IsPool() {
 		e.heads = append(e.heads, j)
@@ -75,8 +75,8 @@ func (e *Engine) head(j *Job) bool {
 	return len(e.heads) < len(e.machine.nodes.cluster.Partitions)
 }
 
-// obstacle returns why the first job of a partition waits. Only file systems keep the first job of all from
-// nodes on which it fits.
+// obstacle returns why the first job of a partition waits. If the first job of the whole queue fits
+// and still waits, it waits for the bandwidth of a file system.
 func (e *Engine) obstacle(j *Job, first bool) because {
 	n := e.machine.nodes
 	switch {
@@ -102,8 +102,8 @@ func (n *nodes) early(j *Job) bool {
 	return own != nil && own.start > n.m.now && !own.flexible
 }
 
-// fitsEmpty reports whether a job would fit now if no job ran. It would if all nodes were in service and
-// none reserved.
+// fitsEmpty reports whether a job would fit now if no other job ran, with the present reservations
+// and nodes out of service. On a machine without either it would fit.
 func (n *nodes) fitsEmpty(j *Job) bool {
 	if len(n.reserved) == 0 && !slices.ContainsFunc(n.out, func(word uint64) bool { return word != 0 }) {
 		return true

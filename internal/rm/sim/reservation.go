@@ -26,12 +26,13 @@ type reservation struct {
 	releases bool
 }
 
-// covers reports whether the reservation has a node at some instant of an interval.
+// covers reports whether the reservation holds a node at any time in an interval.
 func (r *reservation) covers(node int32, from, until hpc.Time) bool {
 	return r.nodes.Has(int(node)) && r.start < until && r.end > from
 }
 
-// shut adds the reservation's nodes to a set if it has them at some instant of an interval.
+// shut adds the reservation's nodes to a set if the reservation holds them at any time in an
+// interval.
 func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	if r.start >= until || r.end <= from {
 		return

@@ -8,12 +8,12 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Generation tells states of a machine apart between which there may be more room: a job that does not fit does
-// not fit later in the same generation, either, however many jobs start meanwhile. It takes room away that time
-// passes, since stays and reservations that begin later come closer.
+// Generation changes whenever the machine may have gained room. So a job that does not fit cannot
+// fit later in the same generation, however many jobs start meanwhile. The passing of time only
+// takes room away, because uses and reservations that begin later come closer.
 type Generation struct {
 	freed  int // counts ends of uses, and changes of nodes and of reservations
-	passed int // number of begins and ends of operators' reservations that lie behind
+	passed int // number of begins and ends of operators' reservations that have passed
 }
 
 // Generation returns the machine's generation.
@@ -35,18 +35,19 @@ func (m *Machine) Generation() Generation {
 	return m.generation
 }
 
-// failure is the shortest job with a demand that did not fit in a generation. No longer one fits, either.
+// failure is the shortest job with a demand that did not fit in a generation. Longer jobs with the
+// same demand do not fit, either.
 type failure struct {
 	known      bool
 	in         Generation
 	job, limit int64 // expected run time and limit, ns
 }
 
-// covers reports whether a job cannot fit either.
+// covers reports whether a job is at least as long as the failure, so that it cannot fit either.
 func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
 
-// crowded returns the nodes that have no room now for a job with a demand, whatever it asks for beside processors; nil
-// if it asks for none.
+// crowded returns the nodes that have no room now for a demand, because too few processors are
+// free. It returns nil if that is not known, as for a demand without processors.
 func (n *nodes) crowded(q *demand) nodeset.Set {
 	switch {
 	case n.hypothetical, n.empty:
@@ -90,8 +91,9 @@ func (n *nodes) note(node int32) {
 	n.filled.Put(int(node), used >= d.has[cpu])
 }
 
-// foresee returns an instant before which a job does not fit if nothing but the ends of running jobs makes room:
-// where the job has enough nodes with room, whatever else it asks of them.
+// foresee returns a lower bound for the instant at which a job will fit, if only the ends of
+// running jobs make room. It is the first instant at which enough nodes have room; the job's other
+// demands may delay it further.
 func (n *nodes) foresee(j *Job) hpc.Time {
 	q, set := j.demand, j.demand.among
 	n.ahead = slices.Grow(n.ahead[:0], len(set.nodes))[:len(set.nodes)]
@@ -129,12 +131,12 @@ func (n *nodes) foresee(j *Job) hpc.Time {
 	return hpc.Never
 }
 
-// forward is the room that a job has on its nodes when others end one after the other.
+// forward is the room for a job on its nodes while the running jobs end one after the other.
 type forward struct {
 	n            *nodes
 	j            *Job
 	caps         []int32 // tasks for which each node of the job's set has room
-	tasks, count int     // in all, and number of nodes with some
+	tasks, count int     // number of tasks with room, and of nodes with room for a task
 }
 
 // look finds out for how many tasks a node has room at an instant.

@@ -53,8 +53,8 @@ func (e *Engine) awaitSingleton(c *condition) {
 }
 
 // check tells singletons that no other job of their name runs and no earlier one is pending
-// (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Only the first that waits can be
-// met.
+// (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Only the first waiting singleton
+// can be met.
 func (n *namesakes) check(e *Engine) {
 	for len(n.waiting) > 0 && n.waiting[0].needs.decided {
 		n.waiting = n.waiting[1:]

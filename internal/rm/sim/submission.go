@@ -25,7 +25,7 @@ type submission struct {
 	// Counts of tasks.
 	pending, open, failed int32
 
-	over hpc.Time // when the last of them ended
+	over hpc.Time // when the last of its jobs ended
 
 	needs *needs // dependencies that are not met; nil if there are none
 	// waiters are the conditions of other submissions on a task of this one, or, with the key -1,
@@ -40,9 +40,9 @@ type known struct {
 	*submission
 }
 
-// past represents the submissions that have ended, were refused, or ended so long ago that
-// slurmctld has forgotten them, because dependencies need no more of them. An array stays as it is,
-// because dependencies may name its tasks.
+// past has a shared stand-in for each way in which a submission can be over: ended well or badly,
+// refused, or forgotten by slurmctld. Dependencies need to know no more of it. An array stays as it
+// is, because dependencies may name its tasks.
 type past struct{ well, badly, refused, gone submission }
 
 // store allocates submissions and their jobs in large blocks.
@@ -243,12 +243,14 @@ func (s *submission) offer(e *Engine) {
 	}
 }
 
-// mayOffer reports whether a job of a submission that depends on nothing may become eligible.
+// mayOffer reports whether a job of the submission may become eligible, unless the job itself is
+// held or has dependencies of its own.
 func (s *submission) mayOffer() bool {
 	return s.open > 0 && s.begun && !s.onHold && (s.atOnce == 0 || s.active < s.atOnce)
 }
 
-// offerTask makes one job of a submission eligible, if nothing but the others may keep it.
+// offerTask makes one job of a submission eligible if it is blocked and neither held nor waiting
+// for dependencies of its own.
 func (s *submission) offerTask(e *Engine, i int32) {
 	j := &s.jobs[i]
 	if j.state != blocked || j.offered || j.onHold || s.needs != nil && s.needs.tasks[i] != nil {
@@ -269,7 +271,7 @@ func (s *submission) started(e *Engine, j *Job) {
 	s.tell(e, j, s.pending == 0)
 }
 
-// ended records the end of one of its jobs. was is the job's state before.
+// ended records the end of one of its jobs. was is the job's previous state.
 func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	s.open--
 	if j.offered {

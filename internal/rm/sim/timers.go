@@ -8,7 +8,7 @@ import (
 // The classes of timers. Timers of one instant come in this order.
 const (
 	jobOutlives     uint8 = iota // its prediction
-	transfersChange              // before the ends that follow from them
+	transfersChange              // changes of transfers come before the ends that they cause
 	jobEnds
 	machineChanges
 	jobBecomesEligible

@@ -26,8 +26,8 @@ type action struct {
 }
 
 // actions runs an administrator's actions. Each action begins at its instant, whether or not
-// earlier actions have ended. Actions of the same instant run one after the other, unless one
-// takes virtual time.
+// earlier actions have ended. Actions of the same instant run one after the other. If one takes
+// virtual time, the next begins meanwhile.
 type actions struct {
 	*loop
 	conf    *configuration
@@ -80,7 +80,7 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. It calls then, unless that is nil, when the action has ended.
+// begin begins an action. When the action has ended, it calls the function then, if there is one.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)
@@ -141,7 +141,7 @@ func (s *actions) actionEnded(a *action, cl *daemons.Client) {
 	if err := s.logAction(a, said, err); err != nil {
 		s.Fail(err)
 	}
-	// scontrol and sacctmgr exit with 0 after some refusals of their own or of slurmctld.
+	// After some refusals, by themselves or by slurmctld, scontrol and sacctmgr still exit with 0.
 	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
@@ -171,9 +171,9 @@ func (s *actions) acted(a *action, said string, err error) {
 		over()
 		return
 	}
-	// From 23.11 on, slurmctld in the foreground answers a reconfiguration before it executes
-	// itself anew. It answers the next message when it has read its configuration
-	// (_attempt_reconfig in slurmctld/controller.c).
+	// From 23.11 on, slurmctld in the foreground answers a reconfiguration before it executes itself
+	// anew. Only when it has read its configuration does it answer the next message (_attempt_reconfig
+	// in slurmctld/controller.c).
 	s.ask(rpc.RequestPing, nil, func(_ *rpc.Message, err error) {
 		if err != nil {
 			s.warn("action-failed", fmt.Sprintf("at %s, after %s: slurmctld does not answer: %v", a.since, what, err), true)

@@ -32,8 +32,8 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 			e.nodes.Down(name)
 		}
 	case slurmspec.NodeResume:
-		// The node registers after slurmctld's answer. If it registered before, it might be
-		// in service already, and slurmctld refuses to resume a node that is in service.
+		// The node registers after slurmctld's answer. If it registered earlier, it might already be in
+		// service, and slurmctld refuses to resume a node that is in service.
 		answered = func() {
 			for _, name := range names {
 				e.nodes.Up(name)
@@ -63,9 +63,9 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	return nil
 }
 
-// administer sends an administrator's request. When slurmctld has answered, it emits the event
-// done and calls then, unless that is nil. It adds a refusal to the event's reason. A refusal
-// affects the result, because the machine then differs from the workload's.
+// administer sends an administrator's request. When slurmctld has answered, administer emits the
+// event done and calls the function then, if there is one. A refusal is added to the event's
+// reason. A refusal affects the result, because the machine then differs from the workload's.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
 	e.loop.input(func() {

@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the
-// end of the job's run when slurmctld has answered. By then slurmctld has logged why it preempted the job: it holds its
-// locks until then.
+// askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the end of
+// the job's run when slurmctld has answered. By then slurmctld has logged why it preempted the job,
+// because it holds its locks until it has logged that.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
@@ -40,8 +40,8 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	})
 }
 
-// preempted adds to the outcome of a preempted job for which job it had to end: its number if it is no job of the
-// workload.
+// preempted adds the preempting job to the outcome of a preempted job: its ID in the workload, or
+// Slurm's number if it is not a job of the workload.
 func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	by, ok, err := j.preemptions.By(number, o.End)
 	j.Fail(err)
@@ -59,10 +59,10 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	}
 }
 
-// askForPriority asks slurmctld for the priority with which a job started. The engine asks for
-// jobs that did not start at once, since accounting has the priority at the instant at which
-// a job became eligible (job_start in as_mysql_job.c). It asks one question at a time, since
-// slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
+// askForPriority asks slurmctld for the priority with which a job started. The engine asks only
+// about jobs that waited: accounting has the priority at the instant at which a job became eligible
+// (job_start in as_mysql_job.c), which is right for the others. It asks one question at a time,
+// since slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
 func (j *jobs) askForPriority(job uint32) {
 	j.priorities = append(j.priorities, job)
 	if len(j.priorities) == 1 {

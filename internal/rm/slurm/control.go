@@ -24,8 +24,8 @@ func (e *Engine) Can() rm.Capabilities {
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
 		Actions: true, FixedPriorities: true,
-		// All have been submitted when slurmctld begins to schedule as the site has it. Those that start
-		// later start so much early.
+		// All preset jobs must have been submitted before slurmctld gets the site's scheduling
+		// parameters. Preset jobs that start after that instant are submitted, and start, early.
 		PresetAt: func(start, window hpc.Time) hpc.Time {
 			return min(start, window.Add(-before)).Add(-presetLead)
 		},
@@ -147,8 +147,8 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 	return nil
 }
 
-// moves reports whether a task of the command runs and does I/O, so that no command can change its
-// run time.
+// moves reports whether the command applies to a running task that does I/O. No command can change
+// the run time of such a task.
 func (j *jobs) moves(s *submission, c rm.Command) bool {
 	for number := range j.running {
 		if in := j.byNumber[number]; in != nil && in.of == s && c.For(in.task) {
@@ -195,7 +195,8 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 	return nil
 }
 
-// runTimeOf returns the run time of a task of a job. A job that is not an array has the one task -1.
+// runTimeOf returns the run time of a task of a job. A job that is not an array has a single task,
+// -1.
 func (j *jobs) runTimeOf(s *submission, task int) time.Duration {
 	if d, changed := j.runTimes[taskOf{s, task}]; changed {
 		return d

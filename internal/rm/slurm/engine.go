@@ -1,8 +1,8 @@
 // Package slurm makes real Slurm a [rm.ResourceManager]. It runs the stock slurmctld, and with
 // accounting slurmdbd and MariaDB, as components of a discrete-event simulation.
 //
-// An [Engine] connects parts that can be read alone. The parts in this package share one event
-// loop:
+// An [Engine] connects parts that can be read independently. The parts in this package share one
+// event loop:
 //
 //	start.go          starts the daemons and makes the parts
 //	loop.go           advances virtual time, sends inputs in order, collects events
@@ -60,17 +60,17 @@ import (
 type Config struct {
 	Cluster *conf.Cluster
 	Install *install.Installation
-	// Users are the workload's users. They include the submitters of all jobs. For a user
-	// whom the cluster lists too, the cluster's number and group count.
+	// Users are the workload's users. They include the submitters of all jobs. If the cluster lists a
+	// user too, the cluster's number and group are used.
 	Users []hpc.User
 	// Epoch is the instant at which the workload begins. The daemons start and the nodes
 	// register before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
-	// FileSystems are those that jobs share. Jobs with I/O on them slow each other down.
+	// FileSystems are the file systems that jobs share. Jobs with I/O on them slow each other down.
 	FileSystems []hpc.FileSystem
-	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with
-	// this usage less Accrued, which is the usage that the preset jobs add later.
+	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with this
+	// usage minus Accrued, which is the usage that the preset jobs add later.
 	Usage   []hpc.Usage
 	Accrued []hpc.Accrual
 	UsageAt hpc.Time
@@ -87,8 +87,8 @@ type Config struct {
 	// ReasonsEvery is the interval, in virtual time, at which the engine asks why jobs are pending
 	// ([rm.Waiting]); 0 for never.
 	ReasonsEvery time.Duration
-	// Statistics gets slurmctld's counters, as sdiag shows them, every ten minutes of virtual time,
-	// or every hour with the measured clock; nil for nobody.
+	// Statistics is called with slurmctld's counters, as sdiag shows them, every ten minutes of
+	// virtual time, or every hour with the measured clock. It may be nil.
 	Statistics func(rm.Statistics)
 	// LogDir is the directory for the daemons' logs.
 	LogDir string
@@ -150,7 +150,7 @@ func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
 // Network returns the network of the daemons: private or shared.
 func (e *Engine) Network() supervise.Network { return e.loop.daemons.Network() }
 
-// ClockFile returns the name under which a running engine with that log directory links its
+// ClockFile returns the path of the link that a running engine with that log directory makes to its
 // virtual clock. [vclock.Look] reads it.
 func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has
-// forgotten, MinJobAge after the job's end (_parse_dependency_jobid_new in job_scheduler.c). Until
-// then it took such a dependency as met. The workload's users knew nothing of this rule, and one who
-// met it would submit the job again without the dependency. So the engine does.
+// forgotten, MinJobAge after the job's end (_parse_dependency_jobid_new in job_scheduler.c).
+// Earlier releases took such a dependency as met. The workload's users did not know this rule. A
+// user whose job was refused would submit it again without the dependency, so the engine does that.
 
 // withoutForgotten submits a refused job again without its dependencies on jobs that slurmctld has
 // forgotten. It asks slurmctld which these are. If there are none, the job stays refused.

@@ -14,7 +14,7 @@ import (
 type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems
-	moving map[uint32]hpc.Time // the launch of each job that the model has
+	moving map[uint32]hpc.Time // the instant of the launch of each job in the model
 	next   hpc.Time            // the timer of the next end of a phase
 }
 
@@ -28,13 +28,13 @@ func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
 	return t, err
 }
 
-// decides reports whether the model decides when a job ends. A job that ends at a given instant, as
-// one that ran when the window began, takes its bandwidth from nobody.
+// decides reports whether the model decides when a job ends. It does not for a job with a given end
+// (EndAt), such as a preset job: such a job takes no bandwidth from other jobs.
 func (t *transfers) decides(job *hpc.Job) bool {
 	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
 }
 
-// begin puts a job whose script has been launched under the model.
+// begin adds a job to the model when its script has been launched.
 func (t *transfers) begin(number uint32, in *instance) {
 	if t.decides(in.of.job) {
 		t.moving[number] = t.Now()
@@ -43,7 +43,7 @@ func (t *transfers) begin(number uint32, in *instance) {
 	}
 }
 
-// end takes a job whose run has ended from the model.
+// end removes a job from the model when its run has ended.
 func (t *transfers) end(number uint32) {
 	if _, moves := t.moving[number]; moves {
 		delete(t.moving, number)
@@ -74,7 +74,7 @@ func (t *transfers) foresee() {
 }
 
 // progress moves the model to this instant. The scripts of the jobs that have moved their data end.
-// Delays before a script's start come on top.
+// Delays before a script's start are added.
 func (t *transfers) progress() {
 	for _, number := range t.model.Advance(t.Now()) {
 		launched := t.moving[uint32(number)]
@@ -84,7 +84,7 @@ func (t *transfers) progress() {
 	t.foresee()
 }
 
-// errMoves refuses a command that changes the run time of a job while it runs.
+// errMoves is the refusal of a command that changes the run time of a running job with I/O.
 var errMoves = errors.New("the job does I/O, and ends when it has moved its data")
 
 // runTime returns the run time of a script that is launched now.
@@ -104,7 +104,8 @@ func (e *Engine) NextPhase() hpc.Time {
 	return hpc.Never
 }
 
-// IOLoad returns what the running jobs ask of a file system and what they get.
+// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth
+// that they get.
 func (e *Engine) IOLoad(name string) bandwidth.Load {
 	if t := e.jobs.transfers; t.model != nil {
 		return t.model.Load(name)

@@ -30,7 +30,7 @@ type jobs struct {
 	byID        map[string]*submission
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
-	orphans     map[uint32][]jobcomp.Record // by the numbers of jobs whose submission has no answer yet
+	orphans     map[uint32][]jobcomp.Record // records before the answer to a submission, by Slurm's number of the job
 	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
 	records     *jobcomp.Stream
 	// nodes play the running jobs.
@@ -39,7 +39,7 @@ type jobs struct {
 	reasons  *reasons
 	// preemptions are read when slurmctld says that a job was preempted.
 	preemptions audit.Preemptions
-	// transfers decide when jobs end that share file systems.
+	// transfers decides when jobs that share file systems end.
 	transfers *transfers
 }
 
@@ -67,12 +67,12 @@ type submission struct {
 	waiting []func()
 	// cancelled says that the user cancelled the job before slurmctld had answered.
 	cancelled bool
-	// tries is how often slurmctld was too busy to accept the job.
+	// tries counts the times that slurmctld was too busy to accept the job.
 	tries int
-	// forgotten has the jobs on which the job depends in the workload, and not in Slurm, because
+	// forgotten has jobs on which this job depends in the workload, but not in Slurm, because
 	// slurmctld has forgotten them.
 	forgotten map[string]bool
-	// tasks has the task numbers of an array, or the one number -1 of any other job.
+	// tasks has the task numbers of an array, or the single number -1 for a job that is not an array.
 	tasks []int
 	fates map[int]fate
 	// ended is the number of tasks that are over.
@@ -87,7 +87,7 @@ const maxTries = 15
 type fate uint8
 
 const (
-	inArray fate = iota // pending, in one record with other tasks of its array as far as known
+	inArray fate = iota // pending, as far as known in one record with other tasks of its array
 	alone               // slurmctld has made the task a job of its own
 	over                // ended
 )
@@ -104,13 +104,14 @@ type instance struct {
 	resized bool
 	// priority is its priority when it started; 0 if the engine did not ask for it.
 	priority uint32
-	// eligible is when the pending job becomes eligible, as slurmctld said when it last told why the job waits; 0 if it
-	// has not said.
+	// eligible is when the pending job becomes eligible, by slurmctld's last answer about why the job
+	// waits; 0 without an answer.
 	eligible hpc.Time
 }
 
-// eligibleBefore returns when a job that starts became eligible, as far as it is known before slurmctld's record of its
-// end, which a run that is interrupted does not see; 0 if it is not. number is the job's own.
+// eligibleBefore returns when a starting job became eligible; 0 if that is not known yet. The
+// record of the job's end has the final value, but an interrupted run does not see that record.
+// number is Slurm's number of the job.
 func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.Time {
 	if in := j.byNumber[number]; in != nil && in.eligible != 0 && in.eligible <= j.Now() {
 		return in.eligible
@@ -118,7 +119,7 @@ func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.
 	if restarts > 0 || job.Begin != 0 || job.Hold || job.Dependency != "" || strings.Contains(job.Array, "%") {
 		return 0
 	}
-	return hpc.Unix(job.Submit.UnixSeconds()) // it asked for no delay
+	return hpc.Unix(job.Submit.UnixSeconds()) // the job asked for no delay
 }
 
 // scriptMark begins the line of a batch script that names the script's job in the workload.
@@ -229,8 +230,8 @@ func submitLine(r hpc.Request, dependency string) string {
 	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
-// unnumbered finds a submission that the dependency names and that has no number yet, because
-// slurmctld was too busy to accept it at first. It returns nil if there is none.
+// unnumbered finds a submission in the dependency that has no number yet, because slurmctld was at
+// first too busy to accept it. It returns nil if there is none.
 func (j *jobs) unnumbered(spec string) *submission {
 	deps, err := sbatch.ParseDependency(spec)
 	if spec == "" || err != nil {
@@ -372,7 +373,7 @@ func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	return script, nil
 }
 
-// started takes the launch of a job's script.
+// started handles the launch of a job's script.
 func (j *jobs) started(l *rpc.BatchLaunch) {
 	s, err := j.submissionOf(l.Script)
 	if err != nil {
@@ -457,13 +458,13 @@ func (j *jobs) completed(c jobcomp.Record) {
 		return
 	}
 	if in.resized && c.Outcome.Start != 0 {
-		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the instant of the last resize
+		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record's start is the instant of the last resize
 	}
 	delete(j.running, c.Job)
 	j.transfers.end(c.Job)
 	c.Outcome.Priority = in.priority
-	// slurmctld may requeue a job that lost its nodes, and the record does not say so. A
-	// record that was too long is truncated.
+	// slurmctld may requeue a job that lost its nodes or was preempted, and the record does not say
+	// so. A truncated record lacks fields.
 	if c.Truncated || c.Outcome.State == hpc.NodeFail || c.Outcome.State == hpc.Preempted {
 		j.askAbout(c, in)
 		return
@@ -477,8 +478,8 @@ func (j *jobs) requeues(o *rm.Outcome) bool {
 	return o.State != hpc.Cancelled && slices.Contains(j.requeueExits, o.ExitCode)
 }
 
-// over emits the event of the end of a job's run. With requeued, slurmctld puts the job back
-// into the queue. The tasks that an array's own record still stands for all end with it.
+// over emits the event of the end of a job's run. With requeued, slurmctld puts the job back into
+// the queue. If the record is an array's own, all tasks that it still stands for end with it.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)
@@ -499,15 +500,15 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	})
 }
 
-// partitionOf returns the partition in which a job runs, or ran last. For a job that may run in
-// several partitions slurmctld lists them all with that one first, in case it requeues the job
-// (rebuild_job_part_list in job_scheduler.c).
+// partitionOf returns the partition in which a job runs, or ran last. If a job may run in several
+// partitions, slurmctld lists them all, in case it requeues the job. The partition of the run comes
+// first (rebuild_job_part_list in job_scheduler.c).
 func partitionOf(list string) string {
 	first, _, _ := strings.Cut(list, ",")
 	return first
 }
 
-// taskOver does the same for one task, or for a job that is not an array.
+// taskOver does the same as over for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return

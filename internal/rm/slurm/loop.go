@@ -60,8 +60,8 @@ func (l *loop) isFull() bool {
 	return err == nil && free < 1<<20
 }
 
-// unlessFull returns err, or the reason if the daemons have no room for their state. They only log that
-// they cannot write.
+// unlessFull returns err. If the daemons have no room for their state, it returns that as the
+// reason instead, because daemons that cannot write only log it.
 func (l *loop) unlessFull(err error) error {
 	if !l.isFull() {
 		return err
@@ -75,8 +75,8 @@ func (l *loop) unlessFull(err error) error {
 // Err returns the error that ends the run, or nil.
 func (l *loop) Err() error { return l.err }
 
-// failUnlessEnded ends the run with err. If a daemon has ended, it ends the run with that error
-// instead. It waits half a second of real time for the guard's notice of such an end.
+// failUnlessEnded ends the run with err. If a daemon has ended, the run ends with an error about
+// that instead. It waits half a second of real time for the guard's notice of such an end.
 func (l *loop) failUnlessEnded(err error) {
 	for range 50 {
 		l.daemons.TakeNotices()
@@ -135,9 +135,9 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return l.take(), l.err
 }
 
-// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait
-// for a free connection, it advances in small steps and after each looks for connections
-// that slurmctld has closed, because the clock does not report a closed connection.
+// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait for a
+// free connection, it advances in small steps. After each step it looks for connections that
+// slurmctld has closed, because the clock does not report a closed connection.
 func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	patience, waiting := l.network.Waiting()
 	if !waiting {
@@ -150,8 +150,9 @@ func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, err
 }
 
-// nextInput sends inputs to slurmctld in their order, each when slurmctld has answered the one
-// before. slurmctld would handle several at once, each in a thread of its own.
+// nextInput sends inputs to slurmctld in their order. It sends an input only when slurmctld has
+// answered the previous one, because slurmctld would handle several inputs at once, each in a
+// thread of its own.
 func (l *loop) nextInput() {
 	for len(l.inputs) > 0 && l.unanswered == 0 && !l.holds(l.Now()) {
 		send := l.inputs[0]
@@ -161,7 +162,7 @@ func (l *loop) nextInput() {
 }
 
 // input adds an input of the workload: a submission, a command, an event or an action.
-// [loop.nextInput] calls send when its turn comes.
+// [loop.nextInput] calls send when the input's turn comes.
 func (l *loop) input(send func()) { l.inputs = append(l.inputs, send) }
 
 // sendInput sends the request of an input.
@@ -190,8 +191,8 @@ func (l *loop) runTimers() {
 	}
 }
 
-// explain adds what the driver was doing to an error of the clock. It prefers the run's own
-// error.
+// explain adds what the driver was doing to an error of the clock. If the run already has an error,
+// it returns that error.
 func (l *loop) explain(err error) error {
 	if l.err != nil {
 		return l.err
@@ -227,7 +228,7 @@ func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 // because it sends no inputs.
 func (l *loop) Until(ctx context.Context, done func() bool) error {
 	for !done() {
-		// Short steps also notice a condition that only time changes.
+		// Short steps also notice a condition that becomes true only because time passes.
 		if _, err := l.step(ctx, l.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}

@@ -40,8 +40,8 @@ func (e *Engine) neverStart(ctx context.Context) (events []rm.Event, err error) 
 	return events, nil
 }
 
-// neverStarts returns the events of the tasks that a record of slurmctld stands for, if their
-// dependencies can never be met.
+// neverStarts returns an event for each task in a job record of slurmctld, if the record says that
+// its dependencies can never be met.
 func (s *submission) neverStarts(info *rpc.JobInfo) (events []rm.Event) {
 	if info.Reason != slurmspec.NeverSatisfied {
 		return nil

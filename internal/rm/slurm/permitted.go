@@ -16,14 +16,14 @@ import (
 type permission struct {
 	// subcommands are the permitted subcommands.
 	subcommands []string
-	// letters and options are the permitted options. None of them takes an argument, since
-	// the program would take the subcommand for it.
+	// letters and options are the permitted options. None of them takes an argument: the program would
+	// mistake the subcommand for the argument.
 	letters string
 	options []string
 }
 
-// permissions are those of the programs that need one. The others among [actionCommands] only
-// print, or cancel jobs. The lists are those of scontrol(1) and sacctmgr(1) in Slurm 22.05.
+// permissions has the programs that need a permission. The other [actionCommands] only print, or
+// cancel jobs. The lists follow scontrol(1) and sacctmgr(1) of Slurm 22.05.
 var permissions = map[string]permission{
 	"scontrol": {
 		subcommands: []string{
@@ -46,8 +46,8 @@ var permissions = map[string]permission{
 const shortest = 3
 
 // CheckPermitted returns an error for an action that may write files or run programs of its
-// author's choice: it needs the consent of the user who replays the workload. The error has the
-// action's instant in a time zone.
+// author's choice. Such an action needs the consent of the user who replays the workload. The error
+// gives the action's instant in the time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
 		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do "+

@@ -23,8 +23,8 @@ func keepPartitions(adapted []byte) []byte {
 	return replace(adapted, "ReconfigFlags", func(string) string { return "KeepPartInfo" })
 }
 
-// replace replaces the value of a key in an adapted slurm.conf. value returns the new value for
-// the old one.
+// replace replaces the value of a key in an adapted slurm.conf. The function value returns the new
+// value for an old value.
 func replace(adapted []byte, key string, value func(site string) string) []byte {
 	site := ""
 	lines := slices.DeleteFunc(bytes.SplitAfter(adapted, []byte("\n")), func(line []byte) bool {

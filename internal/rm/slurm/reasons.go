@@ -13,9 +13,9 @@ import (
 
 // reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
 // changes. The question is squeue's (REQUEST_JOB_INFO), with the numbers of the pending jobs. It
-// takes read locks only, and with the frozen clock no virtual time, so it changes no schedule. A
-// reason that comes and goes between two questions is not seen, nor that of a job that starts
-// before the first.
+// takes read locks only, and with the frozen clock no virtual time, so it changes no schedule. It
+// misses a reason that comes and goes between two questions, and the reason of a job that starts
+// before the first question.
 type reasons struct {
 	*jobs
 	// every is the interval of the questions; 0 for none.
@@ -24,8 +24,8 @@ type reasons struct {
 	// seen is the number of the run's events at the last question, and skipped the number of
 	// questions since then that were left out, because no event had come.
 	seen, skipped int
-	// queue has the numbers of jobs that may be pending, in the order in which they became so.
-	// told has what was reported of each of them.
+	// queue has the numbers of jobs that may be pending, in the order in which they became pending.
+	// told has what was last reported of each.
 	queue []uint32
 	told  map[uint32]told
 }
@@ -41,11 +41,11 @@ const (
 	// threads wake.
 	reasonOffset = 500 * time.Millisecond
 	// mostSkipped is the number of intervals without an event after which the question is asked
-	// nevertheless: only the passing of time changes reasons then.
+	// anyway, because reasons may also change when only time passes.
 	mostSkipped = 5
-	// reasonsAtOnce is the number of pending jobs up to which the questions come at their
-	// interval. With more of them they come less often, in proportion, so that they take no more
-	// time.
+	// reasonsAtOnce is the largest number of pending jobs for which a question is asked at every
+	// interval. With more jobs, questions are asked less often, in proportion, so that they take no
+	// more time in all.
 	reasonsAtOnce = 500
 )
 
@@ -106,7 +106,7 @@ func (r *reasons) askForAll() {
 		for i := range infos {
 			r.tell(&infos[i])
 		}
-		r.seen = r.emitted // but for what this answer has told
+		r.seen = r.emitted // do not count the events that this answer caused
 		r.arm()
 	})
 }

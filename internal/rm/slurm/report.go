@@ -76,10 +76,10 @@ type Comparison struct {
 // flushTime is the virtual time that slurmctld's agent gets to empty its queue for slurmdbd.
 const flushTime = 30 * time.Second
 
-// Report asks the daemons for everything that the run's record needs when the workload has
-// ended. It runs virtual time until slurmctld has answered and slurmdbd has all records. For a
-// run that failed, facts is nil, and Report asks no daemon. The report that comes with an error
-// has what was known before the error.
+// Report asks the daemons for everything that the run's record needs when the workload has ended.
+// It runs virtual time until slurmctld has answered and slurmdbd has all records. For a run that
+// failed, facts is nil, and Report asks no daemon. A report that is returned with an error has what
+// was known before the error.
 func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	r := &Report{End: e.Now(), DaemonCPU: e.cpu(), Logs: map[string]string{}}
 	var err error
@@ -99,11 +99,12 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
-// mostAfter is how long an interrupted run asks slurmdbd, in real time.
+// mostAfter is how long an interrupted run waits for slurmdbd's answers, in real time.
 const mostAfter = 10 * time.Second
 
-// Interrupted returns what completes the rows of a run that was interrupted: the priorities of jobs that run, and what
-// slurmdbd alone knows of all jobs, if it answers soon. It runs virtual time as [Engine.Report] does.
+// Interrupted returns a function that completes the rows of an interrupted run. It adds the
+// priorities of running jobs and, if slurmdbd answers soon, the values that only slurmdbd has. It
+// runs virtual time as [Engine.Report] does.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
 	defer cancel()
@@ -136,8 +137,8 @@ func (e *Engine) takeWarnings() []Warning {
 	return w
 }
 
-// scheduler asks slurmctld for its statistics. It warns of anything in them and in the daemons'
-// logs that affects the result.
+// scheduler asks slurmctld for its statistics. It warns about anything in the statistics and in the
+// daemons' logs that affects the result.
 func (e *Engine) scheduler(ctx context.Context) (*rm.Scheduler, error) {
 	total := &rm.Scheduler{}
 	// slurmctld reports the last job's end while it handles a request, and counts the request

@@ -27,8 +27,8 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// daemonUser is the name under which the daemons know the user that runs them. The real name
-// could be the name of a user of the workload.
+// daemonUser is the name that the daemons see for the user that runs them. The user's real name
+// might also be the name of a user in the workload.
 const daemonUser = "rmreplay"
 
 // prepareLead is the virtual time, before slurmctld starts, in which slurmdbd starts and
@@ -100,7 +100,7 @@ func countEvery(clockFactor float64) time.Duration {
 }
 
 // checkClock warns about functions that the daemons import and the virtual clock does not handle.
-// The result is in doubt if the effect of such a function is known.
+// The result may be invalid if such a function is known to have an effect.
 func (e *Engine) checkClock() {
 	list, err := e.cfg.Install.Unhandled()
 	switch {
@@ -130,7 +130,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	// Nothing is made before there is a guard that removes it.
+	// Files are made only after the guard that removes them has started.
 	if err := p.Make(); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 		Client: net.IP(l.network.Source[:]), Port: l.network.NodePort, Pipe: pipe,
 		// slurmdbd sends updates to the address that slurmctld connected from.
 		OwnAddress: true,
-		// slurmctld gives its scripts environments without them.
+		// slurmctld starts its scripts without these variables.
 		Inherited: []string{"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"},
 	})
 	if err != nil {

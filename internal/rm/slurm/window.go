@@ -14,10 +14,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs
-// to start once a second, at some instant within the second. With this lead it finds the job
-// in the second in which the job started, and not in the second before. A job that starts
-// early may reach its time limit early.
+// presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
+// start once a second, at some instant within the second. With this lead it starts the job in the
+// second in which the job started, not in the second before. A job that starts early may reach its
+// time limit early.
 const presetLead = 100 * time.Microsecond
 
 // topPriority is above every priority that slurmctld computes.
@@ -56,10 +56,11 @@ func (e *Engine) BeginWindow() error {
 	return nil
 }
 
-// restartLead is how long before a window slurmctld gets the site's scheduling. From 23.11 on
-// slurmctld executes itself anew to read its configuration, and looks at the queue for the first time
-// three seconds later, whatever batch_sched_delay is (_slurmctld_background in controller.c reads it
-// afterwards). Until the window begins, the barrier keeps all but preset jobs pending.
+// restartLead is how long before the window's begin slurmctld gets the site's scheduling
+// parameters. From 23.11 on slurmctld executes itself anew to read its configuration, and looks at
+// the queue for the first time three seconds later, whatever batch_sched_delay is
+// (_slurmctld_background in controller.c reads it afterwards). Until the window begins, the barrier
+// keeps all but preset jobs pending.
 const restartLead = 3 * time.Second
 
 // restarts reports whether slurmctld executes itself anew for a window.
@@ -67,8 +68,8 @@ func (e *Engine) restarts() bool {
 	return e.cfg.PreRoll && e.cfg.Install.Release.Since(slurmspec.R2311)
 }
 
-// presetsBefore returns how long before a window all its preset jobs must have been submitted:
-// slurmctld starts them before it executes itself anew.
+// presetsBefore returns how long before the window's begin all preset jobs must have been
+// submitted, because slurmctld must start them before it executes itself anew.
 func (e *Engine) presetsBefore() time.Duration {
 	if !e.restarts() {
 		return 0
@@ -87,8 +88,9 @@ func (e *Engine) planRestart(start hpc.Time) {
 	e.loop.At(start.Add(-presetLead), func() { e.wakeScheduler() })
 }
 
-// planBackfill keeps the backfill cycles before a window in their phase: without anything new, the
-// backfill scheduler would look every second whether there is something (backfill_agent in backfill.c).
+// planBackfill keeps the backfill cycles before a window at their planned instants. Without a
+// change in the queue, the backfill scheduler would skip its cycle and then look every second for a
+// change (backfill_agent in backfill.c).
 func (e *Engine) planBackfill(start hpc.Time) {
 	every := e.conf.backfill
 	if every == 0 {
@@ -176,8 +178,9 @@ func CheckPreRoll(a hpc.Action) error {
 		a.At, describeAction(a), lost)
 }
 
-// abbreviates reports whether a word of a command line, up to its "=", stands for the word
-// full of scontrol. scontrol accepts the first letters of a word, and at least so many.
+// abbreviates reports whether a word of a command line, up to its "=", stands for the word full of
+// scontrol. scontrol accepts a word's first letters; letters is the smallest number that it
+// accepts.
 func abbreviates(word, full string, letters int) bool {
 	name, _, _ := strings.Cut(strings.ToLower(word), "=")
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)

@@ -121,7 +121,7 @@ func (a *accounting) readPartitions() error {
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
-	for i := range a.e.tester.Nodes { // also of nodes that no partition has
+	for i := range a.e.tester.Nodes { // including nodes that are in no partition
 		a.cluster.CPUs += uint32(a.e.tester.Nodes[i].CPUs)
 	}
 	a.cluster.Nodes = uint32(len(a.e.tester.Nodes))
@@ -223,8 +223,8 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes with a number of CPUs. They hold until the
-// next call.
+// request returns the resources that a job asks for on a number of nodes with a number of CPUs. The
+// next call overwrites them.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
@@ -263,7 +263,7 @@ func (a *accounting) end(j *job) {
 	a.limits.Removed(l, true)
 }
 
-// requeue counts a job again that returns to the queue.
+// requeue counts a job again when it returns to the queue.
 func (a *accounting) requeue(j *job) {
 	j.account.running = nil
 	if a.limits == nil {
@@ -273,7 +273,7 @@ func (a *accounting) requeue(j *job) {
 	a.limits.Submitted(a.view(j))
 }
 
-// forget forgets a pending job that is over.
+// forget no longer counts a pending job that is over.
 func (a *accounting) forget(j *job) {
 	if a.limits == nil || j.state != pending {
 		return
@@ -331,7 +331,7 @@ func (of *accounted) Prioritize(now int64) {
 
 // accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
 func (a *accounting) accrue(j *job) {
-	if j.accrue != 0 && len(j.tasks) == 0 { // it does already
+	if j.accrue != 0 && len(j.tasks) == 0 { // it gains age already
 		return
 	}
 	if a.limits == nil {
@@ -390,7 +390,7 @@ func (a *accounting) view(j *job) *limits.Job {
 	return l
 }
 
-// told takes the reason that a check of limits has set. That is no change of the job for backfill.
+// told takes over the reason that a check of limits has set. Backfill does not see this as a change of the job.
 func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
 	j.reason = l.Reason
 	return ok
@@ -405,8 +405,8 @@ func (a *accounting) beforeSelection(j *job) bool {
 	return a.told(j, l, a.limits.PreSelect(l))
 }
 
-// afterSelection compares a job with the limits of resources: those of its allocation, or, without one, those
-// that it asks for on a number of nodes.
+// afterSelection compares a job with the limits of resources. It compares the resources of the
+// allocation or, if there is none, those that the job asks for on a number of nodes.
 func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
 	if a.limits == nil {
 		return true
@@ -432,7 +432,7 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
-// preferred returns the nodes that limits of nodes make lighter for a job; nil for none.
+// preferred returns the nodes that limits on nodes prefer for a job; nil for none.
 func (a *accounting) preferred(j *job) selection.Bits {
 	if a.limits == nil {
 		return nil

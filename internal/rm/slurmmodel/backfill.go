@@ -43,7 +43,7 @@ type cycle struct {
 
 // newCycle begins a cycle.
 func (e *Engine) newCycle() *cycle {
-	if e.planned.Next(0) >= 0 { // the nodes lose the flag
+	if e.planned.Next(0) >= 0 { // the nodes lose the flag PLANNED
 		e.planned.Reset()
 		e.touch()
 	}
@@ -78,8 +78,8 @@ func (e *Engine) newCycle() *cycle {
 	return c
 }
 
-// goOn tries the records of the queue. It returns after how much time it goes on: what a record cost, during
-// which nothing else happens, or a pause, in which others have their turn. It returns 0 at the end.
+// goOn tries the records of the queue. It returns the time until it goes on: the cost of a record,
+// during which nothing else happens, or a pause, in which others act. At the end it returns 0.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
@@ -126,16 +126,16 @@ func (c *cycle) passOver(rest []record) {
 	}
 }
 
-// judge notes what the cycle does with a job. Of several partitions the one counts in which the job is
-// planned, and otherwise the first.
+// judge notes what the cycle does with a job. If the job has several partitions, the one in which it
+// is planned counts, or else the first one.
 func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
 	}
 }
 
-// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so that the next
-// cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that counts as a change.
+// flagPlanned flags the nodes that are planned for jobs (_handle_planned). This is a change that gives the next
+// cycle work. Nodes with jobs get no flag; since 24.11 only full nodes get none, and they count as changed.
 func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
@@ -150,8 +150,7 @@ func (e *Engine) flagPlanned() {
 	}
 }
 
-// reserveRunning puts a running job that has whole nodes into the table, from its beginning on
-// (_bf_reserve_running).
+// reserveRunning puts a running job that has whole nodes into the table, from its beginning on (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	if j.request.Exclusive && stays && c.table.Records() < c.e.par.BF.SpaceSize {
@@ -238,11 +237,11 @@ type trial struct {
 	counted  bool
 
 	counts  selection.Counts
-	able    selection.Bits // nodes that can serve it, of which it needs least
-	least   int
-	limit   int64 // minutes for which it plans
-	granted int64 // minutes that a started job gets
-	later   int64 // when another try may find more nodes; 0 for never
+	able    selection.Bits // nodes that can serve it
+	least   int            // how many of them it needs
+	limit   int64          // minutes for which it plans
+	granted int64          // minutes that a started job gets
+	later   int64          // when another try may find more nodes; 0 for never
 }
 
 // task tries a job or a task until it starts, has a reservation, or has no hope.
@@ -256,7 +255,7 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 		t.rejected = attempt{j, j.part}
-		a := j.array // of which tasks may wait for nodes of preempted jobs
+		a := j.array // tasks of the array may wait for nodes of preempted jobs
 		if !e.arrayMayStart(j) || a.preempting >= e.par.BF.MaxArrayResv || a.limit > 0 && a.preempting >= a.limit {
 			return nextRecord
 		}
@@ -291,7 +290,7 @@ func (t *trial) task() next {
 	}
 }
 
-// limits sets the time for which the job plans: its limit, or its partition's, or a year.
+// limits sets the time for which the job plans: the lower of its own and its partition's limit, or a year.
 func (t *trial) limits() {
 	j := t.job
 	t.limit = j.part.maxMinutes
@@ -313,7 +312,7 @@ func (t *trial) tooMany() bool {
 	return why != ""
 }
 
-// giveUp ends a trial that found no start, unless there is a later one to try.
+// giveUp ends a trial that found no start, unless a later start can be tried.
 func (t *trial) giveUp() (next, bool) {
 	if t.later > 0 && !t.nowOnly {
 		t.job.estimate = 0
@@ -375,7 +374,7 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
-// suffice reports whether nodes could serve the job if no others ran. It is not tested on fewer.
+// suffice reports whether nodes could serve the job if no others ran. If not, backfill makes no test.
 func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
@@ -455,8 +454,8 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
-// block returns when a job may start that a limit keeps from starting now, with assoc_limit_stop: when nodes become
-// free, or after 500 seconds. Jobs of its QOS start no earlier if the limit is one of the whole QOS.
+// block returns when a job may start that exceeds a limit now, with assoc_limit_stop: when nodes become
+// free, or after 500 seconds. If the limit is one of the whole QOS, no job of the QOS starts earlier.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {

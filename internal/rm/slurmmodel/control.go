@@ -42,7 +42,7 @@ func (e *Engine) Do(c rm.Command) error {
 		if changed && !over { // slurmctld does not count the request if a task of the array is over already
 			e.stats.Cancelled++
 		}
-		return nil // the end of the job is the event
+		return nil // the caller learns of it by the job's end
 	}
 	var refused error
 	if !changed {
@@ -84,7 +84,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 	e.loops.queued = true
 }
 
-// cancel ends a job as its user. A pending one is over at once, and wakes no scheduler.
+// cancel ends a job as its user would. A pending job is over at once, and no scheduler wakes.
 func (e *Engine) cancel(j *job, c rm.Command) {
 	if j.state == running {
 		e.vacate(j, hpc.Cancelled, true, false)
@@ -196,7 +196,7 @@ func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
 	}
 }
 
-// stop preempts a running job, or tells it so if it has a grace time.
+// stop preempts a running job. If the job has a grace time, it is only warned.
 func (e *Engine) stop(j *job, by string) {
 	if !e.mayEnd(j) {
 		return
@@ -211,7 +211,7 @@ func (e *Engine) stop(j *job, by string) {
 	}
 }
 
-// terminate sends SIGCONT and SIGTERM to a job, whose script ends as in a replay.
+// terminate sends SIGCONT and SIGTERM to a job. They end its script, as in a replay.
 func (e *Engine) terminate(j *job) {
 	e.agents.Send(e.now, len(j.alloc.Parts))
 	e.at(e.agents.Send(e.now, len(j.alloc.Parts)), nodesAnswer, func() {
@@ -219,13 +219,13 @@ func (e *Engine) terminate(j *job) {
 	})
 }
 
-// serve serves the message about a terminated job's script or about a node that is due, and reports whether one is.
+// serve serves the message that is due, about the end of a terminated script or from a node. It returns false for none.
 func (e *Engine) serve() bool {
 	switch {
 	case e.terminated.Next() <= e.now:
 		j := e.terminated.Serve(answers.Throttle(e.agents.Many(e.now)))
 		if j.state == running && e.mayEnd(j) {
-			if !e.rules.Since2411 { // the record does not say so of a job that counts as preempted
+			if !e.rules.Since2411 { // since then the record of a preempted job does not name the signal
 				j.signal = int(syscall.SIGTERM)
 			}
 			e.complete(j)
@@ -257,8 +257,8 @@ func (e *Engine) beginGang(m *selection.Machine) {
 	})
 }
 
-// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). So does its node
-// with its script, unless that had not been sent.
+// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). The
+// job's node does the same with the script, unless slurmctld had not sent the script yet.
 func (e *Engine) halt(j *job, goOn bool) {
 	if j.state != running || j.times.Suspended != goOn {
 		return

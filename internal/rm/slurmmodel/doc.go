@@ -2,6 +2,6 @@
 // in virtual time and without any daemon. It has more than the rules: the periodic work of slurmctld with its phases,
 // the order of its lists, its rounding, and what it remembers between decisions.
 //
-// Files and packages have the names of Slurm's parts, and comments those of its functions. docs/SLURM-MODEL.md says
-// what the model has, how well it agrees with slurmctld, and what it lacks.
+// Files and packages are named after Slurm's parts, and comments name Slurm's functions.
+// docs/SLURM-MODEL.md says what the model has, how well it agrees with slurmctld, and what it lacks.
 package slurmmodel

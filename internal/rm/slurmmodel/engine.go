@@ -36,7 +36,7 @@ type Engine struct {
 	rules    parameters.Rules
 	tester   *selection.Tester
 	state    *selection.State
-	place    map[string]int // of nodes
+	place    map[string]int // index of each node
 	names    words.Names
 	kinds    []selection.Bits
 	servers  *demand.Servers
@@ -47,7 +47,7 @@ type Engine struct {
 	agents   agents.Pool
 	preempt  *preemption.Settings  // nil if nothing is preempted
 	victims  []*preemption.Job     // of the last choice of nodes
-	gang     *gang.Scheduler[*job] // nil without
+	gang     *gang.Scheduler[*job] // nil without gang scheduling
 	slice    time.Duration         // of gang scheduling
 
 	reservations *reservations.List
@@ -67,7 +67,7 @@ type Engine struct {
 	queues      [2][]record // memory for buildQueue
 	unsorted    []record
 	order       []priority.Rank
-	over        []*job // ended ones that slurmctld has not forgotten
+	over        []*job // ended jobs that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
 	table       backfill.Table // of a cycle of backfill
@@ -78,11 +78,11 @@ type Engine struct {
 	nextPlace     int
 
 	up         selection.Bits // nodes in service
-	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
-	returning  selection.Bits // nodes that were drained, and are resumed and not in service yet
+	available  selection.Bits // nodes in service and not drained; the main scheduler removes blocked ones during a pass
+	returning  selection.Bits // drained nodes that were resumed, and are not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
 	departures answers.Departures
-	terminated answers.Line[*job] // whose nodes tell that the scripts have ended
+	terminated answers.Line[*job] // jobs whose nodes report that the scripts have ended
 
 	stats  sdiag.Counters
 	cycle  *cycle // of backfill in progress
@@ -167,7 +167,7 @@ func (e *Engine) Now() hpc.Time { return e.now }
 // second is the time that slurmctld reads.
 func (e *Engine) second() int64 { return e.now.UnixSeconds() }
 
-// at calls f at an instant. What comes at one instant comes in the order of the classes and calls.
+// at calls f at an instant. Calls at the same instant are in the order of their classes, and then of the calls of at.
 func (e *Engine) at(t hpc.Time, class uint8, f func()) {
 	e.timed++
 	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, Class: class, What: f})
@@ -245,8 +245,8 @@ func (e *Engine) refuse(what string, err error) string {
 // Refused describes the events of nodes and reservations that were not carried out.
 func (e *Engine) Refused() []string { return e.refused }
 
-// NeverStarts returns the IDs of the jobs that wait for ever: those whose dependencies can never be met, and
-// the jobs that wait for them.
+// NeverStarts returns the IDs of the jobs that wait for ever: jobs with dependencies that can never be
+// met, and jobs that wait for such jobs.
 func (e *Engine) NeverStarts() []string {
 	hopeless := map[*submission]bool{}
 	var list []string

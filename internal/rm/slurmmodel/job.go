@@ -21,8 +21,8 @@ import (
 // job is a job record of slurmctld: a job, a task of an array, or the tasks of an array that have no record
 // of their own yet.
 //
-// What each pass reads of all pending jobs stands first and close together: of a long queue the rest does not stay in
-// the processor's caches.
+// The fields that each pass reads of all pending jobs stand first and close together, because the
+// processor's caches do not hold the whole of a long queue.
 type job struct {
 	state       state
 	implicitMax bool             // maxNodes follows from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES)
@@ -51,19 +51,19 @@ type job struct {
 	tasks              []int                            // without a record of their own, ascending; nil for a single one
 	task               int                              // -1 for a job that is no array, and for several tasks
 	array              *array                           // nil for a job that is no array
-	among              *array                           // whose running task it is; never nil
+	among              *array                           // the array that counts it among its running tasks; never nil
 	needs              *dependencies.Needs[*submission] // nil for none
 	reservation        *reservations.Reservation        // that it names; nil for none
 	minNodes, maxNodes int                              // 0 for no maximum
-	backfill           rm.Backfill                      // what backfill did with it in the cycle judged
+	backfill           rm.Backfill                      // what backfill did with it in the last cycle that judged it
 	told               told                             // what was last reported of it while it waits
-	account            *accounted                       // what accounting knows of it; nil without
+	account            *accounted                       // what accounting knows of it; nil without accounting
 	request            selection.Request
 
 	of          *submission
 	place       int // in slurmctld's list of jobs
 	restarts    int
-	words       string // about slurmspec.NotAvailable (state_desc)
+	words       string // text behind slurmspec.NotAvailable (state_desc)
 	end         int64  // of a running job, when it reaches its limit; of an ended one, its end
 	deadline    int64  // 0 for none
 	startedAt   hpc.Time
@@ -154,7 +154,7 @@ type partition struct {
 	tests              int  // jobs tested in the present pass of the main scheduler
 }
 
-// noMinutes stands for a time limit that is not given, endless for none.
+// noMinutes stands for a time limit that is not given, endless (a year) for a job without a limit.
 const (
 	noMinutes = -1
 	endless   = 365 * 24 * 60

@@ -16,7 +16,7 @@ import (
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
-	turn, backfill, decay hpc.Time // when each is due next
+	turn, backfill, decay hpc.Time // when each thread is due next
 	slice                 hpc.Time // of gang scheduling
 	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 
@@ -67,8 +67,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	e.stats.Reset(second)
 }
 
-// nextTurn returns when the background loop turns after an instant. At whole seconds it turns a nanosecond late, for
-// the order alone: after what an administrator does then, and before what users do ([Engine.throttle]).
+// nextTurn returns when the background loop turns after an instant. At whole seconds it turns a nanosecond
+// late, only to come after actions of administrators and before those of users ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(1)
@@ -76,7 +76,7 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	return at.Add(time.Second)
 }
 
-// asleep returns when a thread goes to sleep now: without the nanosecond of [Engine.nextTurn].
+// asleep returns when a thread starts its sleep if it does so now: without the nanosecond of [Engine.nextTurn].
 func (e *Engine) asleep() hpc.Time {
 	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(1) {
 		return whole
@@ -87,7 +87,7 @@ func (e *Engine) asleep() hpc.Time {
 // throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
 const throttled = time.Microsecond
 
-// throttle lets the time pass for which slurmctld sleeps before it serves a request. What is due by then comes first.
+// throttle lets the time pass that slurmctld sleeps before it serves a request. What is due by then happens first.
 func (e *Engine) throttle() {
 	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
@@ -116,9 +116,9 @@ func (e *Engine) next() hpc.Time {
 	return max(l.busy, min(l.turn, l.backfill, l.decay, l.slice, e.passAt(), served, e.timers.Next()))
 }
 
-// step does the first thing that is due. At one instant what others cause at once comes first: passes, and then answers
-// of nodes. The threads whose sleep ends follow in the order in which they began.
-// Since 24.11 those that serve messages of nodes are older than the others; before, each message has a new one.
+// step does the first thing that is due. At one instant, immediate effects of others come first: passes, then
+// answers of nodes. Next are threads that slept, in the order in which they were created. Since 24.11 the
+// threads that serve messages of nodes are older than the others; before, each message gets a new thread.
 func (e *Engine) step() {
 	l := &e.loops
 	switch {

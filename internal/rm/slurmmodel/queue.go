@@ -24,8 +24,8 @@ type record struct {
 	head     bool // the record stands for several tasks
 }
 
-// pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
-// meanwhile. It holds until the next call.
+// pendingJobs returns a copy of the pending jobs in slurmctld's order, because tasks of arrays may
+// start meanwhile. The next call overwrites it.
 func (e *Engine) pendingJobs() []*job {
 	list := e.pending[:0]
 	for _, j := range e.list {
@@ -38,7 +38,7 @@ func (e *Engine) pendingJobs() []*job {
 }
 
 // buildQueue returns the jobs that may start, in the order in which they are tried (build_job_queue and
-// sort_job_queue2 in job_scheduler.c). The queue holds until the next call.
+// sort_job_queue2 in job_scheduler.c). The next call for the same scheduler overwrites the queue.
 func (e *Engine) buildQueue(forBackfill bool) []record {
 	e.splitCorresponding()
 	memory := &e.queues[0]
@@ -107,8 +107,8 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
-// partition's memory if it asks for none (job_limits_check). It returns why the partition does not take the job.
+// partitionRefuses compares a job with the limits of the partition in which it is considered (job_limits_check). A
+// job that asks for no memory gets the partition's. It returns why the partition does not take the job.
 func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
@@ -141,7 +141,7 @@ func (e *Engine) splitCorresponding() {
 	if !e.corresponding {
 		return
 	}
-	for _, j := range e.list { // of the present: split adds to its end
+	for _, j := range e.list { // the list as it is now: split adds to its end
 		if j.state != pending || !j.isHead() || !j.needs.Corresponds() {
 			continue
 		}
@@ -328,9 +328,9 @@ type told struct {
 	backfill rm.Backfill
 }
 
-// tell reports the pending jobs whose reason has changed, with which backfill does something else than
-// before, or which it has planned for the first time. As squeue, it sees what a pass has left: a reason that
-// comes and goes within a pass is not told.
+// tell reports the pending jobs whose reason or treatment by backfill has changed, and those that
+// backfill plans for the first time. Like squeue it sees only what a pass has left: a reason that comes
+// and goes within a pass is not reported.
 func (e *Engine) tell() {
 	for _, j := range e.list {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {

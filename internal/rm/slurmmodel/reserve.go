@@ -46,8 +46,8 @@ func (e *Engine) usesReservation(r *reservations.Reservation) bool {
 	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
 }
 
-// leaveReservation takes a reservation that is gone from its jobs. Pending ones are held, unless the reservation
-// says otherwise (_clear_job_resv).
+// leaveReservation takes a reservation that is gone from its jobs. Pending jobs are held, unless the
+// reservation's flags forbid that (_clear_job_resv).
 func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	e.touch()
 	for _, j := range e.list {
@@ -61,7 +61,7 @@ func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	}
 }
 
-// who is a job as reservations know its user.
+// who returns a job's user and accounts, for tests of reservations.
 func (e *Engine) who(j *job) reservations.Who {
 	var assoc *accounts.Association
 	if j.account != nil {
@@ -93,7 +93,7 @@ func (e *Engine) testReservations(
 	return e.reservations.Test(&want, e.second(), move)
 }
 
-// newReservations returns the list of reservations, with the cluster as it sees it.
+// newReservations returns the list of reservations, with what it has to know of the cluster.
 func (e *Engine) newReservations() *reservations.List {
 	l := reservations.New(&reservations.Cluster{
 		Place:     e.place,
@@ -124,8 +124,8 @@ func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []se
 	return held
 }
 
-// chooseReserved chooses nodes for a reservation. Since 24.11 they are those that a job would get (_resv_select),
-// and in 26.05 one that starts when the reservation begins.
+// chooseReserved chooses nodes for a reservation. Since 24.11 it chooses as for a job (_resv_select),
+// and in 26.05 as for a job that starts when the reservation begins.
 func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) selection.Bits {
 	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
@@ -157,7 +157,7 @@ func (e *Engine) inReservation(j *job) bool {
 }
 
 // limitToReservation removes the nodes from a set that a job's own reservation does not have
-// (_build_node_list). The verdict is begun if the job may start on the others.
+// (_build_node_list). It returns the verdict begun if the job may start on the nodes that are left.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	if j.reservation == nil {
 		return begun
@@ -178,7 +178,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	return begun
 }
 
-// outsideFlex makes the nodes heavier that are outside a job's flexible reservation (_set_sched_weight).
+// outsideFlex makes nodes outside a job's flexible reservation heavier (_set_sched_weight).
 func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	const outside = 0x10000000000
 	if j.reservation == nil || !j.reservation.Flexible() {
@@ -191,8 +191,8 @@ func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	}
 }
 
-// reservationsTurn is the part of the background loop that looks after reservations: every five seconds their
-// beginnings and ends, and nodes in place of those that have gone out of service.
+// reservationsTurn is the part of the background loop that looks after reservations. Every five seconds
+// it handles their beginnings and ends, and replaces nodes that have gone out of service.
 func (e *Engine) reservationsTurn(now int64) {
 	const interval = 5
 	l := &e.loops
@@ -217,15 +217,15 @@ func (e *Engine) purgeReservations(now int64) {
 	}
 }
 
-// reservationOver reports whether a job runs in a reservation that has ended for longer than ResvOverRun.
+// reservationOver reports whether a job runs in a reservation that ended more than ResvOverRun ago.
 func (e *Engine) reservationOver(j *job, now int64) bool {
 	r := j.reservation
 	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
-// blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few free
-// nodes. Since 24.11 a job of a flexible one also blocks its partition, except for nodes in reservations. It
-// reports whether the partition is blocked.
+// blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few
+// free nodes. Since 24.11 a job of a flexible reservation also blocks its partition, except for nodes
+// in reservations. It reports whether the partition is blocked.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
 	if e.rules.Since2411 || len(p.blocked) < mostBlocked {
@@ -248,7 +248,7 @@ func (p *pass) blockReservation(j *job) bool {
 const mostBlocked = 10
 
 // fitsReservation reports whether a job's reservation and a partition share as many nodes as the last
-// selection gave the job (_job_runnable_test3). Since 24.11 jobs of flexible reservations need not.
+// selection gave the job (_job_runnable_test3). Since 24.11 this is not required in flexible reservations.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
@@ -368,7 +368,7 @@ func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) erro
 	return nil
 }
 
-// ForceEnd ends a task with a state, or its run with requeue. The error says that the model does not have it running.
+// ForceEnd ends a task with a state; with requeue only its present run. The error says that no such task runs.
 func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) error {
 	j := e.find(id, task)
 	if j == nil || j.state != running {

@@ -121,8 +121,8 @@ func (e *Engine) complete(j *job) {
 	e.vacate(j, how, false, requeue)
 }
 
-// vacate is leave. With requeue the job is in the queue again. Its nodes are free when they have answered: at the same
-// instant, after slurmctld's present work. Nodes that are down do not answer. If all are, the job is over at once.
+// vacate takes a running job off its nodes; with requeue it returns to the queue. The nodes are free when they
+// have answered: at this instant, after slurmctld's present work. If all nodes are down, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
@@ -179,7 +179,7 @@ func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	}
 }
 
-// serveNode serves the message of a node. After that of a job's last one it looks at the queue.
+// serveNode serves the message of a node. If it is the last one about a job, slurmctld then looks at the queue.
 func (e *Engine) serveNode() {
 	switch many := e.agents.Many(e.now); {
 	case !e.departures.Serve(many):
@@ -205,7 +205,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		outcome := e.outcome(one, how)
 		outcome.End = hpc.Unix(e.second())
 		if j.state == pending && reason != "" {
-			outcome.Priority = 0 // of a job that a dependency cancels
+			outcome.Priority = 0 // for a job that a dependency cancels
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)
@@ -253,8 +253,8 @@ func (e *Engine) enforceLimits() {
 	}
 }
 
-// purge forgets the records of jobs that ended long ago (purge_old_job). That is a change of jobs. The record
-// with an array's number stays as long as one of its tasks has a record.
+// purge forgets the records of jobs that ended long ago (purge_old_job). This counts as a change of
+// jobs. The record with an array's number stays as long as one of its tasks has a record.
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
@@ -304,8 +304,8 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// setNodes changes the nodes of an event, up to the first one that slurmctld does not know. Those whose state
-// cannot change so stay as they are.
+// setNodes changes the nodes of an event, up to the first one that slurmctld does not know. Nodes whose
+// state cannot change in this way stay as they are.
 func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	names, err := hostlist.Expand(ev.Nodes)
 	if err != nil {
@@ -342,8 +342,8 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	return refused
 }
 
-// register puts the nodes into service that were drained: when they are resumed, slurmctld does not use them until
-// they register, which it asks of them in the next turn of the background loop (_require_node_reg in node_mgr.c).
+// register puts drained nodes that were resumed into service. slurmctld does not use them until they
+// register, and asks them to do so in the next turn of the background loop (_require_node_reg in node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()
@@ -362,8 +362,8 @@ func (e *Engine) loseJobs(node int) {
 	}
 }
 
-// requeue puts a job back into the queue whose nodes are free again (batch_requeue_fini in job_mgr.c). It is
-// not eligible until its credential has expired on the nodes. Since 24.11 it gets a new priority.
+// requeue returns a job to the queue when its nodes are free again (batch_requeue_fini in job_mgr.c). The job
+// is not eligible until its credential has expired on the nodes. Since 24.11 it gets a new priority.
 func (e *Engine) requeue(j *job, how hpc.State) {
 	now := e.second()
 	outcome := e.outcome(j, how)
@@ -391,5 +391,5 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	e.touch()
 }
 
-// credentialLife is for how many seconds a job's credential is valid (cred_expire of AuthInfo).
+// credentialLife is how long a job's credential is valid, in seconds (cred_expire of AuthInfo).
 const credentialLife = 120

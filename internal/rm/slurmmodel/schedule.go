@@ -71,8 +71,8 @@ type pass struct {
 	blocked          []*reservations.Reservation
 }
 
-// took returns the virtual time that the pass has computed. slurmctld serves nobody meanwhile. Jobs that it
-// starts have the second in which it began.
+// took returns the virtual time that the pass has computed. slurmctld serves no requests meanwhile.
+// Jobs that the pass starts have the second in which the pass began.
 func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It reports false if the pass ends.
@@ -251,8 +251,8 @@ func (e *Engine) meetsDeadline(j *job) bool {
 	return false
 }
 
-// grantLimit gives a job that backfill has started its time limit. One that has a shortest time limit or a deadline
-// gets as much as there is until its nodes are planned for others or reserved (_reset_job_time_limit in backfill.c).
+// grantLimit gives a job that backfill has started its time limit. A job with --time-min or a deadline gets as
+// much as there is until its nodes are planned for others or reserved (_reset_job_time_limit in backfill.c).
 func (t *trial) grantLimit(j *job) {
 	if j.timeMin == 0 && j.deadline == 0 {
 		return
@@ -442,8 +442,8 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict says
-// why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty machine.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
+// says why. The number is how many nodes limits count: those that the job gets, or would get on an empty machine.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {
@@ -471,9 +471,9 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses nodes of a set, only some of which are usable now (_pick_best_nodes). If the job has to wait, it
-// also returns what the job could have if no others ran; otherwise that is what it gets. In a partition with
-// OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
+// pickBest chooses nodes of a set, only some of which are usable now (_pick_best_nodes). possible is what the job
+// could have if no others ran; if the job starts now, it is the same as alloc. In a partition with
+// OverSubscribe=EXCLUSIVE the job gets whole nodes; before 24.11 it then gets them in its other partitions, too.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
@@ -511,7 +511,7 @@ func (e *Engine) pickBest(
 	victims := e.candidates(j)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences, in the place of its own test.
+	// Since 24.11 the select plugin tests licences. If they are in use, it does not look whether the nodes are free.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {

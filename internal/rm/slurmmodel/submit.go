@@ -38,7 +38,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		// This sets its begin time; that of an array is set when a queue is built.
+		// This sets the begin time of a job; an array gets it when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
 		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
@@ -71,8 +71,8 @@ func (e *Engine) drop(j *job) {
 	j.of.jobs = nil
 }
 
-// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority in
-// job_mgr.c). The jobs before that one are tested for their dependencies, which may set their begin times.
+// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority
+// in job_mgr.c). It tests the dependencies of the jobs before that one, which may set their begin times.
 func (e *Engine) compareWithQueue(j *job) {
 	if j.priority == 0 {
 		return
@@ -158,7 +158,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	if e.rules.RefuseForgotten && j.needs.NamesForgotten() {
-		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
+		e.nextNumber++ // the refused submission took a number; the engine then submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
 	e.nextNumber++
@@ -216,7 +216,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	}
 }
 
-// describeSize sets the numbers of nodes, tasks, CPUs and so on, and the memory of its partition if it asks for none.
+// describeSize sets the numbers of nodes, tasks, CPUs and so on, and the partition's memory if the job asks for none.
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes

@@ -3,9 +3,9 @@
 //
 // Virtual time starts before the window (the pre-roll). Each preset job is submitted at its
 // recorded start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when
-// the window began are submitted at their recorded instants, so that they have their age. A
-// reservation of all nodes, the barrier, keeps them pending until the window begins. The preset
-// jobs run in the barrier.
+// the window began are submitted at their recorded instants, so that their age in the queue is
+// right. A reservation of all nodes, the barrier, keeps them pending until the window begins. The
+// preset jobs run in the barrier.
 //
 // RM-Replay instead starts all preset jobs in one burst, which takes 22 virtual minutes
 // (Martinasso et al., SC'18, section V).
@@ -52,12 +52,11 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 
 // Reservations returns the workload's reservations as an engine makes them. The engine makes a
 // reservation that is open when the window begins as soon as virtual time begins, in its state at
-// the window's start. Later, Slurm would refuse a reservation of nodes with a preset job that may
-// run into it. Before, Slurm would have refused pending jobs that name it.
+// the window's start. If it were made later, Slurm would refuse it because preset jobs on its nodes
+// may run into it, and would already have refused pending jobs that name it.
 //
-// A reservation whose nodes the resource manager chooses, or that has none, is made at its
-// recorded instant, because the choice depends on the running jobs. It is made earlier only if a
-// job names it earlier.
+// A reservation without named nodes is made at its recorded instant, because the resource manager's
+// choice of nodes depends on the running jobs. It is made earlier only if a job names it earlier.
 func Reservations(w rm.Window) []hpc.ReservationEvent {
 	open, later := slices.Clone(w.Open), slices.Clone(w.Later)
 	cut := map[string]time.Duration{} // how much later than recorded a reservation begins
@@ -85,8 +84,8 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 	return append(open, later...)
 }
 
-// fit changes a reservation so that it can be created at an instant, and returns how much later
-// it begins then. Slurm creates no reservation that began long ago. Three kinds begin no earlier
+// fit changes a reservation so that Slurm can create it at an instant, and returns by how much its
+// start was delayed. Slurm creates no reservation that began long ago. Three kinds begin no earlier
 // than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
 // reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
 // nodes, for which the barrier leaves none. A recurring reservation keeps its hours and begins at
@@ -94,7 +93,7 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
-	case r.HasFlag(slurmspec.FlagTimeFloat): // its start keeps its distance from the present
+	case r.HasFlag(slurmspec.FlagTimeFloat): // its start stays at a fixed time from now
 		r.Start, r.At = r.Start.Add(at.Sub(r.At)), at
 		return 0
 	case r.Nodes == "", r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE", slurmspec.FlagPurgeComp):

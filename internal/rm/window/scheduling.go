@@ -8,29 +8,30 @@ import (
 	"unicode"
 )
 
-// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission, the main
-// scheduler looks at the first few jobs of the queue. It looks at the whole queue once an hour. Backfill is
-// off (-1), or so rare that only its phase matters.
+// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission,
+// the main scheduler looks at the first few jobs of the queue. It looks at the whole queue once an
+// hour. Backfill is off (-1), or runs so rarely that only the instants of its cycles matter.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
-// slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. They are preset jobs
-// that wait for nodes of other jobs that end a little late.
+// slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. These are
+// preset jobs whose nodes are still held by jobs that end a little late.
 const slack = 8
 
-// queueOptions has the prefixes of the options in SchedulerParameters that decide when and how the schedulers
-// and preemption go through the queue. All other options decide which jobs slurmctld accepts and which
-// resources they get.
+// queueOptions has the prefixes of the SchedulerParameters options that decide when and how the
+// schedulers and preemption work through the queue. All other options decide which jobs slurmctld
+// accepts and which resources they get.
 var queueOptions = []string{
 	"assoc_limit_", "batch_sched_delay", "bf_", "build_queue_timeout", "default_queue_depth", "defer", "max_job_bf", "max_rpc_c",
 	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
 }
 
-// Scheduling returns the SchedulerParameters of the pre-roll for those of a site. Until the window begins,
-// slurmctld looks no further down the queue than the preset jobs; at most burst of them start together. Only
-// preset jobs may start then. With the site's parameters the schedulers would keep trying all other jobs,
-// which takes as much CPU time as a day of a full machine.
+// Scheduling returns the SchedulerParameters of the pre-roll, made from a site's. burst is the
+// largest number of preset jobs that start together. Until the window begins, only preset jobs may
+// start, and slurmctld looks no further down the queue. With the site's parameters the schedulers
+// would keep trying all other jobs, which takes as much CPU time as a day of a full machine.
 //
-// backfill is the interval of backfill cycles, which the barrier keeps from starting jobs; 0 for none.
+// backfill is the interval of backfill cycles; 0 for none. The barrier keeps these cycles from
+// starting jobs.
 func Scheduling(site string, burst int, backfill time.Duration) string {
 	every := -1
 	if backfill > 0 {
@@ -39,7 +40,7 @@ func Scheduling(site string, burst int, backfill time.Duration) string {
 	return strings.Join(append(WithoutQueue(site), fmt.Sprintf(scheduling, burst+slack, every)), ",")
 }
 
-// WithoutQueue returns the options of SchedulerParameters that do not decide how the queue is gone through.
+// WithoutQueue returns the options of SchedulerParameters without those in queueOptions.
 func WithoutQueue(site string) []string {
 	list := strings.FieldsFunc(site, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return slices.DeleteFunc(list, func(option string) bool {
@@ -49,7 +50,8 @@ func WithoutQueue(site string) []string {
 	})
 }
 
-// Keys returns keys of slurm.conf as slurmctld has them before the window begins.
+// Keys returns a function that reads keys of slurm.conf as slurmctld has them before the window
+// begins.
 func Keys(get func(string) (string, bool), burst int) func(string) (string, bool) {
 	return func(key string) (string, bool) {
 		text, known := get(key)

@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Lifetime says which releases know a key, an option or a plugin: those from since on, and
-// before until. A zero since means the oldest series of [slurmspec.Releases] or an older one. A
-// zero until means that the newest series still knows it.
+// Lifetime says which releases know a key, an option or a plugin: releases from Since on, and older
+// than Until. A zero Since means the oldest series of [slurmspec.Releases] or an older one. A zero
+// Until means that the newest series still knows the thing.
 type Lifetime struct{ Since, Until slurmspec.Release }
 
 // Keys has the keys of slurm.conf that one of the known series lacks. It follows
@@ -151,7 +151,7 @@ type Option struct {
 	Lifetime
 	// Refused says that slurmctld refuses this option, although it ignores others.
 	Refused bool
-	// Instead is the option that other releases have for it; empty if they have none.
+	// Instead is the option that other releases have in its place; empty if there is none.
 	Instead string
 	// Effect is the difference that the missing option makes to scheduling; empty if it makes
 	// none.
@@ -268,8 +268,8 @@ var Options = map[string]OptionList{
 	},
 }
 
-// PreemptOptions has the options of PreemptParameters that 22.05 knows, with the key in which it
-// has them, under the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
+// PreemptOptions has the options of PreemptParameters that 22.05 knows, with the key that has them
+// in 22.05 under the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
 var PreemptOptions = map[string]string{
 	"reorder_count":    "SchedulerParameters",
 	"send_user_signal": "SlurmctldParameters",
@@ -280,8 +280,8 @@ var PreemptOptions = map[string]string{
 // Plugin is the lifetime of a plugin.
 type Plugin struct {
 	Lifetime
-	// Instead is the plugin that older or newer releases have for it, with the same effect on
-	// scheduling; empty if they have none.
+	// Instead is the plugin that older or newer releases have in its place, with the same effect on
+	// scheduling; empty if there is none.
 	Instead string
 }
 
@@ -314,9 +314,9 @@ var Plugins = map[string]Plugin{
 	"topology/torus3d":          {Lifetime: Lifetime{Since: slurmspec.R2605}},
 }
 
-// NoPlugin reports whether a release takes a plugin's name for no plugin, so that there is no
-// file of it. 23.11 removed the plugins that do nothing. Its topology/default is a plugin until
-// 25.05 made it topology/flat.
+// NoPlugin reports whether a plugin's name means "no plugin" to a release, so that no file has to
+// exist. 23.11 removed the plugins that do nothing. Its topology/default is a plugin until 25.05
+// made it topology/flat.
 func NoPlugin(name string, release slurmspec.Release) bool {
 	if strings.EqualFold(name, "topology/default") {
 		return release.Since(slurmspec.R2505)
@@ -329,7 +329,7 @@ type Default struct {
 	Key           string
 	Since         slurmspec.Release
 	Before, After string
-	// Effect is the difference between the two.
+	// Effect says what the two values mean for scheduling.
 	Effect string
 }
 

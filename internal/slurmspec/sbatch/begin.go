@@ -26,8 +26,8 @@ var deltaUnits = []struct {
 var clockNames = map[string]int{"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 
 // parseInstant reads an instant as --begin and --deadline take it (parse_time in parse_time.c),
-// for a user who types it at the instant now, in UTC. A time of day without a date is the next
-// one, and so is a date without a year.
+// for a user who types it at the instant given by the parameter now, in UTC. A time of day without
+// a date is the next such time, and a date without a year the next such date.
 func parseInstant(s string, now hpc.Time) (hpc.Time, error) {
 	if len(s) > 3 && strings.EqualFold(s[:3], "uts") {
 		n, err := strconv.ParseInt(s[3:], 10, 64)
@@ -142,8 +142,8 @@ func parseClock(word string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseDay reads a date. year is false if the date has no year and parseDay took the present
-// one.
+// parseDay reads a date. The result year is false if the date has no year, and parseDay took the
+// present year.
 func parseDay(word string, today time.Time) (day time.Time, year, ok bool) {
 	switch word {
 	case "today":

@@ -255,7 +255,7 @@ var (
 	}()
 )
 
-// findLong finds a long option by its name or by a prefix that no other option has.
+// findLong finds a long option by its name or by a prefix that only this option has.
 func findLong(name string) (*option, error) {
 	if opt := longTable[name]; opt != nil {
 		return opt, nil

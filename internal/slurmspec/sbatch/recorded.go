@@ -23,9 +23,9 @@ type Recorded struct {
 //
 // Slurm records the words of a command line with a blank between them and without the quotes
 // that the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so that nobody
-// can tell where a word with blanks ends. ParseRecorded therefore reads no further than --wrap,
-// whose value is a command with options of its own, or than the script. values are the texts of
-// columns, such as the job's name. Where the line has such a text with blanks, it is one word.
+// can tell where a word with blanks ends. ParseRecorded therefore stops at --wrap, whose value is a
+// command with options of its own, or at the script. values are the texts of columns, such as the
+// job's name: where the line has such a text with blanks, the text is one word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The
@@ -54,7 +54,8 @@ func ParseRecorded(script []string, line string, values []string, submit hpc.Tim
 	return &Recorded{Submission: p.Submission, LeftOut: p.recorded.leftOut, Wrapped: p.recorded.wrapped}, nil
 }
 
-// recorded is what a parser needs and finds beside the submission in a recorded command line.
+// recorded is what a parser needs for a recorded command line, and what it finds there beside the
+// submission.
 type recorded struct {
 	others  map[string]*option // options that sbatch 22.05 lacks, by name or letter
 	leftOut []error
@@ -95,7 +96,8 @@ func joinValue(line, value string) string {
 }
 
 // unknown leaves out a word with an option that the parser does not know, and returns the words
-// behind it. A number behind it is its value, because scripts have other names.
+// behind the option. A number that follows is the option's value, because no script is named by a
+// number.
 func (r *recorded) unknown(words []string, cause error) []string {
 	r.leftOut = append(r.leftOut, cause)
 	joined := strings.Contains(words[0], "=")

@@ -31,8 +31,8 @@ import (
 // Submission is what one command line of sbatch says.
 type Submission struct {
 	Request hpc.Request
-	// RunTime is how long the job runs. It is hpc.Unlimited if the job runs until its time
-	// limit, also because the command line does not say.
+	// RunTime is how long the job runs. It is hpc.Unlimited if the job runs until its time limit, also
+	// if the command line does not say how long it runs.
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string

@@ -78,7 +78,7 @@ func parseNodeCount(s string) (int, error) {
 	return n * factor, nil
 }
 
-// parseGeometry reads one number of -B. The number is the least count; a most behind it is
+// parseGeometry reads one number of -B. The number is the least count. A largest count behind it is
 // ignored, and "*" stands for any count (0).
 func parseGeometry(s string) (int, error) {
 	if s == "" || s[0] == '*' {

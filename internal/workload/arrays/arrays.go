@@ -1,6 +1,6 @@
 // Package arrays divides job arrays into several jobs and rewrites the dependencies on them. An
-// array cannot stay one job if some of its tasks run and others wait at the start of a window,
-// or if its tasks ask for different things.
+// array cannot stay one job if some of its tasks run at the start of a window while others wait, or
+// if its tasks have different requests.
 package arrays
 
 import (
@@ -16,13 +16,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The notes count what several jobs cannot express in place of an array.
+// The notes count properties of an array that several jobs in its place cannot express.
 const (
-	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
-	// the jobs has that limit for itself, except in the model of slurmctld.
+	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of the jobs in
+	// its place gets the whole limit, except in the model of slurmctld.
 	NoteLimit = "array_limit_in_parts"
-	// NoteDependency counts dependencies on an array that are only approximated: on the failure
-	// of some task, of each task on the task of the same index, and one of several conditions.
+	// NoteDependency counts dependencies on an array that are only approximated: dependencies on the
+	// failure of some task, of each task on the task with the same index, and with a choice between
+	// conditions.
 	NoteDependency = "dependency_on_parts"
 )
 
@@ -30,7 +31,7 @@ const (
 type Part struct {
 	Job   *hpc.Job
 	Tasks []int // ascending, once they are all known
-	Alone bool  // one task, as a job that is not an array
+	Alone bool  // the part is one task, as a job that is not an array
 }
 
 // task returns the name of task i of the part in a dependency.
@@ -69,10 +70,10 @@ func (a Parts) Limited() (n int) {
 	return n
 }
 
-// depend returns the dependencies that replace a dependency on an array or on a task of one. It
-// returns none if no task is left. oneOf says that one of several conditions is enough. isArray
-// is false if the dependency is on none of the arrays. exact is false if the result is an
-// approximation.
+// depend returns the dependencies that replace a dependency on an array or on a task of an array.
+// The list is empty if no task is left. oneOf says that one of several conditions is enough.
+// isArray is false if the dependency is not on one of the arrays. exact is false if the result is
+// an approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
 	on := func(name, kind string) {
 		d.Job, d.Type = name, kind
@@ -113,7 +114,7 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 			name += suffix
 		}
 		if kind == "afternotok" && failing && p.endsWell() {
-			kind = "afterany" // another one fails
+			kind = "afterany" // another task fails
 		}
 		on(name, kind)
 	}
@@ -147,16 +148,16 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 		kept = append(kept, list...)
 	}
 	if deps.Any && gone > 0 {
-		kept = nil // one of them is enough
+		kept = nil // one fulfilled condition is enough
 	}
 	deps.List = kept
 	job.Dependency = deps.String()
 	return gone, inexact
 }
 
-// BeginWhenEligible delays a job whose dependencies had all been fulfilled before the window's
-// start to the instant at which it became eligible, because slurmctld counts its age from
-// there. It reports whether it changed the job.
+// BeginWhenEligible sets the begin time of a job whose dependencies had all been fulfilled before
+// the window's start. The job then begins when it became eligible, because slurmctld counts its age
+// from that instant. It reports whether it changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
@@ -171,9 +172,9 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 }
 
 // Split divides each array that has a running task at an instant, according to the record. Each
-// running task becomes its own job, called ARRAY_TASK. Split removes tasks that had ended by
-// then, and rewrites the dependencies on such an array. It returns how many jobs it added or
-// changed. An array without a record of its single tasks stays unchanged.
+// running task becomes its own job, called ARRAY_TASK. Split removes tasks that had ended by this
+// instant, and rewrites the dependencies on such an array. It returns how many jobs it added or
+// changed. An array stays unchanged if the record does not have its single tasks.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)
 	var running []*hpc.Job
@@ -256,7 +257,7 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks but those in left. The record must say of each task whether it
+// reduce removes all tasks except those in left. The record must say for each task whether it
 // started and whether it ended.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
@@ -295,7 +296,7 @@ func keepTasks[V any](tasks map[int]V, left []int) {
 	})
 }
 
-// IndexList writes ascending indices as sbatch takes them: "0-3,7".
+// IndexList writes ascending indices in sbatch's form: "0-3,7".
 func IndexList(list []int) string {
 	var b strings.Builder
 	for i := 0; i < len(list); {
@@ -315,8 +316,8 @@ func IndexList(list []int) string {
 	return b.String()
 }
 
-// Same reports whether two tasks can belong to one job. The limit on tasks that run at once may
-// be known of only one of them.
+// Same reports whether two tasks can belong to one job. The limit on the number of running tasks
+// may be known for only one of them.
 func Same(a, b *hpc.Job) bool {
 	x, y := a.Request, b.Request
 	if x.Array == "" || y.Array == "" {
@@ -325,7 +326,7 @@ func Same(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// Join adds tasks to the part. They behave as the job task says.
+// Join adds tasks to the part. They behave like the job task.
 func (p *Part) Join(task *hpc.Job, tasks []int) {
 	job := p.Job
 	for _, i := range tasks {
@@ -341,11 +342,12 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
 	whole.End = max(whole.End, part.End)
-	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each has its own
+	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each task has its own
 	p.states(part.State, tasks)
 }
 
-// states notes the state of tasks that were added. An array whose tasks have several states has none itself.
+// states notes the state of tasks that were added. If the tasks have different states, the array
+// itself has no state.
 func (p *Part) states(state hpc.State, added []int) {
 	whole := p.Job.Recorded
 	if whole.State == state && whole.TaskStates == nil {
@@ -362,12 +364,12 @@ func (p *Part) states(state hpc.State, added []int) {
 	whole.State = ""
 }
 
-// Record sets the recorded fate of some tasks of the part. When all are known, [hpc.Recorded.Unify] drops what they have
-// alike.
+// Record sets the recorded fate of some tasks of the part. When all tasks are recorded,
+// [hpc.Recorded.Unify] drops the values that all tasks share.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	interrupted := part.Interruptions
-	whole.Interruptions = hpc.Interruptions{} // each has its own
+	whole.Interruptions = hpc.Interruptions{} // each task has its own
 	if !interrupted.None() && whole.TaskInterruptions == nil {
 		whole.TaskInterruptions = make(map[int]hpc.Interruptions)
 	}
@@ -396,7 +398,7 @@ func earlier(a, b hpc.Time) hpc.Time {
 	return a
 }
 
-// differs records how a task differs from its array.
+// differs records a task's value if it differs from the array's.
 func differs[V comparable](tasks *map[int]V, task int, value, ofArray V) {
 	if value == ofArray {
 		return

@@ -21,14 +21,14 @@ type names struct {
 
 // submitter is a user as the jobs name it.
 type submitter struct {
-	group string         // of the first job that has one
+	group string         // the group of the first job that has one
 	jobs  map[string]int // by account; "" for jobs without an account
 }
 
 // normalQOS exists in every database of slurmdbd and is the default.
 const normalQOS = "normal"
 
-// defaultAccount is the account of users whose jobs name none.
+// defaultAccount is the account of users whose jobs name no account.
 const defaultAccount = "default"
 
 // namesOf collects the names in a workload's jobs.
@@ -68,8 +68,8 @@ func (u *submitter) accounts() []string {
 	return list
 }
 
-// commands returns the commands for sacctmgr that make the QOS, the accounts and the
-// associations, so that Slurm refuses no job for its names. Each account may use each QOS.
+// commands returns the commands for sacctmgr that make the QOS, the accounts and the associations,
+// so that Slurm refuses no job because of its names. Each account may use each QOS.
 func (n *names) commands() string {
 	var b strings.Builder
 	qos := slices.Sorted(maps.Keys(n.qos))
@@ -98,13 +98,13 @@ func (n *names) commands() string {
 			}
 		}
 	}
-	if b.Len() == 0 { // a file, so that a replay makes no accounts by rules of its own
+	if b.Len() == 0 { // write a file anyway, so that a replay does not make accounts by its own rules
 		b.WriteString("# Every database has the association of root in the account root, and no other one is needed.\n")
 	}
 	return b.String()
 }
 
-// accountsOfJobs makes the commands of the names in the jobs, if the source has no accounts.
+// accountsOfJobs makes the commands from the names in the jobs, if the source has no accounts.
 func (r *Result) accountsOfJobs(n *names) {
 	if r.Accounts != "" || len(n.users) == 0 {
 		return
@@ -123,7 +123,7 @@ func (r *Result) accountsOfJobs(n *names) {
 			quantity.Plural(len(n.users), "user", "users"), len(n.qos)))
 }
 
-// usersOfJobs adds the users whose numbers the source does not have, with numbers of their own.
+// usersOfJobs adds the users without a number in the source, and gives them new numbers.
 func (r *Result) usersOfJobs(n *names) {
 	uids, gids, known := map[uint32]bool{0: true}, make(map[string]uint32), make(map[string]bool)
 	taken := map[uint32]bool{0: true}

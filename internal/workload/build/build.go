@@ -1,5 +1,6 @@
 // Package build makes a workload from a site's records: the accounting of Slurm and of other
-// resource managers, and tables of jobs. The output of scontrol and sacctmgr adds states.
+// resource managers, and tables of jobs. The output of scontrol and sacctmgr adds reservations,
+// node states and accounts.
 package build
 
 import (
@@ -23,7 +24,7 @@ type Kind string
 
 // The kinds of sources, beside the formats of [formats.AccountingNames].
 const (
-	Sacct    Kind = "sacct"    // one of these formats
+	Sacct    Kind = "sacct"    // a format of [formats.AccountingNames]
 	Auto     Kind = "auto"     // records in any of these formats, recognized by their content
 	Slurmdbd Kind = "slurmdbd" // a data source name of go-sql-driver/mysql
 	Table    Kind = "table"    // a table with a row for each job, and a map of its columns
@@ -51,8 +52,8 @@ type Options struct {
 	Columns []string
 	// Map is the map of a table: the path of a file, or the name of a built-in one.
 	Map string
-	// Accounting reads the jobs of a data directory of `rmreplay accounting`. Only the program with the
-	// accounting service has it.
+	// Accounting reads the jobs of a data directory of `rmreplay accounting`. It is set only in the
+	// program that has the accounting service.
 	Accounting func(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
 		err error)
 }
@@ -139,7 +140,7 @@ func fromDatabase(ctx context.Context, dsn string, read slurmdb.Options) (*Resul
 // add adds the output of scontrol and sacctmgr.
 func (r *Result) add(files Files, read workload.ReadOptions) error {
 	if read.Start == 0 {
-		read.Start = r.Workload.Begin() // a state needs a time
+		read.Start = r.Workload.Begin() // node states and reservations need an instant
 	}
 	return errors.Join(
 		withFile(files.Reservations, func(f io.Reader, name string) error {
@@ -188,9 +189,9 @@ func (r *Result) Presets() (n int) {
 }
 
 // Write writes the workload as a trace. If cluster is not empty, it also writes the source's
-// cluster data to that directory. Users and accounts that the source does not have are made of
-// the names in the jobs, which Missing then says. If the directory has a slurm.conf, Missing also
-// says which jobs its partitions will refuse. Write returns the paths of the cluster's files.
+// cluster data to that directory. If the source has no users or accounts, they are made from the
+// names in the jobs, and Missing says so. If the directory has a slurm.conf, Missing also says
+// which jobs its partitions will refuse. Write returns the paths of the cluster's files.
 func (r *Result) Write(trace, cluster string) ([]string, error) {
 	if cluster != "" {
 		named := namesOf(r.Workload)

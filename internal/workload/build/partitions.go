@@ -33,8 +33,8 @@ func (r *Result) openCluster(dir string) *conf.Cluster {
 	return cluster
 }
 
-// addPartitions adds the QOS that partitions have. slurmctld does not know a partition's QOS that
-// is not in the database.
+// addPartitions adds the QOS that partitions have. slurmctld does not know a partition's QOS if the
+// database does not have it.
 func (n *names) addPartitions(cluster *conf.Cluster) {
 	for i := range cluster.Partitions {
 		p := &cluster.Partitions[i]
@@ -46,7 +46,7 @@ func (n *names) addPartitions(cluster *conf.Cluster) {
 	}
 }
 
-// refusal is a reason of a partition to refuse jobs.
+// refusal is a reason why a partition refuses jobs.
 type refusal struct {
 	partition string
 	key       string // of slurm.conf
@@ -54,9 +54,9 @@ type refusal struct {
 	remedy    string
 }
 
-// refused names the jobs that the partitions' lists of groups and accounts refuse, by reason,
-// with the remedy. A replay knows the groups that the workload's users have. Production has run these
-// jobs, so that their users are in other groups, too, or the configuration has changed.
+// refused names the jobs that the partitions' lists of groups and accounts refuse, by reason, with
+// the remedy. A replay knows only the groups that the workload's users have. Production ran these
+// jobs, so their users must also have other groups, or the configuration has changed.
 func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	groups, partitions := make(map[string][]string), make(map[string]*conf.Partition)
 	for _, u := range w.Users {
@@ -85,8 +85,8 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	return said
 }
 
-// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several
-// partitions only if all of them do; this names each.
+// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several partitions only if all of
+// them do; this list names them all.
 func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partition) (list []refusal) {
 	for name := range strings.SplitSeq(job.Partition, ",") {
 		p := partitions[name]

@@ -164,8 +164,8 @@ func dayHours(counts [24]int, zone *time.Location) (*plot.Plot, error) {
 	return p, nil
 }
 
-// mostPoints is the largest number of points in a scatter chart. More points are one blot,
-// in a file that browsers cannot open.
+// mostPoints is the largest number of points in a scatter chart. More points would look like one
+// blot, and browsers cannot open so large a file.
 const mostPoints = 20000
 
 // requested draws the requested time of each job against the used time.

@@ -1,10 +1,10 @@
-// Package complete makes the fields that the record of a workload lacks: time limits, users, accounts,
-// QOS, partitions, memory, whole nodes, and the usage before the workload begins. A declared rule
-// makes each field from the rest of the record, from facts about the site and from random numbers of
-// the field's own seed. So what nobody recorded becomes a distribution: every draw is one workload
-// that the record allows.
+// Package complete makes the fields that the record of a workload lacks: time limits, users,
+// accounts, QOS, partitions, memory, whole nodes, and the usage before the workload begins. A
+// declared rule makes each field from the rest of the record, from facts about the site and from
+// random numbers of the field's own seed. So a field that was not recorded becomes a distribution:
+// every draw is one workload that the record allows.
 //
-// The workload keeps the rules and all that they need ([workload.Completion]), and each job names the
+// The workload keeps the rules and all that they need ([workload.Completion]). Each job names its
 // fields that were made ([hpc.Job.Made]). [Redraw] makes them again with other seeds.
 package complete
 
@@ -23,7 +23,7 @@ import (
 
 // Options say how a workload is completed.
 type Options struct {
-	// Rules are the rules of fields in place of the defaults; "none" leaves a field out.
+	// Rules replaces the default rules of fields; "none" leaves a field out.
 	Rules map[workload.Field]string
 	Site  workload.SiteFacts
 	Like  *workload.Likeness // for the rule "like"; nil without a log to learn from
@@ -33,10 +33,10 @@ type Options struct {
 // None is the rule that leaves a field out.
 const None = "none"
 
-// Complete returns a workload in which rules have made the fields that w lacks. A field that was made
-// before is made again, by its rule of then unless the options have another. w stays as it is. The error
-// names a rule that is not known or that lacks something. Without a field to make, the result has no
-// completion.
+// Complete returns a workload in which rules have made the fields that w lacks. A field that was
+// already made is made again, by the same rule unless the options give another one. w is not
+// changed. The error names a rule that is unknown or that lacks data. If there is no field to make,
+// the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	base := cleared(w)
 	c := &workload.Completion{Site: opts.Site, Like: opts.Like}
@@ -66,7 +66,7 @@ func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 }
 
 // Redraw returns the workload with its made fields made again. draw gives the seed of each field. A
-// workload in which nothing was made is returned as it is.
+// workload without made fields is returned unchanged.
 func Redraw(w *workload.Workload, draw func(place int, f workload.Field) uint64) (*workload.Workload, error) {
 	if w.Completion == nil {
 		return w, nil
@@ -109,8 +109,8 @@ func cleared(w *workload.Workload) *workload.Workload {
 	return &out
 }
 
-// rebuilt returns a list of its own with changed copies of the jobs, so that draws in several
-// goroutines share nothing.
+// rebuilt returns a new list with changed copies of the jobs, so that draws in several goroutines
+// share no memory.
 func rebuilt(jobs *workload.Jobs, change func(i int, job *hpc.Job)) (out workload.Jobs) {
 	for i, job := range jobs.All() {
 		change(i, job)
@@ -122,7 +122,7 @@ func rebuilt(jobs *workload.Jobs, change func(i int, job *hpc.Job)) (out workloa
 	return out
 }
 
-// apply makes the fields of a completion. It drops those that no job got.
+// apply makes the fields of a completion. It drops fields that no job got.
 func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, error) {
 	m := newMaker(w, c)
 	for i := range c.Fields {
@@ -160,17 +160,17 @@ func stream(f workload.Field) uint64 {
 	return h.Sum64()
 }
 
-// fact is what rules know of a job, and what they make of it.
+// fact has the data about a job that rules use, and the fields that they make.
 type fact struct {
-	submit, start, end hpc.Time      // start and end as recorded; 0 if not
-	run                time.Duration // the longest of its tasks; 0 if only the limit ends the job
+	submit, start, end hpc.Time      // start and end are the recorded ones; 0 if not recorded
+	run                time.Duration // the longest run time of its tasks; 0 if only the limit ends the job
 	cpus, nodes        int
-	usedMemory         int64 // KiB for a processor
+	usedMemory         int64 // KiB per processor
 	batch              int
 	timedOut           bool // its limit ended it
 	completed          bool // it ended by itself
 	values
-	lacking, made uint16 // a bit for each of workload.Fields
+	lacking, made uint16 // each has a bit for each of workload.Fields
 }
 
 // values are the fields of a job that rules make.
@@ -178,7 +178,7 @@ type values struct {
 	partition, user, account, exclusive, qos string
 	nodeList                                 string
 	limit                                    time.Duration
-	memory                                   int64 // MiB for a CPU
+	memory                                   int64 // MiB per CPU
 }
 
 // put sets a field of a job.
@@ -207,10 +207,10 @@ func (v *values) put(job *hpc.Job, field workload.Field) {
 
 func bit(field workload.Field) uint16 { return 1 << slices.Index(workload.Fields, field) }
 
-// lacks reports whether the record of the job has no such field.
+// lacks reports whether the job's record lacks a field.
 func (f *fact) lacks(field workload.Field) bool { return f.lacking&bit(field) != 0 }
 
-// write puts the made fields into a job, and names them with their rules.
+// write puts the made fields into a job, and notes their names and rules in Made.
 func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 	var made []string
 	for _, field := range fields {
@@ -219,13 +219,13 @@ func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 			if field.Field == workload.FieldTimeLimit {
 				runUntilLimit(job)
 			}
-			made = append(made, string(field.Field)+"="+strings.ReplaceAll(field.Rule, ",", "+")) // Made is a list
+			made = append(made, string(field.Field)+"="+strings.ReplaceAll(field.Rule, ",", "+")) // Made is a list with commas
 		}
 	}
 	job.Made = strings.Join(made, ",")
 }
 
-// timedOut reports whether the record says that a task was ended by its limit, and when.
+// timedOut reports whether a task's limit ended it by the record, and after what run time.
 func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 	if job.Recorded == nil {
 		return 0, false
@@ -234,7 +234,8 @@ func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 	return rec.End.Sub(rec.Start), rec.State == hpc.TimedOut && rec.Start > 0 && rec.End > rec.Start
 }
 
-// recordedRun returns the run time of a task, and for how long it ran if only its limit ends it.
+// recordedRun returns the run time of a task. If only the limit ends the task, it returns how long
+// the task ran by the record.
 func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	if ran, ended := timedOut(job, task); ended && run == hpc.Unlimited {
 		return ran
@@ -242,8 +243,8 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit lets run until its limit what a limit ended by the record: now there is one. The exit code stays:
-// no such run gets as far.
+// runUntilLimit makes each task that a limit ended by the record run until its limit, since the job
+// now has one. The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {
@@ -253,7 +254,8 @@ func runUntilLimit(job *hpc.Job) {
 	})
 }
 
-// runAsRecorded is the inverse of [runUntilLimit]. A run that has no exit code ran until its limit before, too.
+// runAsRecorded is the inverse of [runUntilLimit]. If a run has no exit code, it ran until its
+// limit even before the completion.
 func runAsRecorded(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if job.ExitCodeOf(task) == 0 {
@@ -309,7 +311,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
 		{workload.FieldNodes, w.LacksNodes(job)},
 	} {
-		// A preset job runs already: the scheduler asks only for its limit and its owner.
+		// A preset job runs already: the scheduler uses only its limit and its owner.
 		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {
 			f.lacking |= bit(l.field)
 		}

@@ -9,18 +9,19 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// atOnce is the wait up to which a job counts as started at its submission.
+// atOnce is the longest wait with which a job counts as started at its submission.
 const atOnce = time.Minute
 
-// mostPassed bounds how many waiting jobs of the same size or smaller are looked at for the first one
-// that is larger.
+// mostPassed is the largest number of waiting jobs that are looked at in the search for the first
+// larger job.
 const mostPassed = 100
 
-// implied lowers limits with which a backfill scheduler could not have started a job when it did. A job
-// that started at once while a larger one, which had come before, waited, ended by its limit before that
-// job's reservation, or did not need its processors. The reservation follows from the drawn limits of
-// the jobs that ran (the shadow time of EASY; Mu'alem and Feitelson, TPDS 2001). Where the longest run
-// time of the batch contradicts that, the limit stays: the site's scheduler had another reason.
+// implied lowers a limit if a backfill scheduler could not have started the job with it. Suppose
+// that a job started at once while a larger, earlier job waited. Then its limit ended before the
+// larger job's reservation, or it did not need the larger job's processors. The reservation follows
+// from the drawn limits of the jobs that ran (the shadow time of EASY; Mu'alem and Feitelson, TPDS
+// 2001). If the longest run time of the batch contradicts that, the limit stays: the site's
+// scheduler had another reason.
 func (m *maker) implied() {
 	machine := m.processors()
 	order := make([]int, 0, len(m.facts))
@@ -56,7 +57,8 @@ func (m *maker) lower(of int, bound time.Duration) {
 	}
 }
 
-// processors returns the size of the machine: the site's, the workload's, or as many as ran at once.
+// processors returns the size of the machine, in processors: from the site, from the workload, or
+// else the largest number in use at one time.
 func (m *maker) processors() int {
 	if n := cmp.Or(m.c.Site.Processors, m.w.MachineProcessors); n > 0 {
 		return n
@@ -80,8 +82,8 @@ func (m *maker) processors() int {
 	return most
 }
 
-// shadow returns the time from the job's start to the reservation of the first larger job that waits, if
-// the job started at once and needs processors of that job.
+// shadow returns the time from a job's start to the reservation of the first larger waiting job. ok
+// is true if the job started at once and needs processors of the larger job.
 func (m *maker) shadow(f *fact, r *running, queue *waiting) (time.Duration, bool) {
 	if f.start.Sub(f.submit) > atOnce {
 		return 0, false
@@ -97,7 +99,7 @@ func (m *maker) shadow(f *fact, r *running, queue *waiting) (time.Duration, bool
 // running are the jobs that run at an instant.
 type running struct {
 	free int
-	ends []hold // by limit
+	ends []hold // sorted by limit
 }
 
 // hold is a job that holds processors.
@@ -127,8 +129,8 @@ func (r *running) add(f *fact) {
 	r.free -= h.cpus
 }
 
-// reservation returns when a number of processors is free by the limits of the running jobs, and how
-// many are left over then. ok is false if they are free already, or never.
+// reservation returns when enough processors are free if the running jobs run to their limits, and
+// how many processors are then left over. ok is false if they are free already, or never.
 func (r *running) reservation(cpus int) (at hpc.Time, spare int, ok bool) {
 	free := r.free
 	if free >= cpus {
@@ -142,14 +144,15 @@ func (r *running) reservation(cpus int) (at hpc.Time, spare int, ok bool) {
 	return 0, 0, false
 }
 
-// waiting are the jobs in the order of submission, with the first that has not started.
+// waiting has the jobs in the order of submission, and the index of the first job that has not
+// started.
 type waiting struct {
 	facts []fact
 	first int
 }
 
-// larger returns the first job that waits when f starts, has come before it and asks for more
-// processors; nil if there is none. Calls must be in the order of starts.
+// larger returns the first job that was submitted before f, still waits when f starts, and asks for
+// more processors than f; nil if there is none. Calls must be in the order of starts.
 func (q *waiting) larger(f *fact) *fact {
 	waits := func(o *fact) bool { return o.start > f.start && o.submit < f.submit }
 	for q.first < len(q.facts) && q.facts[q.first].start <= f.start && q.facts[q.first].submit < f.submit {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// popular are the limits that users ask for most: those that all four logs of Tsafrir, Etsion and
-// Feitelson (JSSPP 2005) share, and whole days above them.
+// popular are the limits that users ask for most: the popular limits that all four logs of Tsafrir,
+// Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
 var popular = func() []time.Duration {
 	var list []time.Duration
 	for _, minutes := range []int{5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 1080} {
@@ -27,7 +27,8 @@ var popular = func() []time.Duration {
 	return list
 }()
 
-// roundUp returns the shortest popular limit of at least d; above them, whole days.
+// roundUp returns the shortest popular limit of at least d; if d is longer than all of them, it
+// rounds up to whole days.
 func roundUp(d time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(popular, d); i < len(popular) {
 		return popular[i]
@@ -36,8 +37,8 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + day - 1) / day * day
 }
 
-// roundDown returns the longest popular limit from least to most, or the longest one in minutes. ok is
-// false if there is none.
+// roundDown returns the longest popular limit from least to most, or else the longest limit in
+// whole minutes. ok is false if there is none.
 func roundDown(least, most time.Duration) (limit time.Duration, ok bool) {
 	for i := len(popular) - 1; i >= 0; i-- {
 		if popular[i] <= most && popular[i] >= least {
@@ -58,19 +59,20 @@ func fixedLimit(rule string) (limit time.Duration, factor float64, ok bool) {
 	return limit, 0, err == nil && limit > 0
 }
 
-// overrun is how much longer than its limit a job may run by its record: Slurm looks at limits every 30
-// seconds, and the job has time to end.
+// overrun is the most time that a recorded job may have run beyond its limit: Slurm checks limits
+// every 30 seconds, and the job gets time to end.
 const overrun = 2 * time.Minute
 
-// limitOf returns the limit of a job that it ended.
+// limitOf returns the limit of a job that its limit ended after the given run time.
 func limitOf(run time.Duration) time.Duration {
 	return max(run.Truncate(time.Minute), min(run, time.Minute))
 }
 
-// apart runs a function with a drawn part of the batches split, and joins them again. Users change the limit within
-// a session, too, and how often differs from site to site. Tasks of an array stay together.
+// apart splits a random part of the batches, runs a function, and joins the batches again. Users
+// also change their limit within a session, and how often they do differs between sites. Tasks of
+// an array stay together.
 func (m *maker) apart(do func() error) error {
-	together := m.part() // of the batches
+	together := m.part() // the share of batches that are not split
 	whole := m.batches
 	m.batches = nil
 	for i := range whole {
@@ -101,9 +103,9 @@ func (m *maker) apart(do func() error) error {
 	return err
 }
 
-// limits makes the time limits. A batch has one limit, which is at least its longest run time. A job that
-// its limit ended has its own run time, in whole minutes, as the limit, and so have the others of its
-// batch if they ended before. What the record implies lowers drawn limits.
+// limits makes the time limits. A batch has one limit, which is at least its longest run time. If a
+// limit ended a job, its own run time in whole minutes is its limit, and also the limit of the jobs
+// of its batch that ended earlier. Drawn limits are then lowered by what the record implies.
 func (m *maker) limits(field *workload.MadeField) error {
 	return m.apart(func() error { return m.batchLimits(field) })
 }
@@ -142,9 +144,9 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 	return nil
 }
 
-// cutBy returns the popular limit that has ended a job by all appearances: the job ran for that long and at
-// most a minute more. It is 0 for other jobs, for those that completed, and for short ones, which may end
-// so by chance. It means nothing where the record names jobs that their limits ended.
+// cutBy returns the popular limit that seems to have ended a job: the job ran exactly so long, or
+// at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for short jobs,
+// which may end so by chance. It is not used if the record names the jobs that their limits ended.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
@@ -161,7 +163,7 @@ func wholeMinutes(d time.Duration) time.Duration {
 	return (d + time.Minute - 1) / time.Minute * time.Minute
 }
 
-// drawLimits returns what gives a job of a batch its limit.
+// drawLimits returns a function that gives a job its limit.
 func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 	if limit, factor, ok := fixedLimit(rule); ok {
 		return func(f *fact) time.Duration {
@@ -188,7 +190,7 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 			return nil, err
 		}
 		uniform := m.uniformLimits()
-		share := 1.0 // of batches with the modal model
+		share := 1.0 // the share of batches with the modal model
 		if rule == "published" {
 			share = m.part()
 		}
@@ -206,16 +208,18 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 	return func(f *fact) time.Duration { return limits[f.batch] }, nil
 }
 
-// part draws how much of a site follows one of two models. In a quarter of the draws that is nothing, and in
-// another quarter everything: nobody knows that both are true of a site.
+// part draws the share of a site that follows the first of two models. It is 0 in a quarter of the draws and 1 in
+// another quarter, because a site may follow only one of the models.
 func (m *maker) part() float64 { return min(max(between(m.rng, -0.5, 1.5), 0), 1) }
 
-// shortestThought is the shortest run time that users think of: a job that ends in seconds has failed.
+// shortestThought is the shortest run time that users plan for: a job that ends in seconds has
+// failed.
 const shortestThought = time.Minute
 
-// uniformLimits returns what draws how much of its limit the longest job of a batch uses, and rounds the
-// limit up. Accuracies are uniform to a power that is drawn for the site: logs have mean accuracies from
-// 40 to 80 per cent.
+// uniformLimits returns a function that draws a batch's limit. It draws the share of the limit that
+// the longest job of the batch uses (its accuracy), and rounds the limit up. The accuracy is a
+// uniform number to a power that is drawn for the site: in logs the mean accuracy is 40 to 80 per
+// cent.
 func (m *maker) uniformLimits() func(i int) time.Duration {
 	power := between(m.rng, 0.25, 1.5)
 	return func(i int) time.Duration {
@@ -224,7 +228,8 @@ func (m *maker) uniformLimits() func(i int) time.Duration {
 	}
 }
 
-// likeLimit draws a limit that batches with similar run times have in the log that was learned from.
+// likeLimit draws a limit that batches with similar run times have in the log from which the rule
+// learned.
 func (m *maker) likeLimit(i int) time.Duration {
 	run, classes := m.batches[i].run, m.c.Like.Limits
 	for k := min(runClass(run), len(classes)-1); k < len(classes); k++ {
@@ -244,9 +249,10 @@ func runClass(run time.Duration) int {
 	return max(0, int(math.Log2(max(1, run.Seconds()))))
 }
 
-// bounds returns the longest limit of each batch: that of its partition and of the QOS that admit its
-// size. Without them it is a popular limit of at least the longest run time of the workload, and up to
-// twice as long. If a limit ended the job that ran the longest, that is the site's in half of the draws.
+// bounds returns the longest limit of each batchthat its partition and the QOS that admit its size
+// allow. If these have no limit, it is a popular limit between the longest run time of the workload
+// and about twice that time. If a limit ended the longest job, then in half of the draws this limit
+// is taken for the site's.
 func (m *maker) bounds() []time.Duration {
 	var longest, ended time.Duration
 	for i := range m.batches {
@@ -268,7 +274,7 @@ func (m *maker) bounds() []time.Duration {
 	return bounds
 }
 
-// siteBound returns the longest limit that the site allows a job; 0 if it has none.
+// siteBound returns the longest limit that the site allows a job; 0 if there is no such limit.
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)

@@ -13,9 +13,9 @@ import (
 // freeNodes is the rule of the nodes on which jobs ran when the window began.
 const freeNodes = "free"
 
-// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if nobody recorded
-// the nodes, and the workload was completed for a site with named nodes. It returns how many jobs got nodes. It is for windows that are
-// cut out of completed workloads. The other made fields stay as they are.
+// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if the record does not
+// name the nodes, and if the workload was completed for a site with named nodes. It returns how many jobs got nodes.
+// It is used after a window was cut out of a completed workload. The other made fields are not changed.
 func Place(w *workload.Workload) int {
 	if w.Completion == nil || len(w.Completion.Fields) == 0 {
 		return 0
@@ -49,9 +49,10 @@ func Place(w *workload.Workload) int {
 
 func isNodes(f workload.MadeField) bool { return f.Field == workload.FieldNodes }
 
-// nodes puts each job that ran when the window began, and whose nodes nobody recorded, on nodes of its partition that
-// no other such job has, in the order of their starts. From a drawn node on it takes the next ones that are free; a
-// job that does not ask for whole nodes shares nodes if too few are free. A job for which there is no place gets none.
+// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the
+// order of their starts. Each job gets nodes of its partition that no other such job has: beginning
+// with a random node, it takes the next free ones. If too few are free, a job that does not ask for
+// whole nodes shares nodes. If there is still no room, the job gets no nodes.
 func (m *maker) nodes(field *workload.MadeField) {
 	left := m.capacity()
 	var list []*fact
@@ -92,11 +93,12 @@ func (m *maker) nodes(field *workload.MadeField) {
 	}
 }
 
-// node is what is left of a node at the start of the window.
+// node has the CPUs of a node that are left at the start of the window, and all its CPUs.
 type node struct{ cpus, all int }
 
-// capacity returns the nodes of all partitions that are in service when the window begins. A node has the CPUs of the
-// smallest of its partitions' largest nodes: more is not known.
+// capacity returns the nodes of all partitions that are in service when the window begins. A node's
+// own CPUs are not known. For each of its partitions the largest node's CPUs are, and the smallest
+// of these numbers is taken.
 func (m *maker) capacity() map[string]*node {
 	left := map[string]*node{}
 	for _, p := range m.c.Site.Partitions {
@@ -134,8 +136,9 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs, or, if there are too few of them, the first n with enough CPUs left
-// for a job that shares nodes. It returns nil if there are too few.
+// choose returns the first n nodes without jobs, or, if there are too few of them, the first n
+// nodes with enough CPUs left for a job that shares nodes. It returns nil if there are too few of
+// these as well.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {
 	for _, shared := range []bool{false, true} {
 		var chosen []string

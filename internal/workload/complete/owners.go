@@ -17,7 +17,7 @@ const (
 	mostAccounts = 99
 )
 
-// The names of made users and accounts have a number behind these.
+// The prefixes of the names of made users and accounts. A number follows.
 const (
 	userPrefix    = "madeuser"
 	accountPrefix = "madeaccount"
@@ -26,9 +26,9 @@ const (
 func userName(i int) string    { return fmt.Sprintf("%s%03d", userPrefix, i+1) }
 func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1) }
 
-// users gives each batch a user. Some follow the batch of the same size before them. The others are seated
-// as in the process of Pitman and Yor: an owner has more of the next ones, the more it has, which gives
-// the few heavy and many light users of all logs.
+// users gives each batch a user. Some batches get the user of the previous batch of the same size. The users of the
+// other batches follow the process of Pitman and Yor: the more batches a user has, the more of the next batches it
+// gets. This gives few heavy and many light users, as in all logs.
 func (m *maker) users(field *workload.MadeField) {
 	names, named := namesOf(field)
 	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), most: mostUsers}
@@ -57,7 +57,7 @@ func (m *maker) users(field *workload.MadeField) {
 	})
 }
 
-// byShare draws a place of a list of shares.
+// byShare draws an index by a list of shares.
 func (m *maker) byShare(shares []float64) int {
 	u := m.rng.Float64()
 	for i, share := range shares {
@@ -68,7 +68,7 @@ func (m *maker) byShare(shares []float64) int {
 	return len(shares) - 1
 }
 
-// namesOf returns the names of a rule that gives them.
+// namesOf returns the names that a rule lists.
 func namesOf(field *workload.MadeField) (names []weighted, named bool) {
 	if slices.ContainsFunc(Rules, func(r Rule) bool { return r.Field == field.Field && r.Name == field.Rule }) {
 		return nil, false
@@ -85,8 +85,8 @@ type seats struct {
 	total                   int
 }
 
-// next returns the place of the next one for a uniform number u: an old place by how many it has, or a new
-// one.
+// next returns the owner of the next item for a uniform number u: an old owner, with a probability
+// that grows with its number of items, or a new owner.
 func (s *seats) next(u float64) int {
 	x := u * (float64(s.total) + s.concentration)
 	s.total++
@@ -126,9 +126,10 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins: each user consumes what the record shows, in a
-// steady state of the site's decay, times a factor that is lognormal with a deviation of 1. Before the
-// workload the users were others and less or more busy. A user has at least what the preset jobs have used.
+// usages makes the usage with which the workload begins: each user's rate of use in the record, in
+// the steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor
+// is there because users were more or less busy before the workload. A user has at least what the
+// preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

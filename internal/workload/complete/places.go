@@ -13,8 +13,8 @@ import (
 
 type jsonSeconds = jobjson.Seconds
 
-// partition returns the facts about a partition, or about the default one for an empty name; nil if they
-// are not known.
+// partition returns the facts about a partition, or about the default partition if the name is
+// empty; nil if they are not known.
 func (m *maker) partition(name string) *workload.SitePartition {
 	for i := range m.c.Site.Partitions {
 		if p := &m.c.Site.Partitions[i]; p.Name == name || name == "" && p.Default {
@@ -43,7 +43,7 @@ func (m *maker) partitions(field *workload.MadeField) {
 			name = m.fitting(&largest)
 		}
 		if name == "" {
-			return // none holds it, and the scheduler will say so
+			return // no partition holds it: the scheduler will report that
 		}
 		for _, f := range lacking {
 			f.partition = name
@@ -52,7 +52,8 @@ func (m *maker) partitions(field *workload.MadeField) {
 	})
 }
 
-// fitting returns the default partition, or the smallest one that holds the job if that does not.
+// fitting returns the default partition, or if the job does not fit into it, the smallest partition
+// that holds the job.
 func (m *maker) fitting(f *fact) (name string) {
 	if p := m.partition(""); p != nil && holds(p, f) {
 		return p.Name
@@ -82,7 +83,7 @@ func (m *maker) exclusive(field *workload.MadeField) {
 	})
 }
 
-// memory gives each job memory for a CPU, in MiB.
+// memory gives each job its memory per CPU, in MiB.
 func (m *maker) memory(field *workload.MadeField) {
 	const gib = 1024
 	fixed, err := strconv.ParseInt(field.Rule, 10, 64)
@@ -108,7 +109,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns how many of some jobs ran, and how many were there, at one time in the record.
+// atOnce returns the largest numbers of the given jobs that, by the record, ran at one time and
+// were in the system at one time.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
@@ -124,7 +126,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 			changes = append(changes, change{f.start, 1, 0}, change{f.end, -1, 0})
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { // ends first
+	slices.SortFunc(changes, func(a, b change) int { // ends come first
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run+a.n, b.run+b.n))
 	})
 	run, n := 0, 0
@@ -135,7 +137,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	return running, submitted
 }
 
-// beside returns the jobs that were there, by the record, while those of a batch were.
+// beside returns the jobs that, by the record, were in the system while jobs of a batch were.
 func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	first, last := hpc.Never, hpc.Time(0)
 	for _, i := range b.jobs {
@@ -149,8 +151,8 @@ func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	return list
 }
 
-// counting returns the QOS that allow a user the jobs of a batch beside some others, in the site's order. So
-// many ran at once by the record, and so many were there.
+// counting returns the QOS whose limits on a user's running and submitted jobs admit a batch
+// together with the user's other jobs, in the site's order. The record gives these numbers of jobs.
 func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workload.SiteQOS) {
 	for i := range m.c.Site.QOS {
 		q := &m.c.Site.QOS[i]
@@ -165,7 +167,7 @@ func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workl
 	return list
 }
 
-// fittingQOS returns those QOS of a list that a partition allows and whose limits admit the job.
+// fittingQOS returns the QOS of a list that a partition allows and whose limits admit the job.
 func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (list []*workload.SiteQOS) {
 	for _, q := range all {
 		allowed := p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)
@@ -177,9 +179,10 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 	return list
 }
 
-// qos gives each batch a QOS that admits all its jobs: the first one, or with a drawn probability another. A
-// QOS that limits the jobs of a user allows those of the user's earlier batches, too. If none does, these
-// do not count: the rule of users brought the batches together.
+// qos gives each batch a QOS that admits all its jobs: the first such QOS, or with a drawn
+// probability another one. A QOS that limits a user's number of jobs must also admit the user's
+// earlier batches. If no QOS does, earlier batches are ignored, because only the rule for users
+// gave them to the same user.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)
@@ -221,8 +224,8 @@ func (m *maker) qos(field *workload.MadeField) {
 	})
 }
 
-// Learn learns the rules "like" from a log: the limits of its batches and the shares of its users. What
-// the log does not have stays empty.
+// Learn learns the rules "like" from a log: the limits of its batches and the shares of its users.
+// If the log lacks something, its part stays empty.
 func Learn(w *workload.Workload) *workload.Likeness {
 	m := newMaker(w, &workload.Completion{})
 	l := &workload.Likeness{Source: w.Source}

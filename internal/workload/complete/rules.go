@@ -14,14 +14,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Rule describes a rule for people.
+// Rule describes a rule for users.
 type Rule struct {
 	Field workload.Field
 	Name  string
 	Doc   string
 }
 
-// Rules are all rules, those of a field together, its default first.
+// Rules are all rules. The rules of a field are together, and its default comes first.
 var Rules = []Rule{
 	{workload.FieldPartition, "fitting", "the default partition if it holds the job, else the smallest one that does"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
@@ -61,7 +61,7 @@ func ruleNames(field workload.Field) string {
 	return strings.Join(append(names, None), ", ")
 }
 
-// ParseRule reads FIELD=RULE. The error says which fields and rules there are.
+// ParseRule reads FIELD=RULE. The error lists the known fields and rules.
 func ParseRule(text string) (field workload.Field, rule string, err error) {
 	name, rule, ok := strings.Cut(text, "=")
 	field = workload.Field(strings.ReplaceAll(name, "-", "_"))
@@ -106,7 +106,7 @@ var (
 	errNoDecay = errors.New("the site's half-life of usage is not known (want --cluster DIR with PriorityType=priority/multifactor)")
 )
 
-// check returns an error for a rule that is not known, or that lacks what it needs.
+// check returns an error for a rule that is not known, or that lacks data that it needs.
 func check(field workload.Field, rule string, opts *Options) error {
 	if err := knownRule(field, rule); err != nil {
 		return err
@@ -126,8 +126,8 @@ func check(field workload.Field, rule string, opts *Options) error {
 	return nil
 }
 
-// defaultRule returns the rule that a field has without one of the options: the first that has what it
-// needs, or None.
+// defaultRule returns the rule of a field if the options give none: the first rule whose data are
+// there, or None.
 func defaultRule(field workload.Field, w *workload.Workload, opts *Options) string {
 	rule := None
 	for _, r := range Rules {
@@ -147,8 +147,8 @@ func defaultRule(field workload.Field, w *workload.Workload, opts *Options) stri
 	return rule
 }
 
-// defaultMemory returns the rule of memory. A scheduler that does not give out memory needs none, and one
-// whose partitions have defaults has no gap either.
+// defaultMemory returns the rule of memory. The rule is None if the scheduler does not allocate
+// memory, or if the partitions have defaults.
 func defaultMemory(w *workload.Workload, opts *Options) string {
 	if !opts.Site.CountsMemory || !slices.ContainsFunc(opts.Site.Partitions, func(p workload.SitePartition) bool { return !p.DefaultMemory }) {
 		return None
@@ -208,20 +208,20 @@ func pick(rng *rand.Rand, list []weighted) string {
 type maker struct {
 	w       *workload.Workload
 	c       *workload.Completion
-	rng     *rand.Rand // of the field at hand
+	rng     *rand.Rand // of the present field
 	facts   []fact
 	batches []batch
-	usage   []hpc.Usage // that was made
+	usage   []hpc.Usage // the usage that was made
 }
 
-// batch is a group of jobs that one user submits together: an array, or jobs of one size, each of them
-// submitted within betweenJobs of the one before. They have one limit, one QOS and one user.
+// batch is a group of jobs that one user submits together: an array, or jobs of one size, each
+// submitted within betweenJobs after the previous one. They have one limit, one QOS and one user.
 type batch struct {
-	jobs []int         // by their places
-	run  time.Duration // the longest
-	// ended is the longest limit that ended one of its jobs; 0 if none did.
+	jobs []int         // their indices
+	run  time.Duration // the longest run time
+	// ended is the longest limit that ended a job of the batch; 0 if no limit did.
 	ended time.Duration
-	qos   []*workload.SiteQOS // that allow a user so many jobs at a time
+	qos   []*workload.SiteQOS // the QOS that allow a user this many jobs at a time
 }
 
 // betweenJobs is the time after which a user's next submission begins a new session: Zilber, Amit and
@@ -290,7 +290,7 @@ func (m *maker) make(f *workload.MadeField) error {
 	return err
 }
 
-// eachBatch calls a function with each batch and those of its jobs that lack the field. set marks a job's
+// eachBatch calls a function with each batch and its jobs that lack the field. set marks a job's
 // field as made.
 func (m *maker) eachBatch(field *workload.MadeField, visit func(b *batch, lacking []*fact, set func(*fact))) {
 	set := func(f *fact) {

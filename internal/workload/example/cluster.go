@@ -72,8 +72,8 @@ func usersFile() string {
 	return b.String()
 }
 
-// The limits of the example's QOS. The generator respects both, because a job that can
-// never meet its QOS's limits would wait for ever.
+// The limits of the example's QOS. The generator respects both, because a job beyond its QOS's
+// limits would wait for ever.
 const (
 	highCPUsPerUser = 256
 	longCPUs        = 512

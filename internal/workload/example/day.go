@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// jobCount is the number of submissions of the day; an array is one.
+// jobCount is the number of submissions of the day. An array counts as one.
 const jobCount = 600
 
 // midnight is the beginning of the day, a Tuesday.
@@ -22,8 +22,8 @@ var midnight = hpc.Time(time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC).UnixNano())
 // and after lunch.
 var hourWeights = [24]float64{3, 3, 2, 2, 2, 2, 3, 5, 9, 12, 13, 12, 9, 10, 13, 12, 10, 8, 6, 5, 4, 4, 4, 4}
 
-// The share of the machine's capacity over a day that the jobs ask for, by pool. The CPU
-// nodes lose some more to exclusive jobs and to memory.
+// The share of the machine's capacity over a day that the jobs ask for, by pool. On the CPU nodes,
+// exclusive jobs and memory take some more of the capacity.
 const (
 	cpuLoad = 0.88
 	gpuLoad = 0.86
@@ -44,9 +44,9 @@ type generator struct {
 	jobs []*hpc.Job
 }
 
-// day makes the day in several passes. Jobs that time out, fail or are cancelled change the
-// load, but only a finished pass shows which jobs do. Each pass therefore corrects the
-// error of the previous one, and day returns the best pass.
+// day makes the day in several passes. Jobs that time out, fail or are cancelled change the load,
+// but only after a pass is it known which jobs these are. Each pass therefore corrects the error of
+// the previous one, and day returns the best pass.
 func day(seed uint64) *workload.Workload {
 	var best *workload.Workload
 	cpuAim, gpuAim, missed := cpuLoad, gpuLoad, math.Inf(1)
@@ -297,8 +297,8 @@ var roundLimits = []time.Duration{
 	4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, 16 * time.Hour, 24 * time.Hour,
 }
 
-// timeLimits gives every job a round time limit, mostly far above its run time. A few jobs
-// have none, where the partition's default suffices.
+// timeLimits gives every job a round time limit, mostly far above its run time. A few jobs have no
+// time limit, if the partition's default is long enough.
 func (g *generator) timeLimits() {
 	for _, job := range g.jobs {
 		longest := job.RunTime
@@ -339,8 +339,8 @@ func (g *generator) fates() {
 	}
 }
 
-// qos puts urgent jobs into "high" and long ones into "long", as far as the limits of these
-// QOS allow them to run.
+// qos puts urgent jobs into "high" and long ones into "long", if the limits of these QOS allow the
+// jobs to run.
 func (g *generator) qos() {
 	for _, job := range g.jobs {
 		cpus := workload.CPUs(&job.Request)

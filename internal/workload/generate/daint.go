@@ -34,10 +34,10 @@ const (
 	dayJobs    = 6025
 	presetJobs = 783
 	newJobs    = dayJobs - presetJobs
-	mcJobs     = 2409 // of the new jobs
-	otherJobs  = 169  // of the new ones, in other partitions than normal
+	mcJobs     = 2409 // new jobs on multicore nodes
+	otherJobs  = 169  // new jobs in other partitions than normal
 
-	fiveDaysJobs = 35162 // of the five days of section VI.C
+	fiveDaysJobs = 35162 // the jobs of the five days of section VI.C
 )
 
 // DefaultGPULoad is the share of the GPU nodes' node-hours that the jobs of the paper's day
@@ -50,9 +50,9 @@ type DaintOptions struct {
 	// Days is the number of days on which jobs are submitted. If it is 0, there are as many
 	// days as Jobs needs, at least 1.
 	Days int
-	// Jobs is the number of jobs in all, at least that of one day (6,025). If it is 0,
-	// there are as many jobs as load the machine evenly. With other numbers the days may
-	// miss the wanted loads; [DaintDays.Loads] has the loads reached.
+	// Jobs is the total number of jobs, at least the number of one day (6,025). If it is 0, there are
+	// as many jobs as load the machine evenly. With any other number the days may miss the wanted
+	// loads; [DaintDays.Loads] has the actual loads.
 	Jobs int
 	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for.
 	// Above 1 a queue builds up, as on the saturated days of section VIII, and the first
@@ -68,8 +68,8 @@ type DaintDays struct {
 	Loads    []Load            // of the GPU nodes, then of the multicore nodes
 }
 
-// Load is the share of the node-hours of one kind of nodes that the jobs of each day ask
-// for. Of preset jobs the time after the window's start counts.
+// Load is the share of the node-hours of one kind of nodes that the jobs of each day ask for. For
+// preset jobs only the time after the window's start counts.
 type Load struct {
 	Feature string // of the nodes
 	Nodes   string // the name of the kind for people
@@ -96,7 +96,7 @@ func (l *Load) Mean() float64 {
 // share of the nodes' node-hours.
 const nearLoad = 0.01
 
-// Met reports whether the load of every day is within nearLoad of the wanted one.
+// Met reports whether the load of every day is within nearLoad of the wanted load.
 func (l *Load) Met() bool {
 	return l.Highest()-l.Wanted <= nearLoad && l.Wanted-l.Lowest() <= nearLoad
 }
@@ -155,7 +155,7 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	return &DaintDays{Workload: w, Files: files, Loads: g.loads}, nil
 }
 
-// The loads that can be asked for. A lower load leaves no room beside the preset jobs.
+// The loads that can be asked for. With a lower load, the preset jobs alone would exceed it.
 const (
 	leastLoad = 0.5
 	mostLoad  = 3.0
@@ -288,9 +288,8 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	for _, d := range rest {
 		mean += d.work() / float64(len(rest))
 	}
-	// On a day without preset jobs. At the paper's load a day has at least as many jobs as
-	// the five days of section VI.C had on average. The same holds where only the number of
-	// jobs is given.
+	// On a day without preset jobs. At the paper's load a day has at least as many jobs as the five
+	// days of section VI.C had on average. The same is true if only the number of jobs is given.
 	even := int(math.Round(wanted / mean))
 	if o.GPULoad >= gpuLoad || o.Jobs != 0 {
 		even = max(even, (fiveDaysJobs-dayJobs+3)/4)
@@ -321,8 +320,8 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	return counts
 }
 
-// bendTo shapes the jobs so that they ask for the wanted node-hours, as far as their cells
-// allow.
+// bendTo shapes the jobs so that they ask for the wanted node-hours, as far as their cells of Table
+// I allow.
 func bendTo(list []*draft, want float64) {
 	work := func(bend float64) float64 {
 		total := 0.0
@@ -337,9 +336,9 @@ func bendTo(list []*draft, want float64) {
 	work(bisect(0, 1, want, work))
 }
 
-// choosePresets chooses the jobs of the list that run when the window begins. It returns the
-// others. The longer a job runs, the more likely it is found running. How much its size
-// counts is chosen so that the preset jobs reach their load.
+// choosePresets chooses the jobs of the list that run when the window begins. It returns the other
+// jobs. The longer a job runs, the more likely it is chosen. Its size counts as well, with a weight
+// that makes the preset jobs reach their load.
 func (g *daint) choosePresets(list []*draft) []*draft {
 	want := 0.0
 	for _, k := range []kind{gpu, mc} {
@@ -348,7 +347,7 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	choose := func(power float64) float64 {
 		sortBy(list, func(d *draft) float64 {
 			if d.size == len(sizeClasses)-1 {
-				return math.Inf(1) // a single job would decide how full the machine is
+				return math.Inf(1) // otherwise a single job would decide how full the machine is
 			}
 			return d.presetChance / (d.runTime.Hours() * math.Pow(float64(d.nodes), power))
 		})
@@ -368,9 +367,9 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	return rest
 }
 
-// evenOut swaps chosen jobs with others until the measures of the chosen jobs add up to the
-// wanted value, give or take few. The jobs nearest to the border between both lists are
-// swapped first.
+// evenOut swaps chosen jobs with others until the sum of measure over the chosen jobs differs from
+// the wanted value by at most few; over is the excess at the beginning. The jobs nearest to the
+// border between the two lists are swapped first.
 func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
 	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
 		for j := range others {
@@ -397,7 +396,7 @@ func swap[T any](list []T) func(i, j int) {
 	return func(i, j int) { list[i], list[j] = list[j], list[i] }
 }
 
-// splitPresets gives the multicore nodes as many preset jobs as they have room for, and the
+// splitPresets gives the multicore nodes as many preset jobs as they have room for, and gives the
 // GPU nodes the others. The time that a preset job has run is uniformly distributed.
 func (g *daint) splitPresets() {
 	room := int(math.Round(mcLoad * mcNodes))
@@ -413,8 +412,8 @@ func (g *daint) splitPresets() {
 	}
 }
 
-// shortestPreset is the shortest run time of a preset job: one second before the window's
-// start and one after it.
+// shortestPreset is the shortest run time of a preset job: it runs one second before the window's
+// start and one second after it.
 const shortestPreset = 2 * time.Second
 
 // presetWork returns the node-hours that the preset jobs still need after the window's
@@ -435,7 +434,7 @@ const mostMCNodes = 256
 // other is a partition other than normal.
 type other struct {
 	name    string
-	jobs    int // of the 169
+	jobs    int // its jobs, of the 169
 	nodes   [2]int
 	most    time.Duration // run time
 	limit   time.Duration
@@ -478,7 +477,7 @@ func (g *daint) assign(day []*draft, mcWork float64) {
 	}
 }
 
-// toOthers moves the share of the other partitions there, and returns the rest.
+// toOthers moves jobs to the other partitions, as many as these should have, and returns the rest.
 func (g *daint) toOthers(day []*draft) []*draft {
 	var normal []*draft
 	left := make([]int, len(others))

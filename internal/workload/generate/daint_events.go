@@ -9,12 +9,12 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// site is a reservation that exists on every day. No other site has its nodes.
+// site is a reservation that exists on every day. Two such reservations have no nodes in common.
 type site struct {
 	name          string
 	kind          kind
 	nodes         int
-	created       time.Duration // after the first midnight; later ones the day before
+	created       time.Duration // after the first midnight; on later days, on the day before
 	start, length time.Duration
 	flags         []string
 	accounts      int // the number of accounts that may use it
@@ -101,12 +101,11 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 	}
 }
 
-// mostReserved is the largest number of jobs in one reservation, and of nodes for each of
-// them.
+// mostReserved is the largest number of jobs in one reservation, and the largest number of nodes of such a job.
 const mostReserved = 8
 
-// useReservation submits some short jobs to a reservation, long before it ends. Slurm would
-// hold a job that still waits when its reservation ends.
+// useReservation submits some short jobs to a reservation, long before it ends. If a job still
+// waits when its reservation ends, Slurm would hold it.
 func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
 	n := 0
 	for _, job := range g.jobs {
@@ -143,8 +142,8 @@ func (g *daint) nodeEvents() {
 	slices.SortStableFunc(g.nodeEventList, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
 }
 
-// firstDay begins with the nodes that are down at the window's start. Some of them are
-// resumed.
+// firstDay makes the events of the first day. It begins with the nodes that are down at the
+// window's start, and resumes some of them.
 func (o *outages) firstDay() {
 	down := append(slices.Clone(o.g.pools[gpu].down), o.g.pools[mc].down...)
 	for i, n := range down {
@@ -180,8 +179,8 @@ func (o *outages) day(midnight hpc.Time) {
 
 const never = hpc.Time(1<<63 - 1)
 
-// single resumes nodes that have been out of service for long. If there is none, it drains
-// nodes for good.
+// single resumes nodes that have been out of service for long. If there are none left, it drains
+// nodes without resuming them.
 func (o *outages) single(midnight hpc.Time, n int) {
 	for range n {
 		at := o.within(midnight, 8, 17)

@@ -21,8 +21,8 @@ type pool struct {
 // The numbers of nodes, by kind, that are out of service when the window begins.
 var downAtStart = [2]int{12, 5}
 
-// place puts the preset jobs on nodes of their kind, as on a machine that has been in use
-// for long: each on a range of free nodes, mostly neighbours, with gaps.
+// place puts the preset jobs on nodes of their kind, as on a machine that has been in use for long.
+// Each job gets a range of free nodes, mostly neighbours, with gaps.
 func (g *daint) place() {
 	for k := range g.pools {
 		p := &pool{}
@@ -94,8 +94,8 @@ func (g *daint) arrivals(day, n int) []hpc.Time {
 	return list
 }
 
-// tasksPerNode are the usual numbers by kind: one task a node, one a core, or some in
-// between.
+// tasksPerNode are the usual numbers of tasks per node, by kind of node: one per node, one per
+// core, or a number in between.
 var tasksPerNode = [2][]int{{1, 12, 12, 12, 4}, {36, 36, 36, 18, 1}}
 
 // job makes a job of a draft, without its submit time.

@@ -39,8 +39,8 @@ var domains = []struct {
 	fairshare int
 }{{"research", 60}, {"institutes", 25}, {"partners", 15}}
 
-// newPeople makes people up. Activity follows Zipf's law: the k-th user submits in
-// proportion to 1/k^0.9.
+// newPeople invents people. Activity follows Zipf's law: the k-th user submits in proportion to
+// 1/k^0.9.
 func newPeople(rng *rand.Rand) *people {
 	p := &people{}
 	for i := range accountCount {
@@ -75,7 +75,7 @@ func someHabits(rng *rand.Rand, n int) []habit {
 
 func (p *people) someone(rng *rand.Rand) *person { return &p.users[pick(rng, p.activity)] }
 
-// limit returns the time limit that the person asks for if a job needs the given time:
+// limit returns the time limit that the person asks for, for a job that needs the given time:
 // mostly one of the person's own limits, otherwise any common one.
 func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 	own := rng.Float64() < 0.75
@@ -94,8 +94,8 @@ func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 	return most
 }
 
-// usage returns the users' fair-share usage when the window begins: a week of the machine,
-// divided by activity.
+// usage returns the users' fair-share usage when the window begins: a week of the whole machine,
+// divided among the users by their activity.
 func (p *people) usage() []hpc.Usage {
 	const week = 7 * 86400 * (gpuNodes*gpuNodeCPUs + mcNodes*mcNodeCPUs)
 	total := 0.0

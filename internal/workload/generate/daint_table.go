@@ -40,9 +40,9 @@ var largest = [3]struct {
 	runTime time.Duration
 }{{120, 23*time.Hour + 30*time.Minute}, {120, 23*time.Hour + 30*time.Minute}, {128, 20 * time.Hour}}
 
-// draft is a job in the making: its cell of the table, and the random numbers that place it
-// in the cell. [draft.shape] can bend these numbers, so that all drafts together reach a
-// wanted load without a new draw.
+// draft is a job that is being made. It has its cell of the table (a class of sizes and of
+// durations), and random numbers that place it in the cell. [draft.shape] can bend these numbers,
+// so that all drafts together reach a wanted load without a new draw.
 type draft struct {
 	size, duration int     // the cell
 	u, v           float64 // the position in the cell
@@ -90,7 +90,7 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n drafts with the cells of those in like, in proportion.
+// more draws n drafts. Their cells have the same proportions as the cells of the drafts in like.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))
@@ -126,8 +126,8 @@ func (d *draft) shape(bend float64) {
 // an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin keeps a job that ends by itself below the time limit with which its class
-// ends.
+// limitMargin returns the least time between the run time of a job that ends by itself and the time
+// limit at which its duration class ends.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute

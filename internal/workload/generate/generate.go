@@ -19,9 +19,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// WriteSite writes a cluster and a workload for it to a directory that does not exist or is
-// empty. The files go to dir/cluster under their names, and the workload to dir/day.jsonl.
-// Everything appears together. The error says what cannot be written, or that the directory is not empty.
+// WriteSite writes a cluster and a workload for it to a directory that does not exist or is empty.
+// The files go to dir/cluster under their names, and the workload to dir/day.jsonl. All files
+// appear at the same time. The error says what cannot be written, or that the directory is not
+// empty.
 func WriteSite(dir string, w *workload.Workload, files map[string]string) error {
 	return output.Directory(dir, func(dir string) error {
 		cluster := filepath.Join(dir, "cluster")

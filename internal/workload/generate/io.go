@@ -18,23 +18,23 @@ import (
 type IOOptions struct {
 	// Set is the set of jobs, one of [IOSets]; two-jobs if empty.
 	Set string
-	// Cycles is how often the set's groups are submitted one after the other; 8 if 0. Counts is
-	// the number of jobs of each group. Of fewer counts than groups the last one stands for the
-	// rest.
+	// Cycles is how often the set's groups are submitted one after the other; 8 if 0. Counts has the
+	// number of jobs of each group. If there are fewer counts than groups, the last count is used for
+	// the rest.
 	Cycles int
 	Counts []int
-	// FileSystem is what the jobs write to; 200 MiB/s if it has no bandwidth, lustre if it has no
-	// name.
+	// FileSystem is what the jobs write to; without a bandwidth it has 200 MiB/s, and without a name
+	// it is called lustre.
 	FileSystem hpc.FileSystem
-	// Rate is what a writing job moves when it is alone, in bytes per second; 50 MiB/s if 0.
+	// Rate is the rate at which a job writes when it is alone, in bytes per second; 0 means 50 MiB/s.
 	Rate int64
-	// Declare makes writing jobs request the licenses of their mean rate.
+	// Declare makes writing jobs request as many licenses as their mean rate needs.
 	Declare bool
 	Start   hpc.Time
 	Seed    uint64
 }
 
-// ioJob is a class of jobs of the rig: it writes files, and sleeps before and after that.
+// ioJob is a class of jobs of the rig: a job writes files, and sleeps before and after that.
 type ioJob struct {
 	name   string
 	limit  time.Duration
@@ -43,7 +43,7 @@ type ioJob struct {
 }
 
 // ioClasses are the classes of the rig's scripts: 32 blocks of 32 MiB are written 16, 8, 6, 4 or 2
-// times, and the job sleeps for so many seconds, partly before and partly after.
+// times, and the job sleeps, partly before and partly after that.
 var ioClasses = []ioJob{
 	{"job1", 50 * time.Minute, 16 << 30, 0},
 	{"job2", 40 * time.Minute, 8 << 30, 100 * time.Second},
@@ -53,7 +53,7 @@ var ioClasses = []ioJob{
 	{"job6", 40 * time.Minute, 0, 300 * time.Second},
 }
 
-// ioSets are the sets of classes by name, with the numbers of jobs that are used without others.
+// ioSets are the sets of classes by name, with the default numbers of jobs.
 var ioSets = map[string]struct {
 	classes []ioJob
 	counts  []int
@@ -65,14 +65,14 @@ var ioSets = map[string]struct {
 // IOSets are the names of the sets of [IO].
 var IOSets = []string{"two-jobs", "six-jobs"}
 
-// The rig's course: a script submits a job every ten seconds.
+// The rig's timing: a script submits a job every ten seconds.
 const (
 	ioGap  = 10 * time.Second
 	ioMost = 1 << 20 // jobs
 )
 
-// IO makes the workloads of the rig on which workload-adaptive scheduling was tried: jobs of one
-// node that write or sleep, for eight nodes. The classes, limits and the order are those of the
+// IO makes the workloads of the rig that tested workload-adaptive scheduling: jobs of one node that
+// write or sleep, on a machine of eight nodes. The classes, limits and the order come from the
 // authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
 // test-sixjobs.3.sh). The scripts leave open how fast a job writes when it is alone, and how much
 // jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission
@@ -179,17 +179,17 @@ func (c *ioJob) job(rng *rand.Rand, f *hpc.FileSystem, o *IOOptions) *hpc.Job {
 // MixOptions are the options of [AddIO].
 type MixOptions struct {
 	FileSystem hpc.FileSystem // as in [IOOptions]
-	// Load is the mean rate that all jobs together ask for from the first submission to the last,
-	// as a part of the bandwidth; 0.5 if 0.
+	// Load is the mean rate of all jobs together from the first submission to the last, as a share of
+	// the bandwidth; 0 means 0.5.
 	Load float64
 	Seed uint64
 }
 
-// AddIO gives the jobs of a workload I/O by class, and leaves jobs that have I/O, and arrays, as
-// they are. The jobs of one user with one name are a class. Of the classes 60 % compute only,
-// 25 % write checkpoints (four times 3 % of the run time), 10 % read their input in the first tenth
-// of the run, and 5 % move data all the time. The rates of classes are log-normal for each node,
-// with a standard deviation of 1 of the logarithm, and then scaled to the load. The shares are
+// AddIO gives the jobs of a workload I/O by class. It does not change jobs that already have I/O,
+// or arrays. Jobs with the same user and name are one class. Of the classes, 60 % only compute, 25
+// % write checkpoints (four times 3 % of the run time), 10 % read their input in the first tenth of
+// the run, and 5 % move data all the time. The rates per node of the classes are log-normal (the
+// standard deviation of the logarithm is 1), and are then scaled to the load. The shares are
 // assumptions of this generator, not measurements.
 func AddIO(w *workload.Workload, o MixOptions) error {
 	f := fileSystemOf(o.FileSystem)

@@ -16,7 +16,7 @@ import (
 
 // LikeOptions are the options of [Like].
 type LikeOptions struct {
-	Jobs int // the model's number if 0
+	Jobs int // 0 for the model's number
 	Seed uint64
 }
 
@@ -24,7 +24,7 @@ type LikeOptions struct {
 //
 //   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and
 //     the gaps between submissions. Like measures the log's gaps in operational time, in
-//     which the rate is constant, and draws from these.
+//     which the rate is constant, and draws from these gaps.
 //   - Users: how active each is, and how often consecutive jobs have the same user.
 //   - Jobs: Like draws a job at random from the user's jobs or, as often as users repeat
 //     themselves, from those that ask for what the user's previous job asked for. Sizes,
@@ -74,10 +74,10 @@ const leastLike = 20
 // rateClock converts real time to operational time and back. Operational time passes in
 // proportion to the mean rate of submissions at the hour of the day or week.
 type rateClock struct {
-	origin     hpc.Time // a midnight; of a Monday if the cycle is a week
+	origin     hpc.Time // a midnight; if the cycle is a week, a Monday's
 	hours      int      // in the cycle: 24 or 168
 	cumulative []float64
-	gaps       []float64 // of the log, in operational hours
+	gaps       []float64 // the log's gaps, in operational hours
 }
 
 // weeksForWeekdays is the length that a log needs to show how weekdays differ.
@@ -149,8 +149,8 @@ func (c *rateClock) real(x float64) hpc.Time {
 type userHabits struct {
 	users    []*userHabit
 	activity []float64 // cumulative
-	stay     float64   // how often the next job has the same user by habit
-	again    float64   // how often a user's next job repeats the request of the last one by habit
+	stay     float64   // the probability that the next job has the same user by habit
+	again    float64   // the probability that a user's next job repeats the last request by habit
 	user     *userHabit
 }
 
@@ -196,8 +196,7 @@ func newHabits(jobs []*hpc.Job) *userHabits {
 	return h
 }
 
-// chances computes how often users stay and repeat by habit, beyond what chance alone would
-// give.
+// chances computes how often users stay and repeat by habit, beyond pure chance.
 func (h *userHabits) chances(jobs, same, repeats int) {
 	sameByChance, repeatsByChance, total := 0.0, 0.0, 0.0
 	for _, u := range h.users {
@@ -241,7 +240,7 @@ func (h *userHabits) next(rng *rand.Rand) *hpc.Job {
 	return drawn(rng, h.user.last)
 }
 
-// spread is the standard deviation of the logarithm of the factor of run times.
+// spread is the standard deviation of the logarithm of the random factor for run times.
 const spread = 0.1
 
 // drawn returns a new job like the given one.
@@ -260,12 +259,12 @@ func drawn(rng *rand.Rand, source *hpc.Job) *hpc.Job {
 	return job
 }
 
-// nearLimit is the share of its time limit from which on a job counts as ended by the
+// nearLimit is a share of the time limit: a job that runs at least so long counts as ended by its
 // limit.
 const nearLimit = 0.9
 
-// stretched multiplies a run time, in whole seconds. A job that ended within its limit
-// still does. A job that its limit ended, or nearly, keeps its run time.
+// stretched multiplies a run time, in whole seconds. A job that ended before its limit still ends
+// before it. A job that ended at its limit, or nearly, keeps its run time.
 func stretched(d, limit time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited || limit > 0 && d.Seconds() >= nearLimit*limit.Seconds() {
 		return d

@@ -53,8 +53,8 @@ type lublinClass struct {
 	arrive, bArrive, aDay, bDay float64
 }
 
-// The published parameters. The first factor of arrive is that of the rush hours. The
-// second one (ARAR) converts it to the whole day.
+// The published parameters. The first factor of arrive is the value for the rush hours. The second
+// factor (ARAR) converts it to the whole day.
 var (
 	lublinBatch = lublinClass{
 		name: "batch", serial: 0.2927, pow2: 0.6686, uLow: 1.2, uProb: 0.875,
@@ -74,7 +74,7 @@ var (
 )
 
 const (
-	medBelow     = 2.5 // the two stages of sizes meet this far below the largest (1.5 to 3.5)
+	medBelow     = 2.5 // the two stages of sizes meet this far below the largest size (published: 1.5 to 3.5)
 	mostLogRun   = 12  // no job runs longer than exp(12) s, which is 45.2 h
 	mostLogGap   = 13  // no gap is longer than exp(13) s
 	buckets      = 48  // half-hours
@@ -113,7 +113,7 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	for i, c := range classes {
 		rng := rand.New(rand.NewPCG(o.Seed, uint64(i)))
 		arrivals := newArrivals(rng, c)
-		for range o.Jobs { // the first arrivals of each class; the cut below keeps o.Jobs
+		for range o.Jobs { // o.Jobs arrivals of each class; the cut below keeps the first o.Jobs of all
 			job := c.job(rng, &o)
 			job.Submit = o.Start.Add(time.Duration(arrivals.next() * float64(time.Second)).Truncate(time.Second))
 			w.Jobs.Append(job)
@@ -177,7 +177,7 @@ func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 // arrivals is a stream of arrival instants. It counts in points: at the mean rate of the
 // day a half-hour is one point, and a half-hour with twice the jobs is two points.
 type arrivals struct {
-	gap        distuv.Gamma // of the logarithm of seconds at the mean rate
+	gap        distuv.Gamma // the gap: logarithm of seconds, at the mean rate
 	cumulative [buckets + 1]float64
 	points     float64
 }
@@ -229,7 +229,7 @@ func (a *arrivals) next() float64 {
 	return (day*buckets + float64(i) + within) * bucketLength
 }
 
-// lublinUsers makes n users up.
+// lublinUsers invents n users.
 func lublinUsers(n int) []hpc.User {
 	users := make([]hpc.User, n)
 	for i := range users {

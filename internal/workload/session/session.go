@@ -1,5 +1,5 @@
-// Package session finds the structure of what users submitted: their sessions of work,
-// which session waited for the results of which, and how long the user thought in between.
+// Package session finds the structure of what users submitted: their sessions of work, which
+// sessions waited for the results of other sessions, and how long the user thought in between.
 //
 // # Sessions
 //
@@ -15,15 +15,15 @@
 // time between that end and that submission is the think time (definition 6). It is never
 // negative.
 //
-// "Ended before the other began" is an interval order. Most of its pairs follow from
-// others: a user who waited for the last session also waited for the sessions before it.
-// The edges of a [Graph] are the pairs that do not follow from others (the transitive
-// reduction). The reduction matters for results, too. Without it, a replay would keep a
-// think time of three weeks to a session of the previous month, even if later sessions of
-// the user had moved.
+// "Session A ended before session B began" is an interval order. Most of its pairs follow from
+// other pairs: a user who waited for the last session also waited for the sessions before it. The
+// edges of a [Graph] are the pairs that do not follow from others (the transitive reduction). The
+// reduction matters for results, too. Without it, a session would also depend on a session of the
+// previous month, with a think time of three weeks. A replay would keep this think time even if the
+// user's sessions in between had moved.
 //
-// A replay begins with the sessions that depend on none. The paper connects them to an
-// artificial root at the beginning of the log.
+// A replay begins with the sessions that do not depend on another session. The paper connects them
+// to an artificial root at the beginning of the log.
 //
 // # Size
 //
@@ -49,7 +49,7 @@ import (
 const never = hpc.Time(1<<63 - 1)
 
 // ErrNoRecord means that the workload has no recorded ends of jobs. Without them it is unknown
-// which session waited for which.
+// which sessions waited for other sessions.
 var ErrNoRecord = errors.New("no job of the workload has a recorded end")
 
 // Session is a period of work of a user: consecutive jobs without a long gap.
@@ -58,8 +58,8 @@ type Session struct {
 	Jobs []int
 	// Start and LastSubmit are the instants of the first and of the last submission.
 	Start, LastSubmit hpc.Time
-	// End is the instant at which all jobs of the session had ended. It is the largest Time
-	// if the record has no end for one of them; no session depends on such a session.
+	// End is the instant at which all jobs of the session had ended. If the record has no end for one
+	// of these jobs, End is the largest Time, and no session depends on this session.
 	End hpc.Time
 	// Parent is an index of a session. In a graph of batches it is the session that the
 	// batch belongs to; in a graph of sessions it is the session itself.
@@ -73,7 +73,7 @@ type Session struct {
 type Graph struct {
 	User     string
 	Sessions []Session
-	// ended are the sessions that others directly depend on, in the order of their ends.
+	// ended has the sessions on which other sessions directly depend, in the order of their ends.
 	ended []int
 }
 
@@ -118,8 +118,8 @@ func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 	return s, nil
 }
 
-// recordedEnd returns the recorded end of a job. An end before the submission does not
-// count as one. A rejected job ended when it was submitted.
+// recordedEnd returns the recorded end of a job. An end before the submission does not count as an
+// end. A rejected job ended when it was submitted.
 func recordedEnd(job *hpc.Job) hpc.Time {
 	switch r := job.Recorded; {
 	case r == nil:
@@ -160,11 +160,12 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 
 // link finds the edges of the transitive reduction.
 //
-// Of the sessions that were over when s began, let L be the one that began last. A session
+// Let L be the session that began last among the sessions that were over when s began. A session
 // that was over before L began is not a direct dependency of s, because L lies between them. A
-// session that ended after L had begun is one: any session between it and s would have
-// begun after L. So s directly depends on L and on the sessions that ended after L's start.
-// Both ends of this range only move forward as s moves on in time.
+// session that ended between L's start and the start of s is a direct dependency: any session
+// between it and s would have begun after L. So s directly depends on L and on the sessions that
+// ended between L's start and the start of s. Both ends of this range only move forward for later
+// sessions s.
 //
 // Two sessions without duration at the same instant would depend on each other. The order
 // of submission decides: a session depends on earlier sessions only.
@@ -196,9 +197,9 @@ func (g *Graph) link() {
 	}
 }
 
-// DependsOn returns the sessions on which a session directly depends, as indices, in the
-// order of their ends. The caller must not change the result. From one session to the next,
-// neither end of the result moves backwards in [Graph.Ended].
+// DependsOn returns the sessions on which a session directly depends, as indices, in the order of
+// their ends. The caller must not change the result. The result is a range of [Graph.Ended]. From
+// one session to the next, neither end of this range moves backwards.
 func (g *Graph) DependsOn(session int) []int {
 	s := &g.Sessions[session]
 	return g.ended[s.from:s.to]
@@ -211,7 +212,7 @@ func (g *Graph) Stretch(session int) (from, to int) {
 	return s.from, s.to
 }
 
-// Ended returns the sessions on which others directly depend, as indices, in the order of
+// Ended returns the sessions on which other sessions directly depend, as indices, in the order of
 // their ends. The caller must not change the result.
 func (g *Graph) Ended() []int { return g.ended }
 
@@ -235,12 +236,12 @@ func (g *Graph) Edges() iter.Seq2[int, int] {
 	}
 }
 
-// Batches returns graphs in which every session is divided into its batches (Zakay &
-// Feitelson, "Preserving user behavior characteristics in trace-based simulation of
-// parallel job scheduling", MASCOTS 2014): groups of overlapping jobs. A batch begins with
-// the first job that is submitted when all earlier jobs of its session have ended, because
-// until then the user did not wait for results. Batches depend on each other as sessions
-// do, and the batches of one session are a chain.
+// Batches returns graphs in which every session is divided into its batches (Zakay & Feitelson,
+// "Preserving user behavior characteristics in trace-based simulation of parallel job scheduling",
+// MASCOTS 2014): groups of overlapping jobs. A batch begins with the first job that is submitted
+// when all earlier jobs of its session have ended, because until then the user did not wait for
+// results. Batches depend on each other by the same rule as sessions, and the batches of one
+// session are a chain.
 func (s *Sessions) Batches() *Sessions {
 	out := &Sessions{Delimitation: s.Delimitation, WithoutEnd: s.WithoutEnd, jobs: s.jobs}
 	ends := make([]hpc.Time, s.jobs.Len())

@@ -16,9 +16,9 @@ import (
 type Stats struct {
 	Jobs     int `json:"jobs"`
 	Sessions int `json:"sessions"`
-	// Edges is the number of pairs of a session and one that it directly depends on.
+	// Edges is the number of pairs of a session and a session on which it directly depends.
 	Edges int64 `json:"edges"`
-	// Roots is the number of sessions that depend on none.
+	// Roots is the number of sessions that depend on no session.
 	Roots int `json:"roots"`
 	// LongestPath is the number of sessions on the longest chain of dependencies.
 	LongestPath int `json:"longest_path"`
@@ -37,10 +37,10 @@ type UserStats struct {
 // Summary is the output of `workload sessions` for a workload.
 type Summary struct {
 	Delimitation string `json:"sessions_by"`
-	// WithoutEnd is the number of jobs without a recorded end. No session depends on
-	// theirs.
+	// WithoutEnd is the number of jobs without a recorded end. No session depends on the sessions of
+	// these jobs.
 	WithoutEnd int `json:"without_recorded_end"`
-	// Stats of all users; LongestPath, Arity and Fan are the largest of any user.
+	// Stats of all users; LongestPath, Arity and Fan are the largest values of any user.
 	Stats
 	// MeanJobs is the mean number of jobs in a session.
 	MeanJobs float64 `json:"mean_jobs_per_session"`
@@ -113,9 +113,9 @@ func (g *Graph) Stats() Stats {
 	return st
 }
 
-// thinkTimes describes the think times of all edges without visiting the edges. The
-// dependencies of a session are sorted by their ends, so that bisection counts those below
-// a time, and a second bisection over time finds a quantile.
+// thinkTimes describes the think times of all edges without visiting the edges. The dependencies of
+// a session are sorted by their ends, so bisection counts the think times below a given time. A
+// second bisection over this time finds a quantile.
 func (s *Sessions) thinkTimes(edges int64) ThinkTimes {
 	if edges == 0 {
 		return ThinkTimes{}
@@ -164,8 +164,8 @@ func (g *Graph) shorter(limit time.Duration) int64 {
 	return n
 }
 
-// Render writes the summary for people: all users together, and the users with the most
-// sessions. It returns w's error.
+// Render writes the summary as text: all users together, and the users with the most sessions. It
+// returns w's error.
 func (s *Summary) Render(w io.Writer) error {
 	const shown = 10
 	users := slices.Clone(s.Users)

@@ -33,11 +33,11 @@ type Anonymizer struct {
 	gids      map[uint32]uint32
 	originals map[string]bool // all names that were replaced
 	with      Anonymity
-	replaced  map[string]bool   // by names of ours, in lower case
+	replaced  map[string]bool   // the replacements, in lower case
 	leftOut   map[string]bool   // keys and attributes of the configuration
-	scrubbed  map[string]string // words that kept their names, or lost them: see scrub
+	scrubbed  map[string]string // words with what scrub made of them
 
-	// What contained and isNode need, made when they are first called.
+	// Data for contained and isNode, made when these are first called.
 	lowerOriginals map[string]bool
 	lengths        []int
 	counted        int
@@ -52,25 +52,24 @@ type Anonymity struct {
 	Switches  []string
 	// Cluster is the name of the cluster, which is replaced. If it is empty, the name stays.
 	Cluster string
-	// Strict also replaces partitions, QOS, features and other words that stay by themselves where they
+	// Strict also replaces names that normally stay, such as partitions, QOS and features, if they
 	// contain a replaced name.
 	Strict bool
-	// Allow are names that may stay as words of something else, such as a user who is called like an
-	// option of Slurm. As the names of users and the like they are replaced.
+	// Allow are names that may stay where they are words with another meaning, for example if a user
+	// has the name of an option of Slurm. As names of users and so on they are still replaced.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte
 }
 
-// NewAnonymizer prepares the anonymization of a workload and, if there is one, of the
-// cluster that it is for. It needs all nodes and users before the first is renamed. It
-// returns an error for a key shorter than [LeastKey] and for host lists that it cannot
-// read.
+// NewAnonymizer prepares the anonymization of a workload and, if there is one, of the cluster that
+// it is for. It needs all nodes and users before it renames the first of them. It returns an error
+// for a key shorter than [LeastKey] and for host lists that it cannot read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
 }
 
-// NewAnonymizerWith is [NewAnonymizer] with choices.
+// NewAnonymizerWith is [NewAnonymizer] with options.
 func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users []hpc.User, with Anonymity) (*Anonymizer, error) {
 	if len(key) < LeastKey {
 		return nil, fmt.Errorf("a key of %d bytes (want at least %d)", len(key), LeastKey)
@@ -164,8 +163,8 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 
 const allNodes = "ALL"
 
-// splitDigits splits a name into its numbers and the texts around them. There is one text
-// more than there are numbers.
+// splitDigits splits a name into its numbers and the texts around them. There is one more text than
+// numbers.
 func splitDigits(name string) (texts, numbers []string) {
 	start, inNumber := 0, false
 	for i := 0; i <= len(name); i++ {
@@ -217,7 +216,7 @@ func (a *Anonymizer) word(kind, name string) string {
 	return replacement
 }
 
-// The kinds of names. One name of two kinds gets two replacements.
+// The kinds of names. A name of two kinds gets two replacements.
 const (
 	kindUser        = "user"
 	kindGroup       = "group"
@@ -272,12 +271,12 @@ func (a *Anonymizer) nodes(list string) (string, error) {
 	return hostlist.Compress(names), nil
 }
 
-// Step is the anonymization of the workload that the anonymizer was made for. It replaces
-// the names of users, groups, accounts, jobs, reservations, WCKeys, MCS labels and nodes.
-// The IDs of jobs become numbers in the order of submission. Comments, reasons, burst
-// buffers, the source and the lines of logs that are kept beside the jobs are removed. The
-// names of partitions, QOS, features, licenses and generic resources stay. The step fails
-// for a workload with administrators' actions, which are free text.
+// Step returns the step that anonymizes the workload for which the anonymizer was made. It replaces
+// the names of users, groups, accounts, jobs, reservations, WCKeys, MCS labels and nodes. The IDs
+// of jobs become numbers in the order of submission. Comments, reasons, burst buffers, the source
+// and the lines of logs that are kept beside the jobs are removed. The names of partitions, QOS,
+// features, licenses and generic resources stay. The step fails for a workload with administrators'
+// actions, which are free text.
 func (a *Anonymizer) Step() Step {
 	return Step{"--anonymize", func(w *workload.Workload, _ *Environment) (int, error) {
 		if len(w.Actions) > 0 {
@@ -305,7 +304,7 @@ func (a *Anonymizer) Step() Step {
 		for i := range w.FileSystems {
 			w.FileSystems[i].Name = a.scrub(w.FileSystems[i].Name)
 		}
-		if c := w.Completion; c != nil { // its rules and facts name partitions, QOS and the log that was learned from
+		if c := w.Completion; c != nil { // its rules and facts name partitions, QOS and the log from which rules learned
 			var err error
 			if w.Completion, err = a.completion(c); err != nil {
 				return 0, err
@@ -400,9 +399,8 @@ func (a *Anonymizer) user(u hpc.User) hpc.User {
 	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID], Groups: a.words(kindGroup, u.Groups)}
 }
 
-// Leaks returns the names that were replaced but still occur as words in a text. Such a
-// name belongs to something else too, for example to a partition with the name of an
-// account.
+// Leaks returns the replaced names that still occur as words in a text. Such a name also belongs to
+// something else, for example to a partition with the same name as an account.
 func (a *Anonymizer) Leaks(text string) []string {
 	found := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {

@@ -13,12 +13,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Cluster anonymizes a cluster directory with the names of its workload, so that the
-// anonymous workload can be replayed on it. It reads slurm.conf with its includes,
-// gres.conf and topology.conf from dir; accounts are the commands for sacctmgr (nil for
-// none) and users the users, from whichever files they come. It returns the new files by
-// name. Comments, addresses, the hosts of daemons, passwords and paths are removed.
-// ClusterName stays, and so does that there is an epilog. The error names the file and the line that cannot be read.
+// Cluster anonymizes a cluster directory with the names of its workload, so that the anonymous
+// workload can be replayed on it. It reads slurm.conf with its includes, gres.conf and
+// topology.conf from dir; accounts are the commands for sacctmgr (nil for none) and users are the
+// users, from any files. It returns the new files by name. Comments, addresses, the hosts of
+// daemons, passwords and paths are removed. ClusterName stays, and so does the fact that there is
+// an epilog. The error names the file and the line that cannot be read.
 func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"slurm.conf", "gres.conf", "topology.conf"} {
@@ -185,13 +185,13 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 		return "database", nil
 	case "slurmuser", "slurmduser":
 		return "slurm", nil
-	case "epilog": // it does not run in a replay, but nodes are free later where one ends
+	case "epilog": // it does not run in a replay, but with an epilog nodes become free later
 		return "/etc/slurm/epilog", nil
 	case "nodeaddr", "nodehostname", "allocnodes", "controladdr", "backupcontroller", "backupaddr", "maildomain",
 		"accountingstoragebackuphost", "accountingstorageuser", "accountingstoragepass", "accountingstorageloc",
 		"jobcomphost", "jobcompuser", "jobcomppass", "jobcomploc", "reason", "slurmctldaddr", "authinfo":
 		return "", nil
-	case "file", "multiplefiles": // device files of gres.conf; their number counts
+	case "file", "multiplefiles": // device files of gres.conf; their number matters
 		return value, nil
 	}
 	if !exported[key] || strings.HasPrefix(bare, "/") {
@@ -224,8 +224,9 @@ func (a *Anonymizer) accounts(text string) (string, error) {
 	return out.String(), nil
 }
 
-// accountCommand replaces the names in a command. Its words are the verb, the entity, names of the entity
-// in commas, and options. It is empty for an entity that a replay does not need.
+// accountCommand replaces the names in a command. Its words are the verb, the entity, the entity's
+// names separated by commas, and options. The result is empty for an entity that a replay does not
+// need.
 func (a *Anonymizer) accountCommand(words []string) (string, error) {
 	if len(words) < 2 {
 		return "", fmt.Errorf("%s: not a command (want add, modify or delete, and what)", words[0])
@@ -260,7 +261,8 @@ func (a *Anonymizer) accountCommand(words []string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// accountName replaces names of a kind in commas; names of no kind are those of QOS.
+// accountName replaces names of a kind that are separated by commas. If kind is empty, they are
+// names of QOS.
 func (a *Anonymizer) accountName(kind, names string) string {
 	bare := strings.Trim(names, `"'`)
 	switch {
@@ -272,8 +274,8 @@ func (a *Anonymizer) accountName(kind, names string) string {
 	return a.commaList(kind, bare)
 }
 
-// accountOption replaces the names in an option of a command about an entity of a kind. It is empty for
-// an option of free text.
+// accountOption replaces the names in an option of a command about an entity of a kind. The result
+// is empty for an option with free text.
 func (a *Anonymizer) accountOption(kind, key, value string) string {
 	name := strings.ToLower(strings.TrimRight(key, "+-"))
 	is := func(prefixes ...string) bool {

@@ -10,14 +10,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// kindCluster and kindWord are further kinds of names.
+// Further kinds of names, besides those of [Anonymizer.Step].
 const (
 	kindCluster = "cluster"
 	kindWord    = "xword"
 )
 
-// collectNames notes all names that will be replaced before the first one is, because [Anonymizer.scrub]
-// needs all of them.
+// collectNames notes all names that will be replaced. It does so before the first replacement,
+// because [Anonymizer.scrub] needs all names.
 func (a *Anonymizer) collectNames(w *workload.Workload, nodes []string, users []hpc.User) error {
 	note := func(names ...string) {
 		for _, list := range names {
@@ -57,8 +57,8 @@ func (a *Anonymizer) collectNames(w *workload.Workload, nodes []string, users []
 	return err
 }
 
-// scrub replaces the words of a text that contain a replaced name, if the anonymizer is strict. Slurm's own
-// words stay. One word becomes the same everywhere.
+// scrub replaces the words of a text that contain a replaced name, if the anonymizer is strict.
+// Slurm's own words stay. A word gets the same replacement everywhere.
 func (a *Anonymizer) scrub(text string) string {
 	if !a.with.Strict {
 		return text
@@ -97,7 +97,8 @@ func (a *Anonymizer) scrubWord(word string) string {
 	return replacement
 }
 
-// Renamed returns the words that stay by themselves and were replaced because they contain a name.
+// Renamed returns the words that would normally stay, but were replaced because they contain a
+// name.
 func (a *Anonymizer) Renamed() (list []string) {
 	for word, replacement := range a.scrubbed {
 		if word != replacement {
@@ -118,8 +119,8 @@ func (a *Anonymizer) Replaced() int { return len(a.originals) }
 // by chance.
 const longName = 6
 
-// contained returns the longest replaced name that a word contains: as the word, as one of its parts
-// between digits and punctuation, or within it if the name is long.
+// contained returns the longest replaced name that a word contains: the name may be the whole word,
+// a part between digits and punctuation, or, if the name is long, any part.
 func (a *Anonymizer) contained(word string) (found string) {
 	if a.lowerOriginals == nil || a.counted != len(a.originals) {
 		a.indexOriginals()
@@ -142,7 +143,7 @@ func (a *Anonymizer) contained(word string) (found string) {
 	return found
 }
 
-// indexOriginals prepares contained.
+// indexOriginals prepares the data for contained.
 func (a *Anonymizer) indexOriginals() {
 	a.lowerOriginals, a.lengths, a.counted = map[string]bool{}, nil, len(a.originals)
 	seen := map[int]bool{}
@@ -159,7 +160,7 @@ func (a *Anonymizer) indexOriginals() {
 	}
 }
 
-// ours reports whether a word is one of Slurm's or of a trace, which stay whatever names there are.
+// ours reports whether a word belongs to Slurm or to the trace format. Such words always stay.
 func ours(word string) bool { return vocabulary[strings.ToLower(word)] }
 
 // vocabulary are the words of the formats of a trace and of a cluster's files that are not keys.
@@ -179,7 +180,7 @@ var vocabulary = func() map[string]bool {
 	return set
 }()
 
-// completion returns a completion without names. The error is that of a wrong host list.
+// completion returns a completion without names. The error says that a host list is wrong.
 func (a *Anonymizer) completion(c *workload.Completion) (*workload.Completion, error) {
 	out := *c
 	var err error
@@ -218,8 +219,8 @@ type Remainder struct {
 	Name string `json:"name"`
 }
 
-// Inventory looks through all words of a file for replaced names. Keys of JSON, Slurm's own words and the
-// replacements themselves are not among them. It returns the first of each word.
+// Inventory looks through all words of a file for replaced names. It skips keys of JSON, Slurm's
+// own words, and the replacements themselves. It returns the first occurrence of each word.
 func (a *Anonymizer) Inventory(file string, text []byte) (left []Remainder) {
 	seen := map[string]bool{}
 	look := func(words string) {
@@ -245,8 +246,8 @@ func (a *Anonymizer) Inventory(file string, text []byte) (left []Remainder) {
 	return left
 }
 
-// isNode reports whether a word is a name of a node that replaced another, or its beginning in a host
-// list.
+// isNode reports whether a word is a node's replacement name, or the beginning of such a name in a
+// host list.
 func (a *Anonymizer) isNode(word string) bool {
 	const length = len("n000abcdef")
 	return len(word) >= length && a.nodeNames()[word[:length]] && strings.Trim(word[length:], "0123456789x-") == ""
@@ -262,7 +263,8 @@ func (a *Anonymizer) nodeNames() map[string]bool {
 	return a.newNodes
 }
 
-// jsonValues returns the texts in a line of JSON that are not keys of ours. ok is false for another line.
+// jsonValues returns the texts in a line of JSON that are not keys of our formats. ok is false if
+// the line is not JSON.
 func jsonValues(line string) (values []string, ok bool) {
 	if !strings.HasPrefix(line, "{") {
 		return nil, false
@@ -290,7 +292,7 @@ func jsonValues(line string) (values []string, ok bool) {
 	return values, true
 }
 
-// ErrRemains makes an error of what an inventory found.
+// ErrRemains makes an error of the names that an inventory found.
 func ErrRemains(left []Remainder) error {
 	if len(left) == 0 {
 		return nil

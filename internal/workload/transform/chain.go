@@ -9,9 +9,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is then
-// ended by its limit. Jobs without a time limit get the maximum too: on the machine they have the
-// limit of a partition, which the step replaces. The error says that the maximum is not positive.
+// LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
+// then ended by its limit. Jobs without a time limit also get the maximum. On the machine they
+// would have their partition's limit, and the maximum replaces it. The error says that the maximum
+// is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
@@ -32,15 +33,15 @@ func LongestLimit(longest time.Duration) (Step, error) {
 }
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
-// do whose programs write checkpoints. Each part has the time limit longest, and depends on the
-// part before by afterok. It ends the time checkpoint before its limit, for it must not be late
-// with what it writes. All parts but the first begin with reading that, which takes as long. So n
+// with checkpoints do. Each part has the time limit longest, and depends on the previous part by
+// afterok. It stops computing the time checkpoint before its limit, so that it can write its state
+// in time. Every part except the first begins by reading the state, which takes as long again. So n
 // parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
 //
-// The first part keeps the job's ID and its dependencies. The others are submitted with it and are
-// named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last part. If the job was
-// ended by its time limit, so is the last part. Arrays and preset jobs stay as they are; a note has
-// their number. The error says which argument is out of range.
+// The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
+// ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended it, the last
+// part ends in this way as well. Arrays and preset jobs are not changed; a note has their number. The error says
+// which argument is out of range.
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {
 	case longest <= 0 || longest == hpc.Unlimited:
@@ -117,7 +118,7 @@ func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
 func (c *chains) parts(job *hpc.Job, total time.Duration) []*hpc.Job {
 	timedOut := job.RunTime != total || job.TimeLimit == total
 	id, code := job.ID, job.ExitCode
-	job.Recorded = nil // this did not happen
+	job.Recorded = nil // the parts were never recorded
 	var list []*hpc.Job
 	for left, read := total, time.Duration(0); ; read = c.checkpoint {
 		part := *job
@@ -143,17 +144,17 @@ func (c *chains) parts(job *hpc.Job, total time.Duration) []*hpc.Job {
 	}
 }
 
-// rewrite makes a job depend on the last part of a chain, where it depends on the end of the job
-// that the chain replaces. It reports whether the job depends on one.
+// rewrite makes a job depend on the last part of a chain, if it depends on the end of the job that
+// the chain replaces. It reports whether the job depends on a chain.
 func (c *chains) rewrite(job *hpc.Job) bool {
 	deps, err := sbatch.ParseDependency(job.Dependency)
 	if job.Dependency == "" || c.later[job.ID] || err != nil {
-		return false // Slurm refuses what cannot be read
+		return false // Slurm refuses a dependency that cannot be read
 	}
 	changed := false
 	for i, d := range deps.List {
 		last, replaced := c.last[d.Job]
-		if replaced && d.Type != "after" { // after means the start, which is that of the first part
+		if replaced && d.Type != "after" { // after means the start, so the first part counts
 			deps.List[i].Job, changed = last, true
 		}
 	}

@@ -30,16 +30,16 @@ type Fields struct {
 	GRES        string `expr:"gres"`
 	Dependency  string `expr:"dependency"`
 
-	Nodes    int  `expr:"nodes"` // at least
+	Nodes    int  `expr:"nodes"` // the least number of nodes
 	CPUs     int  `expr:"cpus"`
-	Memory   int  `expr:"memory_mib"` // that it asks for on all its nodes; 0 if it asks for none, for all, or by GPU
+	Memory   int  `expr:"memory_mib"` // the requested memory on all its nodes; 0 if it asks for none, for all, or by GPU
 	Tasks    int  `expr:"tasks"`
 	Switches int  `expr:"switches"`
 	Array    bool `expr:"array"`
 	Preset   bool `expr:"preset"`
 
-	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job asks for none
-	RunTime   float64 `expr:"run_time_s"`   // its time limit if only that ends the job
+	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job asks for no limit
+	RunTime   float64 `expr:"run_time_s"`   // the time limit if only the limit ends the job
 	Submit    float64 `expr:"submit_s"`     // since the window's start or the epoch
 	Hour      int     `expr:"hour"`         // of the day, UTC
 	Weekday   int     `expr:"weekday"`      // Sunday is 0
@@ -94,8 +94,9 @@ var otherNames = map[string]string{
 
 var unknownName = regexp.MustCompile(`unknown name (\w+)`)
 
-// meantField returns "; did you mean X?" for an error about an unknown name, or the names of all
-// fields if none is near. It says what a single = should be, and returns "" for another error.
+// meantField returns a hint for an error. For an unknown name it is "; did you mean X?", or the
+// names of all fields if no name is similar. For a single = it says what to write instead. For
+// other errors it is "".
 func meantField(problem string, env any) string {
 	if strings.Contains(problem, `unexpected token Operator("=")`) {
 		return "\nwant == for a comparison"
@@ -178,9 +179,9 @@ func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 // quote quotes an argument for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// MapPartition moves the jobs and reservations of one partition to another. A job may list
-// several partitions. from may also be "*" for every partition, or "" for jobs that name
-// none. It returns an error if to is empty or a name is not a single partition.
+// MapPartition moves the jobs and reservations of one partition to another. A job may list several
+// partitions. from may also be "*" for every partition, or "" for jobs that name no partition. It
+// returns an error if to is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

@@ -14,12 +14,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TimeLimitAccuracy sets the time limits of a share (from 0 to 1) of the jobs to factor
-// times their run time, in whole seconds. The limit stays at or below the partition's and
-// at or above the run time. Martinasso et al. (SC'18, section VIII.B) use "within 10 % of
-// the actual run time", which is a factor of 1.1. A job that only its time limit ends keeps
-// it, because its run time without the limit is unknown. The error says which argument is
-// out of range.
+// TimeLimitAccuracy sets the time limits of a share (from 0 to 1) of the jobs to factor times their
+// run time, in whole seconds. The limit is at most the partition's limit, and at least the run
+// time. Martinasso et al. (SC'18, section VIII.B) use "within 10 % of the actual run time", which
+// is a factor of 1.1. A job that only its time limit ends keeps its limit, because its run time
+// without the limit is unknown. The error says which argument is out of range.
 func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	switch {
 	case !(factor >= 1) || factor > 1e6:
@@ -35,7 +34,7 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 		limits := newCaps(w, env)
 		n := 0
 		for i, job := range w.Jobs.All() {
-			// Every job draws a number, so that the draws do not depend on the jobs before.
+			// Every job draws a number, so that the draws do not depend on earlier jobs.
 			chosen := env.rng.Float64() < share
 			run, ok := longestRun(job)
 			if !ok || !chosen || job.TimeLimit > 0 && run >= job.TimeLimit {
@@ -53,8 +52,8 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 // rounding, in seconds, prevents 1.1 x 3600 from becoming 3961.
 const rounding = 1e-6
 
-// ChangesLimits reports whether one of the steps of a workload ([workload.Workload.Transforms]) set time
-// limits of jobs, so that their limits are not those of their records.
+// ChangesLimits reports whether one of the steps of a workload ([workload.Workload.Transforms]) set time limits of
+// jobs, so that these differ from the recorded limits.
 func ChangesLimits(steps []string) bool {
 	return slices.ContainsFunc(steps, func(step string) bool {
 		option, _, _ := strings.Cut(step, " ")
@@ -63,7 +62,7 @@ func ChangesLimits(steps []string) bool {
 	})
 }
 
-// setLimit sets the time limit. A minimum time limit (--time-min) cannot be longer.
+// setLimit sets the time limit. A minimum time limit (--time-min) is lowered if it would be longer.
 func setLimit(job *hpc.Job, limit time.Duration) {
 	job.TimeLimit = limit
 	job.TimeMin = min(job.TimeMin, limit)
@@ -77,10 +76,9 @@ const (
 
 	// The percentage of jobs by popularity rank r, from 2 to 20: a*exp(b*r) + c.
 	headA, headB, headC = 14.0491, -0.177531, 0.462513
-	// The weight of the ranks from 21 on, which share what the popular estimates leave:
-	// r^b.
+	// The weight of the ranks from 21 on, which share the jobs that the popular estimates leave: r^b.
 	tailB = -2.267
-	// An estimate outside the head with relative rank x is (a-1)x/(a-x) of the largest
+	// An estimate outside the head with relative rank x is the share (a-1)x/(a-x) of the largest
 	// estimate, with a = 1 + p*K^q for K different estimates.
 	timeP, timeQ = 12.1039, -0.6026
 )
@@ -93,7 +91,7 @@ var popular = []time.Duration{
 	8 * time.Hour, 10 * time.Hour, 12 * time.Hour, 18 * time.Hour,
 }
 
-// roundTimes are the units of the other popular estimates, the largest first.
+// roundTimes are the units of which the other popular estimates are multiples, the largest first.
 var roundTimes = []time.Duration{
 	200 * time.Hour, 100 * time.Hour, 50 * time.Hour, 10 * time.Hour, 5 * time.Hour,
 	2 * time.Hour, time.Hour, 20 * time.Minute, 10 * time.Minute, 5 * time.Minute,
@@ -105,11 +103,11 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 	{0, 0}, {20, 10}, {200, 20}, {1000, 35}, {10000, 90}, {70000, 340}, {250000, 565},
 }
 
-// ModalEstimates gives the jobs of each partition time limits as users estimate them, after
-// the model of Tsafrir, Etsion and Feitelson (JSSPP 2005): a few round numbers cover nearly
-// all jobs, and most jobs use the largest. Starting with the longest job, every job gets a
-// random one of the remaining estimates that are not shorter than its run time. The step
-// fails for a partition without a time limit.
+// ModalEstimates gives the jobs of each partition time limits as users estimate them, after the
+// model of Tsafrir, Etsion and Feitelson (JSSPP 2005): a few round numbers cover nearly all jobs,
+// and the largest one is the most popular. Beginning with the longest job, every job gets a random
+// remaining estimate that is not shorter than its run time. The step fails for a partition without
+// a time limit.
 //
 // The authors' program pairs popularity with length as in its four logs. This step pairs
 // them at random, except that the largest estimate is the most popular.
@@ -148,7 +146,7 @@ func drawEstimates(rng *rand.Rand, n int, longest time.Duration) []time.Duration
 	times := slices.Concat(head, tail)
 	weights := popularity(len(head), len(tail))
 	list := make([]time.Duration, n)
-	for i := range list { // quantiles, not draws: the model says how many jobs use each
+	for i := range list { // quantiles, not draws: the model gives the number of jobs for each estimate
 		u := (float64(i) + 0.5) / float64(n)
 		k := 0
 		for u >= weights[k] && k < len(weights)-1 {
@@ -190,7 +188,7 @@ func differentEstimates(n int) float64 {
 	return estimateCounts[len(estimateCounts)-1].estimates
 }
 
-// tailTimes returns n further estimates in whole minutes, or fewer if there are not enough
+// tailTimes returns n further estimates in whole minutes, or fewer if there are not so many
 // different ones.
 func tailTimes(longest time.Duration, n int, head []time.Duration) []time.Duration {
 	a := 1 + timeP*math.Pow(float64(n+len(head)), timeQ)
@@ -245,12 +243,12 @@ type estimated struct {
 	run time.Duration
 }
 
-// assignEstimates gives every job one of the estimates that are not shorter than its run
-// time. A job for which none is left gets its run time.
+// assignEstimates gives every job one of the estimates that are not shorter than its run time. If
+// no such estimate is left, the job gets its run time.
 func assignEstimates(rng *rand.Rand, w *workload.Workload, jobs []estimated, estimates []time.Duration) {
 	slices.SortFunc(estimates, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	slices.SortStableFunc(jobs, func(a, b estimated) int { return cmp.Compare(b.run, a.run) })
-	var fits []time.Duration // not yet taken, and long enough
+	var fits []time.Duration // estimates that are not yet taken, and long enough
 	for _, e := range jobs {
 		for len(estimates) > 0 && estimates[0] >= e.run {
 			fits, estimates = append(fits, estimates[0]), estimates[1:]

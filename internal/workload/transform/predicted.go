@@ -10,14 +10,14 @@ import (
 )
 
 // PredictedLimits lowers the time limits to predicted run times. predict returns a run time in
-// seconds for each job of the workload, in its order, or 0 for an unknown one; text is the step's entry in the
-// workload.
+// seconds for each job of the workload, in its order, or 0 if it is not known; text is the step's
+// entry in the workload.
 //
-// The new limit is the prediction, rounded up to a full minute as Slurm does it with limits, and at
-// least a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
-// limit. Jobs that run when the window begins
-// keep theirs, since their limits were those of their starts. The notes say how many jobs each rule
-// concerns, how many jobs run longer than their new limit, and what they lose.
+// The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at least
+// a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
+// limit. Jobs that run when the window begins keep their limits, because these were set before they
+// started. The notes say how many jobs each rule concerns, how many jobs run longer than their new
+// limit, and how much work they lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		seconds, err := predict(w)
@@ -56,16 +56,16 @@ func minutes(seconds float64) time.Duration {
 	return time.Duration(min(max(math.Ceil((seconds-rounding)/60), 1), most)) * time.Minute
 }
 
-// limitCounts are the jobs that each rule of [PredictedLimits] concerns.
+// limitCounts counts the jobs that each rule of [PredictedLimits] concerns.
 type limitCounts struct {
 	changed, kept, without, unknown, preset int
 
-	killed    int     // run longer than the new limit, and not than the old one
+	killed    int     // jobs that run longer than the new limit, but not longer than the old one
 	earlier   int     // ran longer than the old limit already
-	coreHours float64 // that the killed jobs compute until they are killed
+	coreHours float64 // the work of the killed jobs until they are killed
 }
 
-// lost counts what a new limit does to the tasks of a job: which of them it kills, and what they lose.
+// lost counts the tasks of a job that a new limit kills, and the work that they lose.
 func (c *limitCounts) lost(job *hpc.Job, limit time.Duration) {
 	run, ends := longestRun(job)
 	switch {

@@ -17,11 +17,11 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// Shake moves every submission by up to the given time in either direction. The schedules
-// of several seeds then show how much of a result is chance: Tsafrir and Feitelson,
-// "Instability in parallel job scheduling simulation" (IPDPS 2006), call it shaking the
-// input. Jobs stay on their side of the window's start and after the jobs that they depend
-// on. It returns an error if most is not above 0.
+// Shake moves every submission by up to the given time in either direction. The schedules of
+// several seeds then show how much of a result is chance: Tsafrir and Feitelson, "Instability in
+// parallel job scheduling simulation" (IPDPS 2006), call it shaking the input. A job stays on its
+// side of the window's start, and after the jobs on which it depends. It returns an error if most
+// is not above 0.
 func Shake(most time.Duration) (Step, error) {
 	if most <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", most)
@@ -72,9 +72,9 @@ const mostJobs = 20_000_000
 
 // Repeat appends copies of the workload until it occurs the given number of times. Each copy is
 // shifted by whole days, so that the hours of the day stay. IDs of jobs in the first copy end in
-// "~2", in the next one in "~3", and so on. So do the names of reservations, except those that an
-// action creates. Events before the window are not repeated. Repeat returns an error if times is
-// below 1. The step fails if the result exceeds mostJobs.
+// "~2", in the next copy in "~3", and so on. Names of reservations end in the same way, except for
+// reservations that an action creates. Events before the window are not repeated. Repeat returns an
+// error if times is below 1. The step fails if the result exceeds mostJobs.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
@@ -141,7 +141,7 @@ func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 	return (last.Sub(start)/day + 1) * day
 }
 
-// appendCopy appends what happens from start on, shifted.
+// appendCopy appends a shifted copy of everything from start on.
 func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration, suffix string) {
 	ids := map[string]bool{}
 	for _, job := range once.Jobs.All() {
@@ -189,8 +189,8 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 	}
 }
 
-// renameReservations renames the reservations, one or a list, that the job asks for, if
-// they have new names.
+// renameReservations renames the reservation, or the list of reservations, that the job asks for,
+// if there are new names.
 func renameReservations(job *hpc.Job, newNames map[string]string) {
 	if job.Reservation == "" {
 		return
@@ -212,14 +212,14 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 	return t.Add(shift)
 }
 
-// Window cuts the workload to the submissions from one instant up to, but excluding,
-// another, as in Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at
-// the start become preset jobs; running tasks of arrays become preset jobs of their own.
-// Jobs that were recorded as waiting then keep their submit time. Nodes and reservations
-// begin in the state that they had reached. Actions before the start are left out, with a
-// note, because only the resource manager knows which of their effects still hold. A zero
-// instant leaves that side open. It returns an error if to is not after from. The step
-// fails if no job remains or if from is before the workload's own window.
+// Window cuts the workload to the submissions from one instant up to, but excluding, another, as in
+// Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at the start become
+// preset jobs; running tasks of arrays become preset jobs of their own. Jobs that were recorded as
+// waiting at the start keep their submit time. Nodes and reservations begin in the state that they
+// had reached. Actions before the start are left out, with a note, because only the resource
+// manager knows which of their effects still hold. A zero instant leaves that side open. It returns
+// an error if to is not after from. The step fails if no job remains or if from is before the
+// workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
@@ -284,7 +284,7 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	case r == nil || r.End != 0 && r.End <= at:
 		return false
 	case r.Start == 0 || r.Start >= at:
-		return r.End != 0 || r.Start != 0 // or nothing is recorded at all
+		return r.End != 0 || r.Start != 0 // otherwise nothing is recorded at all
 	}
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
 }
@@ -292,8 +292,8 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 // toKeep says how a window keeps the jobs that run when it begins.
 const toKeep = " (a workload that workload complete --cluster has made gives them nodes)"
 
-// settle gives nodes to the jobs that run when the window begins, and leaves out those that get none. It returns the
-// number of the latter.
+// settle gives nodes to the jobs that run when the window begins, and leaves out the jobs that get
+// none. It returns the number of jobs that it left out.
 func settle(w *workload.Workload, env *Environment) (homeless int) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {
@@ -332,7 +332,7 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 		}
 		names, err := hostlist.Expand(ev.Nodes)
 		if err != nil {
-			names = []string{ev.Nodes} // the validation reports it
+			names = []string{ev.Nodes} // the validation reports the wrong host list
 		}
 		for _, name := range names {
 			if ev.State == "resume" {
@@ -342,7 +342,7 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 			state := ev
 			state.At, state.Nodes = from, name
 			if ev.State == "fail" {
-				state.State = "down" // the jobs there were lost before
+				state.State = "down" // the jobs on the node were lost before
 			}
 			out[name] = state
 		}
@@ -354,8 +354,8 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 	return append(first, kept...)
 }
 
-// clipReservations creates the reservations that exist at an instant at that instant, with
-// the properties that they had then.
+// clipReservations takes the reservations that exist at an instant, and creates them at that
+// instant with their properties of that time.
 func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.ReservationEvent {
 	open, rest := workload.ReservationsAt(events, from)
 	for i := range open {
@@ -364,10 +364,9 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload. name stands for it in the step's text. If the ID of a job or
-// the name of a reservation is taken, the new one gets "~" and a number. The step fails if
-// a user name stands for two different users, or if both workloads have windows with
-// different starts.
+// Merge adds another workload. name stands for it in the step's text. If the ID of a new job or the
+// name of a new reservation is taken, "~" and a number are added to it. The step fails if a user
+// name stands for two different users, or if both workloads have windows with different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
 		add := clone(other)

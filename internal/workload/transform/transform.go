@@ -3,8 +3,8 @@
 // Each [Step] is one such change. [Apply] applies steps in order and notes them in the workload,
 // so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator, so that it does not depend on
-// how much the steps before it drew.
+// Random steps draw from a seed. Each step has its own generator, so that it does not depend on the
+// number of draws in earlier steps.
 package transform
 
 import (
@@ -36,8 +36,9 @@ type Environment struct {
 	Seed uint64
 	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
 	Partitions map[string]Partition
-	// Place gives the jobs that run when a window begins the nodes that nobody recorded, and returns to how many. If
-	// it is nil, or gives a job none, the window leaves the job out.
+	// Place gives nodes to the jobs that run when a window begins and whose nodes were not recorded.
+	// It returns how many jobs got nodes. If Place is nil, or gives a job no nodes, the window leaves
+	// the job out.
 	Place func(w *workload.Workload) int
 	rng   *rand.Rand
 	notes []string // of the current step
@@ -50,7 +51,7 @@ func (env *Environment) note(format string, args ...any) {
 
 // Partition has the facts about a partition that steps use.
 type Partition struct {
-	MaxTime time.Duration // hpc.Unlimited without one
+	MaxTime time.Duration // hpc.Unlimited if there is no limit
 	Nodes   int
 }
 
@@ -58,13 +59,13 @@ type Partition struct {
 type Result struct {
 	Step    string `json:"step"`
 	Changed int    `json:"jobs_changed"`
-	Jobs    int    `json:"jobs"` // after it
+	Jobs    int    `json:"jobs"` // the number of jobs after the step
 	// Notes are side effects that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Apply applies the steps in order to a copy of the workload. It returns the copy and what
-// each step did. The error names the step that failed.
+// Apply applies the steps in order to a copy of the workload. It returns the copy and the effect of
+// each step. The error names the step that failed.
 func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Workload, []Result, error) {
 	out := clone(w)
 	results := make([]Result, len(steps))
@@ -119,8 +120,8 @@ type caps struct {
 	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps returns the time limits of the partitions. Where they are unknown, it takes the
-// longest time limit of a job in the partition, which Slurm did not refuse.
+// newCaps returns the time limits of the partitions. For a partition without a known limit it takes
+// the longest time limit of a job there, because Slurm did not refuse that job.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {
@@ -147,9 +148,9 @@ func (c caps) of(job *hpc.Job) time.Duration {
 	return longest
 }
 
-// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for
-// which rename returns an empty ID. A dependency that cannot be read stays, for Slurm to
-// refuse. It reports whether the job has dependencies left.
+// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which
+// rename returns an empty ID. A dependency that cannot be read stays, so that Slurm can refuse it.
+// It reports whether the job has dependencies left.
 func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	if job.Dependency == "" {
 		return false
@@ -172,8 +173,8 @@ func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	return true
 }
 
-// renameOthers renames the jobs that a job depends on, and those that preempted it. A job without a new
-// name is forgotten.
+// renameOthers renames the jobs that a job depends on, and the jobs that preempted it. It drops a
+// job without a new name.
 func renameOthers(job *hpc.Job, rename func(id string) string) {
 	rewriteDependency(job, rename)
 	if job.Recorded != nil {
@@ -194,7 +195,7 @@ func renameTask(d sbatch.Dependency, rename func(string) string) string {
 	return ""
 }
 
-// keep removes the unwanted jobs and the dependencies on them, which count as fulfilled. It
+// keep removes the unwanted jobs and the dependencies on them, because these count as fulfilled. It
 // returns the number of removed jobs.
 func keep(w *workload.Workload, wanted func(*hpc.Job) bool) int {
 	n := w.Jobs.Len()

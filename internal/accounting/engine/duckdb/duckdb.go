@@ -3,8 +3,8 @@
 // protocol between both.
 //
 // Queries are hostile by assumption. An engine runs only single SELECT statements. DuckDB's settings
-// refuse files outside the given directories, extensions and changes of settings, and the kernel
-// bounds the process's memory. What else goes wrong ends the process, which holds nothing.
+// refuse files outside the given directories, extensions and changes of settings, and the kernel bounds
+// the process's memory. Anything else that goes wrong ends the process, which holds no data.
 package duckdb
 
 import (
@@ -279,11 +279,12 @@ func (s *server) ask(r request) (err error) {
 	return s.send(wire.Done, nil)
 }
 
-// errSelect is the error of another statement than a query.
+// errSelect is the error for a statement that is not a query.
 var errSelect = errors.New("the engine only answers queries (want one SELECT statement)")
 
-// query matches the beginning of a query. DuckDB only tells the type of a prepared statement, and
-// preparing EXPORT DATABASE makes a directory. A comment could hide a statement from the expression.
+// query matches the beginning of a query. DuckDB tells the type of a statement only after it has
+// prepared it, and preparing EXPORT DATABASE already makes a directory. A comment at the beginning
+// does not match, because it could hide a statement.
 var query = regexp.MustCompile(`(?i)^\s*(\(|(SELECT|WITH|FROM|VALUES)\b)`)
 
 // prepare prepares a query. Anything but one SELECT statement is an error: temporary tables, for one,
@@ -292,7 +293,7 @@ func (s *server) prepare(text string) (*duckdb.Stmt, error) {
 	if !query.MatchString(text) {
 		return nil, errSelect
 	}
-	prepared, err := s.conn.Prepare(text) // of one statement, unlike PrepareContext
+	prepared, err := s.conn.Prepare(text) // an error for several statements, unlike PrepareContext
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (w *Writer) Send(kind Kind, payload []byte) error {
 	return err
 }
 
-// BatchSize is from how many bytes on a frame of rows is sent.
+// BatchSize is the number of bytes from which on a frame of rows is sent.
 const BatchSize = 64 << 10
 
 func checksum(head, payload []byte) uint32 {
@@ -120,8 +120,8 @@ type Reader struct{ in *bufio.Reader }
 // NewReader returns a reader of in.
 func NewReader(in io.Reader) *Reader { return &Reader{bufio.NewReaderSize(in, BatchSize)} }
 
-// Next reads a frame. The caller may keep the payload. At the end of the input between two frames the
-// error is io.EOF. After another error the input cannot be read on.
+// Next reads a frame. The caller may keep the payload. At the end of the input between two frames
+// the error is io.EOF. After any other error nothing more can be read.
 func (r *Reader) Next() (Kind, []byte, error) {
 	var head [headLength]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {

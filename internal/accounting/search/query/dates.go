@@ -95,8 +95,8 @@ type Dates struct {
 	now     time.Time
 }
 
-// Dates returns the reader of a format, which may name several, separated by "||"; an empty one means dates of ISO
-// 8601 and milliseconds. Dates without a zone are in the one given.
+// Dates returns the reader of a format, which may name several, separated by "||"; an empty one
+// means dates of ISO 8601 and milliseconds. Dates without a zone are in the given zone.
 func (c *Compiler) Dates(format string, zone *time.Location) *Dates {
 	d := &Dates{formats: strings.Split(cmp.Or(format, defaultFormat), "||"), zone: zone, now: c.Now}
 	for _, f := range d.formats {
@@ -115,8 +115,8 @@ func (d *Dates) Format(t time.Time) string {
 	return t.In(d.zone).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Parse reads a date with its date math, such as now-7d/d or 2024-03-01||+1M/d, in milliseconds. With
-// up, what is not said is as late as possible: the end of the day of 2024-03-01, as for "at most".
+// Parse reads a date with its date math, such as now-7d/d or 2024-03-01||+1M/d, in milliseconds. With up,
+// missing parts are as late as possible, as for "at most": 2024-03-01 is the end of that day.
 func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 	if math, ok := strings.CutPrefix(text, "now"); ok {
 		return d.math(text, d.now.In(d.zone), math, up)

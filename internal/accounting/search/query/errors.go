@@ -1,5 +1,5 @@
-// Package query makes conditions of SQL of queries in the forms of Elasticsearch: its query DSL and
-// Lucene's query strings.
+// Package query turns queries in the forms of Elasticsearch, which are its query DSL and Lucene's
+// query strings, into conditions of SQL.
 //
 // A condition is a text with question marks and their values. The text consists of constants of
 // this package and names of columns. What a client sends is always a value.
@@ -146,7 +146,7 @@ func (r *Reader) Scalar(where string, v any) string {
 	return ""
 }
 
-// Scalars returns the texts of an array, or of a single value. There may be as many as most.
+// Scalars returns the texts of an array, or of a single value. More than most values are an error.
 func (r *Reader) Scalars(where string, v any, most int) (list []string) {
 	if n := len(List(v)); n > most {
 		r.Fail(Illegal("[%s] has %d values (want at most %d)", where, n, most))

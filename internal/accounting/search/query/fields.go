@@ -87,8 +87,8 @@ var composed = []Field{
 // unnamed is the index of documents that came without one, such as imported jobs.
 const unnamed = "jobs"
 
-// Fields are those with columns, by their names: what Slurm's documents call them, or else the
-// columns' own names.
+// Fields are the fields with columns, by name: the key in Slurm's documents, or else the column's
+// own name.
 var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
@@ -151,7 +151,7 @@ type members struct {
 	places   map[string]int
 }
 
-// place returns the expression of a member. All of a document are read at once.
+// place returns the expression of a member. All members of a document are read at once.
 func (m *members) place(pointer string) SQL {
 	n, known := m.places[pointer]
 	if !known {
@@ -219,8 +219,8 @@ func (c *Compiler) Field(name string) *Field {
 	return &Field{Name: base, Kind: Keyword, Expr: expr, Raw: true}
 }
 
-// Matching returns the fields with columns that match a pattern with asterisks, and for a name
-// without one its field.
+// Matching returns the fields with columns that match a pattern with asterisks. For a name without
+// an asterisk it returns the field of that name.
 func (c *Compiler) Matching(pattern string) (list []*Field) {
 	if !strings.Contains(pattern, "*") {
 		return []*Field{c.Field(pattern)}

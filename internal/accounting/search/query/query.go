@@ -17,9 +17,9 @@ const (
 	maxDepth   = 30    // of queries within queries, as in Elasticsearch
 	maxClauses = 1024  // queries of one request
 	MaxTerms   = 65536 // values of a query of terms, as in Elasticsearch
-	// maxPattern, maxOnes and maxAutomata bound wildcards. One that is more than a prefix, a suffix or a part
-	// becomes an automaton of RE2. Its states double with each question mark behind an asterisk: 12 of them
-	// take 8 ns for a byte of text, and 16 take 360.
+	// maxPattern, maxOnes and maxAutomata bound wildcards. A wildcard that is more than a prefix, a suffix
+	// or a part becomes an automaton of RE2. The number of its states doubles with each question mark after
+	// an asterisk: with 12 of them a byte of text takes 8 ns, and with 16 it takes 360 ns.
 	maxPattern  = 1000 // bytes of a wildcard
 	maxOnes     = 10   // question marks behind an asterisk
 	maxAutomata = 128  // automata of one request
@@ -126,8 +126,8 @@ func (c *Compiler) bool(v any) SQL {
 	if given < 0 {
 		given += int64(len(should))
 	}
-	// Elasticsearch sets nothing for 0, so that Lucene still wants one clause of those that have no other
-	// beside them. Without must, filter and should there is nothing to count.
+	// For 0, Elasticsearch sets nothing, so Lucene still wants one of the should clauses if there are
+	// no other clauses. Without must, filter and should there is nothing to count.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
 	}
@@ -157,7 +157,7 @@ func (c *Compiler) exists(name string) SQL {
 	return Or(parts)
 }
 
-// identity is true for the jobs with one of some _ids.
+// identity is true for the jobs with one of the given _ids.
 func (c *Compiler) identity(v any) SQL {
 	var parts []SQL
 	for _, id := range c.Scalars("ids", v, MaxTerms) {
@@ -236,7 +236,7 @@ func numeric(s string) (n SQL, ok bool) {
 	return Expression("%s::DOUBLE", Value(x)), ok
 }
 
-// Bounds are those of a range.
+// Bounds are the bounds of a range.
 type Bounds struct {
 	From, To                 string
 	HasFrom, HasTo           bool

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Generate makes a store with n synthetic jobs in an empty directory, for benchmarks: those of [Fill].
+// Generate makes a store in an empty directory with n synthetic jobs, which [Fill] adds, for benchmarks.
 func Generate(ctx context.Context, dir string, n int64) (err error) {
 	s, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package booking knows the nodes of reservations that begin later.
+// Package booking keeps the nodes that have a reservation in the future.
 package booking
 
 import (
@@ -6,14 +6,15 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Bookings are the nodes of reservations that began later than now when the stays of these nodes changed.
+// Bookings are the nodes with a reservation in the future. A node is noted when its uses change;
+// its reservation may have begun since.
 type Bookings struct {
 	nodes, none nodeset.Set // none is empty
 	count       int
-	first, last hpc.Time // the first and the last beginning of all since there was none
+	first, last hpc.Time // the earliest and the latest begin noted since the last time without bookings
 }
 
-// New returns no bookings of a number of nodes.
+// New returns empty Bookings for a machine with a number of nodes.
 func New(nodes int) Bookings { return Bookings{nodes: nodeset.New(nodes), none: nodeset.New(nodes)} }
 
 // Forget forgets all bookings.
@@ -22,7 +23,7 @@ func (b *Bookings) Forget() {
 	b.count = 0
 }
 
-// Note notes the beginning of a node's first reservation; [hpc.Never] for none.
+// Note notes when a node's first reservation begins; [hpc.Never] if it has none.
 func (b *Bookings) Note(node int, begin hpc.Time) {
 	in, was := begin != hpc.Never, b.nodes.Has(node)
 	if !in && !was {
@@ -40,8 +41,9 @@ func (b *Bookings) Note(node int, begin hpc.Time) {
 	}
 }
 
-// Until returns nodes that have no room for a job from now until an instant, beside those in use now: if the job needs
-// whole nodes, those that are reserved from an instant before on.
+// Until returns nodes that are idle now, but on which a job that runs until end does not fit. If
+// the job needs whole nodes, these are the nodes with a reservation that begins before end. The set
+// is empty if the job shares nodes, or if this is not certain.
 func (b *Bookings) Until(whole bool, now, end hpc.Time) nodeset.Set {
 	if b.count > 0 && whole && now < b.first && b.last < end {
 		return b.nodes

@@ -10,10 +10,10 @@ import (
 // backfilled without a look at each job before it.
 //
 // Jobs of one size are in one tree with the smallest time limit of every subtree. So the first of
-// them with a limit of at most L is found in logarithmic time. A second tree over the sizes has
-// the smallest limit and the first job of each range of sizes, so a search only follows sizes with
-// a suitable job. The time of a search grows with the logarithm of the number of jobs, even if
-// every job is small or short and none is both. The zero Queue is empty and ready.
+// them with a limit of at most L is found in logarithmic time. A second tree over the sizes has the
+// smallest limit and the first job of each range of sizes, so a search only follows sizes with a
+// suitable job. The time of a search grows with the logarithm of the number of jobs, even if each
+// job is either small or short, but no job is both. The zero Queue is empty and ready.
 type Queue[J any] struct {
 	classes []class[J] // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
@@ -69,7 +69,8 @@ func (q *Queue[J]) Remove(j *Entry[J]) {
 	q.update(i)
 }
 
-// summary summarizes a class after the removal of a job. first was its first job before.
+// summary summarizes a class after a job was removed from it. first was the class's first job
+// before the removal.
 func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
 		return sizeRange[J]{least: noLimit}
@@ -176,15 +177,16 @@ type scan struct {
 	within      time.Duration
 }
 
-// search finds the first job that meets a scan in a range of n classes that begins with the class
-// first. It returns best if that comes before the job. It skips every part of the range whose sizes
-// are too large, that has no job short enough, or whose first job comes after best.
+// search finds the first job that meets the conditions s, in a range of n classes that begins with
+// class number first. It returns best if best comes before that job. It skips every part of the
+// range whose sizes are too large, that has no job short enough, or whose first job comes after
+// best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {
 		return best
 	}
-	size := q.classes[first].size // the smallest there
+	size := q.classes[first].size // the smallest size in the range
 	if size > s.free || size > s.extra && r.least > int64(s.within) {
 		return best
 	}

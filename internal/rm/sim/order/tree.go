@@ -1,4 +1,5 @@
-// Package order has ordered sets of jobs: of running jobs by their ends, and of waiting jobs by a policy's keys.
+// Package order has ordered sets of jobs: running jobs by their ends, and waiting jobs by a
+// policy's keys.
 package order
 
 import "time"
@@ -24,8 +25,8 @@ const (
 // Entry is a job's place in a tree. The job has it, and it knows the job.
 type Entry[J any] struct {
 	Job *J
-	// Seq is the job's number, Size how many processors it has or needs, and Expected how long it is expected to run. They
-	// do not change while the entry is in a tree.
+	// Seq is the job's number. Size is the number of processors that it has or needs. Expected is its
+	// expected run time. The three do not change while the entry is in a tree.
 	Seq      int
 	Size     int
 	Expected time.Duration
@@ -35,7 +36,7 @@ type Entry[J any] struct {
 	total       int64 // of the subtree
 }
 
-// Tie returns what orders the entry among those of its key.
+// Tie returns the value that orders the entry among entries with the same key.
 func (e *Entry[J]) Tie() int64 { return e.tie }
 
 // hash spreads consecutive numbers over all values (the finalizer of SplitMix64).

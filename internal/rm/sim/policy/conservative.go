@@ -12,9 +12,9 @@ type conservative struct {
 	queue   []*sim.Job
 }
 
-// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001, fig.
-// 1). Every job gets a reservation when it arrives, at the earliest instant at which it delays no
-// other job. It never starts later than that instant. When a job ends before its time limit, the
+// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001, fig. 1).
+// Every job gets a reservation when it arrives, at the earliest instant at which it delays no other
+// job. The job never starts later than its reservation. When a job ends before its time limit, the
 // policy compresses the schedule: in the order of arrival, each job gives up its reservation and
 // takes the earliest one that is now possible.
 func Conservative(m *sim.Machine) sim.Policy { return &conservative{machine: m} }

@@ -13,7 +13,7 @@ type easy struct {
 	queue   sim.Queue // the jobs after the head
 	head    *sim.Job  // the priority job, which does not fit; nil if none waits
 	shadow  hpc.Time  // when the head will fit
-	extra   int       // processors that it will leave over then
+	extra   int       // processors that the head will leave over then
 }
 
 // EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
@@ -22,8 +22,8 @@ type easy struct {
 //
 //   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through
 //     the running jobs in the order of their expected ends until the head fits. The processors
-//     that the last of these jobs leaves over are extra. Other jobs that are due at the same
-//     instant do not count.
+//     that are then left over are extra. Further jobs that are due at the same instant do not
+//     count.
 //   - When jobs end, EASY computes both anew and scans the queue in order. A job starts if it
 //     fits and either ends by the shadow time or is no larger than extra.
 //   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the

@@ -6,8 +6,9 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// EstimateName returns the name, for [ioaware.ParseEstimator], of the estimates that a policy plans
-// with ("io-aware:estimate=x2"). It returns an empty string for one without estimates.
+// EstimateName returns the name of the estimates with which a policy plans ("x2" for
+// "io-aware:estimate=x2"), for [ioaware.ParseEstimator]. It returns an empty string if the policy
+// has no estimates.
 func EstimateName(text string) string {
 	name, rest, _ := strings.Cut(text, ":")
 	if options := ioOptions(name); options != nil {

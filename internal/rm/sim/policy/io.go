@@ -45,12 +45,13 @@ type withFileSystem struct {
 	rounds  ioaware.Rounds
 	next    hpc.Time // the instant of the next round; 0 if none is foreseen
 	due     bool     // the next round is now
-	counted int64    // the measured use, in licenses, with which the last round counted
+	counted int64    // the measured use, in licenses, that the last round used
 }
 
 // WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
-// is the machine's first one. Between two rounds no job starts, except with EstimateIsRequest: then
-// the rounds are those of Slurm's backfill scheduler, and its main scheduler works between them.
+// is the machine's first one. Between two rounds no job starts. With EstimateIsRequest, however,
+// the rounds are the cycles of Slurm's backfill scheduler, and Slurm's main scheduler starts jobs
+// between them.
 func WithFileSystem(options ioaware.Planning) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy {
 		if options.EstimateIsRequest {
@@ -86,8 +87,8 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await has the policy woken for the next round. changed says whether something has changed since the
-// last one.
+// await asks the machine to wake the policy for the next round. changed says whether something has
+// changed since the last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
 		return
@@ -124,7 +125,8 @@ func (p *withFileSystem) Queue(yield func(*sim.Job) bool) {
 	slices.Values(p.queue)(yield)
 }
 
-// measured returns the use of the file system, in licenses, as far as the policy measures it.
+// measured returns the measured use of the file system, in licenses; 0 if the policy does not
+// measure it.
 func (p *withFileSystem) measured() int64 {
 	if p.options.EstimateIsRequest || p.options.Strategy == ioaware.Baseline {
 		return 0
@@ -132,8 +134,8 @@ func (p *withFileSystem) measured() int64 {
 	return p.system.LicensesOf(float64(p.machine.IOLoad(p.system.Name).Granted))
 }
 
-// round plans and starts jobs. It reports whether a later round can start more: whether a job runs,
-// or the plan has a start.
+// round plans and starts jobs. It reports whether a later round can start more jobs, because a job
+// runs or the plan has a start.
 func (p *withFileSystem) round() bool {
 	m := p.machine
 	cluster := &ioaware.Cluster{Nodes: m.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
@@ -179,8 +181,8 @@ func (p *withFileSystem) round() bool {
 	return open || len(running) > 0
 }
 
-// job returns what the planner knows of a job. Of requested licenses it knows those of the file
-// system only, because nothing says how many others there are.
+// job returns what the planner knows of a job. It leaves out licenses other than the file system's,
+// because the machine does not say how many others exist.
 func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	planned := ioaware.Job{Nodes: j.Nodes(), Limit: j.Limit}
 	if p.system.Name == "" {
@@ -197,7 +199,8 @@ func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	return planned
 }
 
-// selector is the machine's own selection of nodes. It starts the jobs whose nodes it takes now.
+// selector is the machine's own selection of nodes. It starts a job if the job's nodes are reserved
+// from now on.
 type selector struct {
 	machine *sim.Machine
 	queue   []*sim.Job

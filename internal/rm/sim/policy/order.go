@@ -27,13 +27,13 @@ type facts struct {
 // arrival is the order in which the jobs arrived.
 var arrival = order{key: func(facts) float64 { return 0 }}
 
-// orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo,
-// Trystram and Zrigui recommend SAF in "One can only gain by replacing EASY backfilling" (CCGrid
-// 2019). WFP3 and UNICEF are from Tang, Lan, Desai and Buettner, "Fault-aware, utility-based job
-// scheduling on Blue Gene/P systems" (CLUSTER 2009). Carastan-Santos and de Camargo found F1 to
-// F4 by regression, in "Obtaining dynamic scheduling policies with simulation and machine
-// learning" (SC'17, table 3). That table also has the forms of WFP3 and UNICEF used here. The
-// constants are those of the printed functions; a test compares them with the unrounded ones.
+// orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo, Trystram
+// and Zrigui recommend SAF in "One can only gain by replacing EASY backfilling" (CCGrid 2019). WFP3
+// and UNICEF are from Tang, Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on
+// Blue Gene/P systems" (CLUSTER 2009). Carastan-Santos and de Camargo found F1 to F4 by regression,
+// in "Obtaining dynamic scheduling policies with simulation and machine learning" (SC'17, table 3).
+// That table also has the forms of WFP3 and UNICEF used here. The constants are as printed there; a
+// test compares the functions with the unrounded ones.
 var orders = []order{
 	{name: "sjf", doc: "shortest time limit first", key: func(j facts) float64 { return j.r }},
 	{name: "ljf", doc: "longest time limit first", key: func(j facts) float64 { return -j.r }},
@@ -52,8 +52,8 @@ var orders = []order{
 		key: func(j facts) float64 { return j.r*math.Sqrt(j.n) + 5.30e5*math.Log10(j.s) }},
 }
 
-// unicef computes the limit of its formula for jobs of one processor: their logarithm is 0, and
-// they come first.
+// unicef is the formula of UNICEF. Jobs of one processor come first: the logarithm of 1 in the
+// denominator is 0.
 func unicef(j facts) float64 {
 	if j.n <= 1 {
 		return math.Inf(-1)
@@ -61,7 +61,7 @@ func unicef(j facts) float64 {
 	return -j.w / (math.Log2(j.n) * j.r)
 }
 
-// keys returns the order's key of a job on a machine, as of now.
+// keys returns a function that computes a job's key at the machine's current instant.
 func (o order) keys(m *sim.Machine) func(*sim.Job) float64 {
 	epoch := m.Now()
 	return func(j *sim.Job) float64 {

@@ -65,7 +65,7 @@ func Names() []string {
 	return names
 }
 
-// New returns the policy of a name. Options may follow after a colon. The policies easy-textbook,
+// New returns the policy of a name. Options may follow a colon. The policies easy-textbook,
 // easy-sjbf and easy++ have the options of [TieRules]: "easy-textbook:extra=first,end=before". All
 // policies of EASY can schedule by predictions, as [online.Options] describes them:
 // "easy-sjbf:predict=nag,correct=incremental". The policies that plan with a file system have the
@@ -78,8 +78,8 @@ func New(spec string) (sim.NewPolicy, error) {
 }
 
 // NewWith is [New] for policies that may also name the file of a trained model, as in
-// "easy-sjbf:predict=model:FILE". read reads it. NewWith returns the model too, or nil if the policy
-// has none.
+// "easy-sjbf:predict=model:FILE". The function read reads that file. NewWith also returns the
+// model, or nil if the policy has none.
 func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.NewPolicy, *model.Model, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
@@ -95,8 +95,8 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 	return nil, nil, Unknown(name)
 }
 
-// Unknown returns the error for a name that is no policy of this package, where others are taken, too: it has the
-// nearest name, or all.
+// Unknown returns the error for a name that is not a policy. others are names that the caller also
+// accepts. The error suggests the nearest name, or lists all names.
 func Unknown(name string, others ...string) error {
 	names := append(Names(), others...)
 	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); near != "" {

@@ -12,7 +12,7 @@ import (
 type reserving struct {
 	machine  *sim.Machine
 	key      func(*sim.Job) float64
-	backfill func(*sim.Job) float64 // the order of the jobs after the head; nil for key's
+	backfill func(*sim.Job) float64 // the order of the jobs after the head; nil if it is the order by key
 	fixed    bool                   // keys do not change while jobs wait
 	queue    []keyed
 	sorted   bool // by key
@@ -25,8 +25,8 @@ type keyed struct {
 	key float64
 }
 
-// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, the others fit no better than
-// they did then.
+// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, only the
+// new job needs a look: the others still do not fit.
 func (p *reserving) Add(j *sim.Job) {
 	k := keyed{j, p.key(j)}
 	p.sorted = p.sorted && (len(p.queue) == 0 || p.queue[len(p.queue)-1].compare(k) < 0)
@@ -83,8 +83,8 @@ func (p *reserving) Schedule() {
 	}
 }
 
-// pass starts the jobs behind the head that do not delay it, and reports whether there were any. The head has a
-// reservation as soon as a job fits at all.
+// pass starts the jobs behind the head that do not delay it, and reports whether it started any.
+// The head gets its reservation only when a job is found that fits.
 func (p *reserving) pass(first *sim.Job) (some bool) {
 	m, reserved := p.machine, false
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {

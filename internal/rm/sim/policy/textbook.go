@@ -13,13 +13,13 @@ type TieRules struct {
 	// EndBefore lets a job be backfilled only if it ends before the shadow time. Otherwise a
 	// job that ends at the shadow time may be backfilled, too.
 	EndBefore bool
-	// ExtraFirst counts extra processors up to the running job with which the head begins to
-	// fit. Otherwise every job that is due by the shadow time counts.
+	// ExtraFirst decides which running jobs count for the extra processors: those up to the job at
+	// whose end the head fits. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 
-// window returns the rule for backfilling on a pool, beside the reservation of a job that does not fit: a backfilled
-// job runs for at most within, or has at most extra processors.
+// window returns the rule for backfilling on a pool if the head of the queue does not fit. A
+// backfilled job may run for at most within, or have at most extra processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())

@@ -83,16 +83,18 @@ func (d *Database) logCommands(output string) error {
 	return nil
 }
 
-// addsQOS is a command that adds a QOS, and namesQOS one whose options name others.
+// addsQOS matches a command that adds a QOS. namesQOS matches a command that names a QOS in an
+// option.
 var (
 	addsQOS  = regexp.MustCompile(`(?i)^(a|c)[a-z]*\s+q`)
 	namesQOS = regexp.MustCompile(`(?i)(\bq[a-z]*|defaultqos|preempt)["']?\s*[+-]?=`)
 )
 
-// sessions divides commands so that each knows the QOS of those before it, as if an administrator typed them one by
-// one. sacctmgr reads the list of QOS once, for the first option that names one (g_qos_list in src/sacctmgr).
+// sessions divides commands among several runs of sacctmgr, so that each command knows the QOS that
+// earlier commands made. One run of sacctmgr reads the list of QOS only once, at the first option
+// that names a QOS (g_qos_list in src/sacctmgr).
 func sessions(commands []string) (list [][]string) {
-	hasList, stale := false, false // of the present session
+	hasList, stale := false, false // both are about the present session
 	for i, c := range commands {
 		names := namesQOS.MatchString(c)
 		if i == 0 || names && stale {
@@ -118,10 +120,10 @@ func firstComplaint(out string) string {
 	return "it does not say why"
 }
 
-// script prepares a site's commands for sacctmgr. It removes comments, after which sacctmgr
-// would exit as if it had failed. It adds the command that makes the cluster if the site's
-// commands have none, since sacctmgr refuses users of a cluster that does not exist. Equal users are
-// added by one command.
+// script prepares a site's commands for sacctmgr. It removes comments, because sacctmgr would exit
+// with an error code after them. It adds the command that makes the cluster if the site's commands
+// have none, since sacctmgr refuses users of a cluster that does not exist. Users with equal
+// options are added by one command.
 func script(commands, cluster string) []string {
 	var lines []string
 	for _, line := range strings.Split(commands, "\n") {
@@ -137,17 +139,18 @@ func script(commands, cluster string) []string {
 	return together(lines)
 }
 
-// addUser is a command that adds one user. What follows the name has no quotes.
+// addUser matches a command that adds one user and has no quotes behind the user's name.
 var addUser = regexp.MustCompile(`(?i)^(add +user +(?:name=)?)([a-z0-9_.-]+)( [^"'\\]*)$`)
 
-// longestCommand is the length of the longest line that sacctmgr reads whole, without its end (_getline in
-// src/sacctmgr/sacctmgr.c).
+// longestCommand is the length of the longest line that sacctmgr reads whole, not counting the line
+// break (_getline in src/sacctmgr/sacctmgr.c).
 const longestCommand = 4094
 
-// together makes one command of successive ones that add users with the same options: sacctmgr takes a list
-// of names. For each command slurmdbd reads and changes the rows of other associations, so a thousand take
-// half a minute. A user who was added before has a command alone: sacctmgr can complain about it, and adds
-// new users first, whatever their order.
+// together joins successive commands that add users with the same options into one command with a
+// list of names. For each command slurmdbd reads and changes the rows of other associations, so a
+// thousand commands take half a minute. A user who was added by an earlier command keeps a separate
+// command: sacctmgr may complain about it, and within one command sacctmgr adds new users first,
+// whatever their order.
 func together(lines []string) []string {
 	var list []string
 	var verb, options string // of the last command, if users can be added to it
@@ -180,9 +183,9 @@ var databaseOptions = []string{
 	"--innodb-log-file-size=32M", "--max-allowed-packet=64M", "--max-connections=64", "--event-scheduler=OFF",
 }
 
-// startMariaDB starts MariaDB in its own directory, which is empty: the server itself makes the system
-// tables, as mariadb-install-db would have another server make them before. MariaDB runs in real time. The clock counts
-// a daemon that waits for its answer as running.
+// startMariaDB starts MariaDB in its own, empty directory. The server itself makes the system
+// tables, so that no mariadb-install-db with a server of its own has to run first. MariaDB runs in
+// real time. The virtual clock counts a daemon that waits for MariaDB's answer as running.
 func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
@@ -192,8 +195,8 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
-	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
-	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
+	// slurmdbd would create a missing database itself. But MariaDB's client library from version 3.4
+	// on would then ask for TLS, which the server does not have, and slurmdbd would connect again only
 	// after five seconds of virtual time (src/database/mysql_common.c).
 	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database +
 		";\n" + registration(d.cfg.TRES)
@@ -219,13 +222,13 @@ var namedTRES = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
 })
 
-// registration returns the SQL statements that register the named resources of AccountingStorageTRES.
-// slurmctld registers them when it starts for the first time (_init_tres in
+// registration returns the SQL statements that register the named resources of
+// AccountingStorageTRES. slurmctld registers them when it starts for the first time (_init_tres in
 // src/slurmctld/controller.c), and sacctmgr refuses limits on resources that are not registered. At
-// a site slurmctld has started long before. In a replay it starts after sacctmgr, because it reads
-// fair-share usage of accounts that must exist.
+// a site, slurmctld has started long before sacctmgr is run. In a replay slurmctld starts after
+// sacctmgr, because it reads fair-share usage, for which the accounts must exist.
 //
-// slurmdbd takes a table that exists as one of an older release and alters it to its own
+// slurmdbd treats an existing table as a table of an older release, and alters it to its own
 // definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and the
 // first id are those of table tres_table from 22.05 to 26.05
 // (src/plugins/accounting_storage/mysql/accounting_storage_mysql.c).
@@ -284,7 +287,7 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than the time for which sites make reservations in advance.
+// farAhead is longer than any site makes reservations in advance.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {

@@ -18,7 +18,7 @@ func (s *Site) accountsFile() string {
 	return filepath.Base(cmp.Or(s.cluster.AccountsFile, "accounts.sacctmgr"))
 }
 
-// of finds an association, and remembers it.
+// of finds an association, and stores it for the next call.
 func (s *Site) of(user, account, partition string) *associations.Association {
 	key := userKey{user, account, partition}
 	a, known := s.perUser[key]
@@ -29,7 +29,7 @@ func (s *Site) of(user, account, partition string) *associations.Association {
 	return a
 }
 
-// standing is what an association inherits.
+// standing has the values that an association inherits.
 type standing struct {
 	line       []*associations.Association
 	limits     associations.Limits
@@ -110,14 +110,15 @@ func (c *creation) findQOS() *Finding {
 type limit struct {
 	owner  string // "QOS high" or "account physics"
 	name   string // as sacctmgr names it: "MaxTRESPerJob=cpu=4"
-	reason string // for which the job pends, if it is not rejected
-	// always says that slurmctld rejects the job without DenyOnLimit, too.
+	reason string // the reason for which the job pends, if it is not rejected
+	// always says that slurmctld rejects the job even without DenyOnLimit.
 	always bool
-	// safe says that the job can start unless AccountingStorageEnforce has safe.
+	// safe says that the limit keeps the job from starting only if AccountingStorageEnforce has
+	// "safe".
 	safe bool
-	// wall says that it is a limit of the time, which slurmctld checks before it looks for nodes.
+	// wall says that it is a limit of the run time, which slurmctld checks before it looks for nodes.
 	wall bool
-	// least says that the job has to ask for at least as much.
+	// least says that the limit is a minimum: the job asks for too little.
 	least bool
 }
 
@@ -129,7 +130,7 @@ func (l *limit) asks() string {
 }
 
 // checkLimits checks the limits of the QOS and the associations (acct_policy_validate). With
-// DenyOnLimit, or without a QOS, a job that exceeds one is rejected. Otherwise it pends.
+// DenyOnLimit, or without a QOS, a job that exceeds a limit is rejected. Otherwise the job pends.
 func (c *creation) checkLimits() *Finding {
 	if !c.limits || c.accounts == nil || c.v.association == nil {
 		return nil
@@ -141,7 +142,8 @@ func (c *creation) checkLimits() *Finding {
 		strict := first.policy == nil || first.policy.Has("denyonlimit") || second.policy.Has("denyonlimit")
 		l := c.exceeded(c.ask(p), first, second, strict)
 		if l == nil {
-			// What whole nodes have counts when the job is to start (acct_policy_job_runnable_post_select).
+			// At the start, a job with whole nodes is charged for everything on them
+			// (acct_policy_job_runnable_post_select).
 			if l = c.exceeded(c.askWhole(p), first, second, strict); l != nil {
 				waits = l
 				continue
@@ -170,8 +172,8 @@ type namedPolicy struct {
 	policy *associations.Policy
 }
 
-// order returns the QOS of the job and of a partition in the order in which their limits count
-// (acct_policy_set_qos_order).
+// order returns the QOS of the job and the QOS of a partition. The limits of the first have
+// precedence (acct_policy_set_qos_order).
 func (c *creation) order(p *partition) (first, second namedPolicy) {
 	own := namedPolicy{c.v.qos, c.v.policy}
 	name := strings.ToLower(p.QOS)
@@ -232,7 +234,8 @@ func (c *creation) ask(p *partition) ask {
 	return a
 }
 
-// askWhole is what the job has if it gets whole nodes: at least the CPUs of the smallest ones.
+// askWhole returns what the job holds if it gets whole nodes: at least the CPUs of the partition's
+// smallest nodes.
 func (c *creation) askWhole(p *partition) ask {
 	a := c.ask(p)
 	if len(p.classes) == 0 || !p.exclusive && c.j.Shared != 0 {
@@ -246,8 +249,8 @@ func (c *creation) askWhole(p *partition) ask {
 	return a
 }
 
-// exceeded returns the first limit that the job alone exceeds. A limit of the first QOS hides those
-// of the same kind behind it.
+// exceeded returns the first limit that the job alone exceeds. A limit of the first QOS hides
+// limits of the same kind that come later.
 func (c *creation) exceeded(a ask, first, second namedPolicy, strict bool) *limit {
 	k := &checker{ask: a, strict: strict, safe: c.safe, set: map[string]bool{}}
 	for _, q := range []namedPolicy{first, second} {
@@ -284,7 +287,7 @@ func ownerOf(a *associations.Association) string {
 	return "account " + a.Account
 }
 
-// checker compares a job with one limit after the other, until one is exceeded.
+// checker compares a job with limits one by one, until the job exceeds a limit.
 type checker struct {
 	ask
 	strict, safe bool
@@ -313,7 +316,7 @@ func (k *checker) policy(q namedPolicy) {
 	}
 }
 
-// groups checks those limits of a group of jobs that a single job can exceed.
+// groups checks the limits of a group of jobs (Grp limits), as far as a single job can exceed them.
 func (k *checker) groups(owner, kind string, l associations.Limits, factor float64) {
 	k.tresLimit(owner, "GrpTRES", kind+"Grp", "", l.GrpTRES, factor)
 	k.count(owner, "GrpSubmitJobs", l.GrpSubmit)
@@ -322,7 +325,7 @@ func (k *checker) groups(owner, kind string, l associations.Limits, factor float
 	k.wall(owner, "GrpWall", kind+"GrpWallLimit", l.GrpWall, true)
 }
 
-// each checks the limits of each job.
+// each checks the limits per job.
 func (k *checker) each(owner, kind string, l associations.Limits, factor float64) {
 	k.tresMinutes(owner, "MaxTRESMinsPerJob", kind+"Max", "MinutesPerJob", l.MaxTRESMinutesPerJob, false)
 	wall := kind + "MaxWallDurationPerJobLimit"
@@ -346,8 +349,9 @@ func (k *checker) find(l limit) {
 	}
 }
 
-// takes notes that a limit of a kind is set, and reports whether it is the first of its kind.
-// Associations have several group limits, one above the other; only those of QOS hide others.
+// takes reports whether a limit counts, which it does unless a QOS has already set a limit of the
+// same kind. It notes the limits of QOS. Limits of associations hide no others, since each level of
+// accounts has group limits of its own.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {
 		return false
@@ -358,8 +362,7 @@ func (k *checker) takes(owner, key string) bool {
 	return true
 }
 
-// inOrder returns the names of limited TRES in the order in which they are checked. Most limits are not set, and each
-// job is compared with all of them.
+// inOrder returns the names of the TRES with a limit, in the order in which slurmctld checks them.
 func inOrder(limits associations.TRES) []string {
 	if len(limits) == 0 {
 		return nil
@@ -402,14 +405,14 @@ func (k *checker) count(owner, name string, most *int64) {
 	}
 }
 
-// tresNames are the TRES as they stand in the reasons of pending jobs.
+// tresNames are the names of the TRES in the reasons of pending jobs.
 var tresNames = map[string][]string{
 	"bb": {"BB"}, "billing": {"Billing"}, "cpu": {"Cpu", "CPU"}, "energy": {"Energy"}, "gres": {"GRES"},
 	"license": {"License"}, "mem": {"Mem", "Memory"}, "node": {"Node"},
 }
 
 // limitReason returns the reason for which a job pends because of a limit of a TRES. Slurm's names
-// (job_reason_string) differ between TRES in the TRES' own name and in their end.
+// of these reasons (job_reason_string) end differently for different TRES.
 func limitReason(before, tres, behind string) string {
 	kind, _, _ := strings.Cut(tres, "/")
 	names, known := tresNames[kind]

@@ -2,12 +2,12 @@
 // rejects, and which it accepts although they can never start. It is a function of the site's
 // configuration, of its accounts and of the jobs. It starts nothing.
 //
-// The checks have the order of slurmctld, and the first that fails decides, as there:
-// validate_job_create_req, _job_create with _valid_job_part and _part_access_check, and job_allocate
-// with _select_nodes_parts in src/slurmctld/job_mgr.c; acct_policy_validate in acct_policy.c;
-// build_feature_list in job_scheduler.c; validate_job_resv in reservation.c; license_validate in
-// licenses.c; gres_job_state_validate in gres.c; and _build_node_list in node_scheduler.c. What the
-// releases 22.05 to 26.05 do differently is marked with the release.
+// The checks have slurmctld's order, and as in slurmctld the first failure decides:
+// validate_job_create_req, _job_create with _valid_job_part and _part_access_check, and
+// job_allocate with _select_nodes_parts in src/slurmctld/job_mgr.c; acct_policy_validate in
+// acct_policy.c; build_feature_list in job_scheduler.c; validate_job_resv in reservation.c;
+// license_validate in licenses.c; gres_job_state_validate in gres.c; and _build_node_list in
+// node_scheduler.c. Differences between the releases 22.05 to 26.05 are marked with the release.
 //
 // Some rejections depend on what else is in the queue: limits of submitted jobs, and MaxJobCount.
 // The package foresees them only for an array that alone exceeds the limit. docs/LIMITATIONS.md
@@ -16,7 +16,7 @@ package admission
 
 import "rmreplay/internal/slurmspec"
 
-// Verdict is what becomes of a job.
+// Verdict says what happens to a job.
 type Verdict string
 
 const (
@@ -62,7 +62,7 @@ const (
 	RuleReservation = "reservation"
 	RuleDependency  = "dependency"
 	RuleLimit       = "limit"
-	// RuleSlurm is the kind of an answer of slurmctld's that the rules of this package do not foresee.
+	// RuleSlurm is the kind of all answers of slurmctld that the rules of this package do not foresee.
 	RuleSlurm = "slurm"
 )
 
@@ -100,7 +100,7 @@ const (
 	errPrefer            slurmspec.Errno = 2133
 )
 
-// NoSuchNodes is the Slurm of a [Finding] about a job that no nodes of its partitions serve.
+// NoSuchNodes is the value of [Finding].Slurm for a job that no nodes of its partitions can run.
 var NoSuchNodes = errNodeConfig.Name()
 
 // reject makes the finding of a rejected job.

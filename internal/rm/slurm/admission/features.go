@@ -13,8 +13,8 @@ import (
 // feature is one name of a constraint, with what follows it.
 type feature struct {
 	name string
-	// group numbers the parentheses or brackets that it stands in; 0 for none. bracket says that these
-	// are [], where the operators join counts or alternatives.
+	// group is the number of the parentheses or brackets around the name; 0 for none. bracket says
+	// that they are brackets [], in which the operators join counts or alternatives.
 	group   int
 	bracket bool
 	op      byte // the operator behind it: '&' or '|', or 0 at the end
@@ -29,7 +29,7 @@ var errConstraint = errors.New("malformed constraint")
 func parseFeatures(text string) ([]feature, error) {
 	text = strings.ReplaceAll(text, ",", "&")
 	var list []feature
-	var now feature // the name that is read
+	var now feature // the name that is being read
 	var paren, bracket, brackets bool
 	groups, started := 0, -1
 	add := func(op byte) error {

@@ -17,15 +17,15 @@ type Group struct {
 	Jobs []string `json:"examples"`
 }
 
-// Forecast says what slurmctld will not run of a workload.
+// Forecast says which jobs of a workload slurmctld will not run.
 type Forecast struct {
 	Rejected    int `json:"rejected"`     // jobs
-	NeverStarts int `json:"never_starts"` // jobs that are accepted
+	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
 	// Groups have the most jobs first.
 	Groups []Group `json:"groups"`
 	// Changes says that the workload's actions may change the rules during the replay.
 	Changes bool `json:"actions"`
-	// Asked says what a slurmctld was asked; nil if the rules of this package foresee all.
+	// Asked says how a slurmctld was asked about jobs; nil if only the rules of this package decided.
 	Asked *Asked `json:"asked,omitempty"`
 }
 
@@ -33,8 +33,9 @@ type Forecast struct {
 type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions
-	ByRules  int    `json:"by_rules"` // jobs that it could not be asked about
-	// Complaint is what sacctmgr says of the cluster's accounts if it refuses a command; empty if it refuses none.
+	ByRules  int    `json:"by_rules"` // jobs about which slurmctld could not be asked
+	// Complaint is sacctmgr's message if it refuses one of the commands that make the cluster's
+	// accounts; empty if it refuses none.
 	Complaint string `json:"complaint,omitempty"`
 }
 
@@ -51,9 +52,9 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 	return Tally(w, s.Judge, each)
 }
 
-// Tally groups what a judge says of the jobs of a workload. each, if not nil, gets the finding of every job
-// that has one. Jobs that pend when the window begins are judged like others; those that run then are not,
-// since an operator submits them.
+// Tally groups what a judge says of the jobs of a workload. each, if not nil, gets the finding of
+// every job that has one. Jobs that pend when the window begins are judged like all others. Jobs
+// that run then (preset jobs) are not judged, since an operator submits them.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}
@@ -117,7 +118,8 @@ func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 	return nil
 }
 
-// reservations are those that exist at an instant that advances.
+// reservations has the reservations that exist at an instant. The instant advances with the
+// submissions.
 type reservations struct {
 	events []hpc.ReservationEvent // in order
 	now    hpc.Time
@@ -136,8 +138,8 @@ func (r *reservations) advance(to hpc.Time) {
 	}
 }
 
-// find returns the reservation of a name, or nil. An event of the same instant as a submission comes
-// before it.
+// find returns the reservation of a name, or nil. An event at the instant of a submission comes
+// before the submission.
 func (r *reservations) find(name string) *hpc.Reservation {
 	if len(r.events) == 0 {
 		return nil

@@ -8,14 +8,14 @@ import (
 )
 
 // fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. why is set if it does not fit.
+// MaxMemPerNode. why is set if the request does not fit.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding
 }
 
-// fitMemory does what _valid_pn_min_mem does: more memory for each CPU than is allowed means more
-// CPUs for each task.
+// fitMemory does what _valid_pn_min_mem does: if a job asks for more memory per CPU than is
+// allowed, each task gets more CPUs.
 func fitMemory(j rpc.JobDesc, p *partition) fitted {
 	const perCPU = slurmspec.MemPerCPU
 	most, wanted := p.maxMem, j.MinMemory
@@ -53,7 +53,7 @@ func tooMuch(p *partition, of string, most, wanted uint64) *Finding {
 		"raise MaxMemPer"+of+" in slurm.conf, or let the jobs ask for less")
 }
 
-// moreCPUs gives each task as many CPUs as its memory is worth.
+// moreCPUs gives each task enough CPUs that the wanted memory per task is within the limit per CPU.
 func moreCPUs(j rpc.JobDesc, wanted, most uint64) rpc.JobDesc {
 	if most == 0 || wanted <= most {
 		return j

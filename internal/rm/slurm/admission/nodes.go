@@ -19,7 +19,7 @@ func (c *creation) start() *Finding {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	var accepted, failed *Finding // the last ones; an accepted job may still start in another partition
+	var accepted, failed *Finding // the last findings; an accepted job may still start in another partition
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
 		if waits != nil && waits.down == nil {
@@ -52,8 +52,8 @@ func (c *creation) start() *Finding {
 	return cmp.Or(accepted, failed)
 }
 
-// unplaced is what becomes of a job that a partition's limits exclude: slurmctld queues it unless it
-// enforces them.
+// unplaced returns the finding for a job that a partition's limits exclude. slurmctld rejects the
+// job if it enforces the limits (EnforcePartLimits), and otherwise queues it.
 func (c *creation) unplaced(why *Finding) *Finding {
 	if c.enforce == enforceNone {
 		out := *why
@@ -77,7 +77,8 @@ type waiting struct{ why, down *Finding }
 
 func (w *waiting) finding() *Finding { return cmp.Or(w.down, w.why) }
 
-// waitsIn returns why the job waits in a partition whatever is free (job_limits_check), or nil.
+// waitsIn returns why the job waits in a partition even if all nodes are free (job_limits_check),
+// or nil.
 func (c *creation) waitsIn(p *partition) *waiting {
 	j := *c.j
 	if j.MaxNodes == 0 {
@@ -122,7 +123,7 @@ func (c *creation) withMemory(p *partition) rpc.JobDesc {
 }
 
 // place returns why no nodes of a partition, all free, can run the job. The finding has
-// errNodeConfig, or errPartConfig if the partition excludes it.
+// errNodeConfig, or errPartConfig if the partition excludes the job.
 func (c *creation) place(p *partition) *Finding {
 	if c.waitsAtOnce {
 		return c.waits
@@ -139,7 +140,7 @@ func (c *creation) place(p *partition) *Finding {
 		return why
 	}
 	if c.reservation != nil {
-		return nil // its nodes may be any, and it may not have begun
+		return nil // the reservation may have any nodes, and may not have begun
 	}
 	j := fitMemory(c.withMemory(p), p).j
 	d := c.demand(&j, p)
@@ -150,7 +151,7 @@ func (c *creation) place(p *partition) *Finding {
 	return c.choose(p, d)
 }
 
-// demand is what a job asks of the nodes together.
+// demand is what a job asks of all its nodes together.
 type demand struct {
 	j                  *rpc.JobDesc
 	p                  *partition
@@ -193,10 +194,10 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	return d
 }
 
-// choose returns why the nodes of a partition do not suffice. It compares sums, so that it never
-// excludes a job that fits; a job that fits only in part is left to Slurm.
+// choose returns why the nodes of a partition do not suffice. It only compares sums over nodes, so
+// it never excludes a job that fits. It may miss a job that does not fit.
 func (c *creation) choose(p *partition, d demand) *Finding {
-	var able []capacity // for each class with such nodes
+	var able []capacity // one for each class of nodes that can give the job something
 	lacking := map[string]bool{}
 	for _, k := range p.classes {
 		n := int64(len(k.names))
@@ -273,10 +274,10 @@ type capacity struct {
 	nodes int64
 	names []string
 	cpus  int64
-	gres  []int64 // by the demand's list
+	gres  []int64 // in the order of the demand's list
 }
 
-// most returns how much at most n nodes give together.
+// most returns the largest sum that n nodes can give together.
 func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	sorted := slices.Clone(able)
 	slices.SortFunc(sorted, func(a, b capacity) int { return cmp.Compare(of(b), of(a)) })
@@ -288,9 +289,9 @@ func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	return sum
 }
 
-// capacityOf returns what a free node can give the job, or the rule for which it gives nothing
-// (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and _allocate_sc).
-// Where releases or options differ, it takes the larger number.
+// capacityOf returns what a free node can give the job, or the rule because of which it gives
+// nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
+// _allocate_sc). Where releases or options differ, it takes the larger number.
 func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string) {
 	j := d.j
 	memory := j.MinMemory &^ slurmspec.MemPerCPU
@@ -378,7 +379,7 @@ func cpusOn(n *hpc.Node, d *demand) int64 {
 type gresDemand struct {
 	name, typ              string
 	perNode, perJob, atAll int64
-	total                  int64 // as limits count it
+	total                  int64 // the number that limits count
 }
 
 func (g gresDemand) String() string {
@@ -431,7 +432,7 @@ func gresOf(j *rpc.JobDesc) (list []gresDemand) {
 func gresWord(word string) (name, typ string, n int64, ok bool) {
 	word, given := strings.CutPrefix(strings.Replace(word, "gres/", "gres:", 1), "gres:")
 	if word == "" || !given && strings.ContainsAny(word, "=") {
-		return "", "", 0, false // "cpu=2" of a task
+		return "", "", 0, false // "cpu=2" per task
 	}
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == '=' })
 	if len(parts) == 0 {
@@ -455,7 +456,8 @@ func gresWord(word string) (name, typ string, n int64, ok bool) {
 	return parts[0], typ, n, true
 }
 
-// gresOn returns how much of each request a node has, or the rule for which it has too little.
+// gresOn returns how much a node has for each request. If a node has too little, it returns the
+// rule that names the lack.
 func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 	for _, g := range wanted {
 		sum := int64(0)

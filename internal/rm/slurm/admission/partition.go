@@ -30,7 +30,7 @@ type partition struct {
 	exclusive            bool // OverSubscribe=EXCLUSIVE
 }
 
-// class are the nodes of a partition that are alike.
+// class is a set of nodes of a partition that are alike.
 type class struct {
 	node  *hpc.Node // one of them
 	names []string
@@ -89,7 +89,7 @@ func (s *Site) readPartition(from *conf.Partition) (*partition, error) {
 	return p, nil
 }
 
-// kindOf is equal for nodes that no request tells apart, except by their names.
+// kindOf returns equal texts for two nodes if no request can distinguish them, except by name.
 func kindOf(n *hpc.Node) string {
 	like := *n
 	like.Name, like.Weight, like.State = "", 0, ""
@@ -142,8 +142,8 @@ func timeLimit(p *conf.Partition, key string, to *uint32) error {
 	return err
 }
 
-// memory returns DefMemPerCPU or DefMemPerNode, or the same of MaxMemPer: the partition's or else
-// the cluster's.
+// memory returns a partition's DefMemPerCPU or DefMemPerNode (or MaxMemPerCPU or MaxMemPerNode, by
+// the prefix). If the partition sets none, it returns the cluster's.
 func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	for _, get := range []func(string) (string, bool){p.Get, s.cluster.Get} {
 		for _, key := range []string{"CPU", "Node"} {
@@ -164,7 +164,8 @@ func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	return 0
 }
 
-// chosen returns the partitions of a job, with the alternates of closed ones (_get_job_parts).
+// chosen returns the partitions of a job. A closed partition is replaced by its alternate
+// (_get_job_parts).
 func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Finding) {
 	var list []*partition
 	names := strings.Split(j.Partition, ",")
@@ -355,8 +356,8 @@ func (s *Site) wrongAccount(p *partition, v *viewer) *Finding {
 	return nil
 }
 
-// lineage returns the account of a submission and, since associations know theirs (23.11), the accounts
-// above it: AllowAccounts and DenyAccounts mean subaccounts, too (slurm.conf(5)).
+// lineage returns the account of a submission. From 23.11 on, when AllowAccounts and DenyAccounts
+// also apply to subaccounts (slurm.conf(5)), it also returns the accounts above.
 func (s *Site) lineage(v *viewer) (accounts []string) {
 	if v.account != "" {
 		accounts = []string{v.account}

@@ -10,8 +10,8 @@ import (
 
 // UndeclaredQOS returns a text for each QOS of a partition that no command for sacctmgr declares
 // and with which slurmctld ends at its start: the partition's own QOS if QOS are enforced, and
-// since 25.11 each that the partition names (src/slurmctld/read_config.c). It returns none without
-// accounting, and for commands with mistakes, which are errors themselves.
+// since 25.11 each QOS that the partition names (src/slurmctld/read_config.c). It returns none
+// without accounting, and for commands with mistakes, which are errors themselves.
 func (s *Site) UndeclaredQOS() (list []string) {
 	if s.accounts == nil || len(s.accounts.Mistakes) > 0 {
 		return nil
@@ -37,7 +37,7 @@ func (s *Site) UndeclaredQOS() (list []string) {
 }
 
 // wantQOS is the remedy for a QOS that is not declared. A new accounts.sacctmgr needs the site's
-// accounts too: with the file, a replay makes up no accounts.
+// accounts too, because a replay makes up accounts only if there is no such file.
 func (s *Site) wantQOS(name string) string {
 	if s.cluster.Accounts == nil {
 		return "that file, with add qos " + name + " and the site's accounts, or --no-accounting"

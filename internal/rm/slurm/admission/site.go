@@ -57,8 +57,8 @@ type Options struct {
 	WithoutAccounting bool
 }
 
-// New reads the rules of a cluster. submitters are the users of the workload: a replay knows them
-// too, and without commands for sacctmgr it makes up an account for each.
+// New reads the rules of a cluster. submitters are the users of the workload. A replay adds them to
+// the cluster's users. Without commands for sacctmgr it makes up an account for each of them.
 func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error) {
 	s := &Site{
 		cluster: cluster, release: o.Release, partitions: map[string]*partition{},
@@ -96,7 +96,7 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	return s, nil
 }
 
-// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The numbers are those of old
+// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The numbers come from old
 // configurations.
 func (s *Site) readEnforcement() {
 	value, _ := s.cluster.Get("AccountingStorageEnforce")
@@ -153,7 +153,7 @@ func (s *Site) readKeys() error {
 	}
 	if _, rest, ok := strings.Cut(scheduler, "max_array_tasks="); ok {
 		number, _, _ := strings.Cut(rest, ",")
-		s.maxTasks, _ = strconv.Atoi(number) // Slurm takes what is not a number as 0, too
+		s.maxTasks, _ = strconv.Atoi(number) // Slurm also reads a text that is not a number as 0
 		if s.maxTasks == 0 {
 			s.maxTasks = -1
 		}

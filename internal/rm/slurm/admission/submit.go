@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// viewer is who submits a job: what decides about access.
+// viewer has the properties of the submitting user that decide about access.
 type viewer struct {
 	user        string
 	operator    bool
@@ -55,8 +55,8 @@ func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	return c.judge()
 }
 
-// request checks what slurmctld checks before it looks at partitions (validate_job_create_req), and
-// derives the numbers that it derives there.
+// request makes the checks that slurmctld makes before it looks at partitions
+// (validate_job_create_req), and derives the same numbers.
 func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	if !v.operator {
 		switch {
@@ -139,14 +139,14 @@ type creation struct {
 	v            *viewer
 	reservations Reservations
 
-	reservation *hpc.Reservation // of one reservation; nil without it, or of several
+	reservation *hpc.Reservation // set if the job names exactly one reservation
 	partitions  []*partition
 	required    []string // the named nodes, sorted
 	excluded    map[string]bool
 	// onlyRequired says that the job runs on some of the named nodes, not on all.
 	onlyRequired bool
-	// waits is a limit for which the job pends if it is accepted. waitsAtOnce says that slurmctld finds
-	// out before it looks for nodes.
+	// waits is a limit for which the job pends if it is accepted. waitsAtOnce says that slurmctld
+	// notices the limit before it looks for nodes.
 	waits       *Finding
 	waitsAtOnce bool
 }
@@ -201,7 +201,7 @@ func (c *creation) nodeList() *Finding {
 
 func (c *creation) choosePartitions() (why *Finding) {
 	within := ""
-	if c.j.Reservation != "" { // to look costs as much as there are events of reservations, and few jobs name one
+	if c.j.Reservation != "" { // a lookup takes time for every event of a reservation, and few jobs name a reservation
 		if r := c.reservations(c.j.Reservation); r != nil {
 			c.reservation, within = r, r.Partition
 		}
@@ -210,8 +210,8 @@ func (c *creation) choosePartitions() (why *Finding) {
 	return why
 }
 
-// checkPartitions checks what the partitions ask for, and then the job against the widest of their
-// limits (_valid_job_part).
+// checkPartitions checks the partitions' conditions of access, and then the job against the widest
+// limits among them (_valid_job_part).
 func (c *creation) checkPartitions() *Finding {
 	var failed *Finding
 	accepted := false
@@ -236,9 +236,9 @@ func (c *creation) checkPartitions() *Finding {
 	return c.withinLimits()
 }
 
-// checkTasks finds a job that slurmctld 26.05 accepts and for which it finds no nodes, although its manual
-// does not say so: it asks for several tasks on a node and has one task at most. 22.05 and 24.11 start it,
-// and so does 26.05 with --overcommit, --mincpus and generic resources.
+// checkTasks finds a job that asks for several tasks per node and has at most one task. slurmctld
+// 26.05 accepts such a job and never finds nodes for it, which the manual does not say. 22.05 and
+// 24.11 start it, and 26.05 does, too, with --overcommit, --mincpus or generic resources.
 func (c *creation) checkTasks() *Finding {
 	r := &c.job.Request
 	if !c.release.Since(slurmspec.R2605) || c.waits != nil || r.TasksPerNode <= 1 || r.Tasks > 1 || r.Overcommit ||
@@ -250,7 +250,7 @@ func (c *creation) checkTasks() *Finding {
 	return nil
 }
 
-// always reports whether slurmctld rejects for a reason without EnforcePartLimits, too.
+// always reports whether slurmctld rejects a job for this reason even without EnforcePartLimits.
 func (c *creation) always(why *Finding) bool {
 	return why.Slurm == errAccess.Name() || why.Slurm == errGroup.Name() && !c.release.Since(slurmspec.R2302)
 }
@@ -423,7 +423,8 @@ func (c *creation) excludeNodes() *Finding {
 	return nil
 }
 
-// checkRecord checks what is left before the record is made: sizes, the wckey and the features.
+// checkRecord makes the last checks before slurmctld makes the job's record: sizes, the wckey and
+// the features.
 func (c *creation) checkRecord() *Finding {
 	j := c.j
 	switch {
@@ -446,7 +447,7 @@ func (c *creation) checkRecord() *Finding {
 	return c.allFeatures(j)
 }
 
-// checkReservations checks that the reservations exist and are the user's (validate_job_resv).
+// checkReservations checks that the reservations exist and admit the user (validate_job_resv).
 func (c *creation) checkReservations() *Finding {
 	if c.j.Reservation == "" {
 		return nil

@@ -1,13 +1,13 @@
 // Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
 // cluster directory, and finds the mistakes for which sacctmgr would refuse a command. sacctmgr
-// goes on after such a command, so a replay without these checks has other accounts, users and
-// limits than the site. What a refused command would have made, does not exist for the commands below it: without its
-// cluster, no account and no user does.
+// goes on after such a command, so without these checks a replay could have other accounts, users
+// and limits than the site. What a refused command would have made does not exist for later
+// commands: if a cluster is refused, so are its accounts and users.
 //
-// The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options
-// of each entity as in account_functions.c, association_functions.c, cluster_functions.c,
-// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, also those
-// that sacctmgr finds too short.
+// The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options of
+// each entity as in account_functions.c, association_functions.c, cluster_functions.c,
+// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, even if
+// sacctmgr would find it too short.
 package associations
 
 import (
@@ -139,7 +139,7 @@ func AddsCluster(commands string) bool {
 	return false
 }
 
-// references checks the QOS and accounts that a command names beside those that it declares.
+// references checks that the QOS and accounts to which a command refers exist.
 func (s *Set) references(c *command) error {
 	isQOS := func(name string) bool { return s.QOS[name] || strings.Trim(name, "0123456789") == "" }
 	for _, option := range []string{"qoslevel", "defaultqos", "preempt"} {
@@ -177,7 +177,7 @@ func (s *Set) known(what string, names []string, is func(string) bool, all map[s
 	return nil
 }
 
-// add notes what a command declares. It returns an error for what was declared before.
+// add notes what a command declares. It returns an error if that was declared before.
 func (s *Set) add(c *command, line int) error {
 	names := c.list("names")
 	if len(names) == 0 && c.entity.name != "coordinator" {

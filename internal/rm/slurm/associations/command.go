@@ -108,8 +108,8 @@ type command struct {
 	verb   verb
 	entity entity
 	values map[string][]string
-	// where and set are the options in the order of the words: those of the condition, and those
-	// that declare or change something.
+	// where has the options of the command's condition. set has the options that declare or change
+	// something. Both are in the order of the words.
 	where, set []assignment
 }
 
@@ -120,8 +120,9 @@ type assignment struct {
 	value string
 }
 
-// parseCommand reads the words of a command: the verb, the entity and the options. Words
-// without "=" are names. In a change, "where" and "set" say what the options behind them are.
+// parseCommand reads the words of a command: the verb, the entity and the options. Words without
+// "=" are names. In a change, the words "where" and "set" say whether the options behind them are
+// conditions or changes.
 func parseCommand(v verb, words []string) (*command, error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%s: it does not say what (want account, cluster, coordinator, qos or user)", words[0])
@@ -236,7 +237,7 @@ func (o options) find(word string) (name string, k kind, ok bool) {
 	return "", isText, false
 }
 
-// aliasOf returns the name under which a command keeps an option that has several.
+// aliasOf returns the name under which a command keeps an option with several names.
 func aliasOf(name string) string {
 	switch name {
 	case "name", "users":
@@ -265,8 +266,8 @@ func (o options) with(k kind, names ...string) options {
 	return out
 }
 
-// The options of the entities. A command that changes an entity has those of the change and of
-// its condition.
+// The options of the entities. A command that changes an entity may have the options of the change
+// and the options of the condition.
 var (
 	conditionOptions = options{}.with(isText, "Format", "IDs", "OnlyDefaults", "RawUsage", "WithAssoc", "WithCoordinators",
 		"WithDeleted",

@@ -20,12 +20,12 @@ type Limits struct {
 	MaxTRESPerJob, MaxTRESPerNode, MaxTRESMinutesPerJob TRES
 	// GrpWall and MaxWall are in minutes; nil for no limit.
 	GrpWall, MaxWall *int64
-	// These are numbers of running jobs, of submitted jobs, and of pending jobs that accrue age; nil
-	// for no limit. The Max limits are an association's MaxJobs, MaxSubmitJobs and MaxJobsAccrue, and a
-	// QOS's MaxJobsPerUser, MaxSubmitJobsPerUser and MaxJobsAccruePerUser.
+	// These limit the number of running jobs, of submitted jobs, and of pending jobs that accrue age;
+	// nil for no limit. The Max limits are an association's MaxJobs, MaxSubmitJobs and MaxJobsAccrue,
+	// and a QOS's MaxJobsPerUser, MaxSubmitJobsPerUser and MaxJobsAccruePerUser.
 	GrpJobs, GrpSubmit, GrpAccrue *int64
 	MaxJobs, MaxSubmit, MaxAccrue *int64
-	// MinPriority is MinPrioThresh: the priority from which on a pending job reserves resources.
+	// MinPriority is MinPrioThresh: the lowest priority at which a pending job reserves resources.
 	MinPriority *int64
 	// Priority is the priority of a QOS, or of an association; nil if it is not set.
 	Priority *int64
@@ -54,7 +54,7 @@ type Policy struct {
 	LimitFactor float64
 }
 
-// Has reports whether the QOS has a flag. sacctmgr takes beginnings of their names.
+// Has reports whether the QOS has a flag. A flag's name may be abbreviated, as in sacctmgr.
 func (p *Policy) Has(flag string) bool {
 	return p != nil && slices.ContainsFunc(p.Flags, func(f string) bool { return f != "" && strings.HasPrefix(flag, f) })
 }
@@ -66,13 +66,12 @@ type Association struct {
 	User    string // empty for an account itself
 	// Partition is empty for an association with all partitions.
 	Partition string
-	// QOS is nil if the association has its parent's. With Added and Removed, the parent's are
-	// changed.
+	// QOS is nil if the association has its parent's list. Added and Removed change that list.
 	QOS, Added, Removed []string
 	DefaultQOS          string
-	// Default says that it is the user's default account.
+	// Default says that the account is the user's default account.
 	Default bool
-	// Line is the line of the command that adds the association; 0 for the root and its user.
+	// Line is the line number of the command that adds the association; 0 for the root and its user.
 	Line int
 	// Shares are the fair-share shares: 1 if no command sets them, [SharesOfParent] for
 	// Fairshare=parent.
@@ -80,13 +79,13 @@ type Association struct {
 	Limits
 }
 
-// SharesOfParent as an association's shares says that it uses those of the account above it
+// SharesOfParent says that an association uses the shares of the account above it
 // (SLURMDB_FS_USE_PARENT in slurmdb.h).
 const SharesOfParent uint32 = 0x7FFFFFFF
 
 // Of returns the association of a user with an account and a partition, or nil. The account may be
-// empty for the user's default. An association with the partition comes before one without
-// (assoc_mgr_fill_in_assoc in assoc_mgr.c).
+// empty for the user's default. An association with the partition is preferred to an association
+// without a partition (assoc_mgr_fill_in_assoc in assoc_mgr.c).
 func (s *Set) Of(user, account, partition string) *Association {
 	var found *Association
 	for _, a := range s.byUser(user) {
@@ -134,7 +133,7 @@ func (s *Set) Above(a *Association) *Association {
 // mostLevels bounds a walk to the root: an account may be moved below itself by mistake.
 const mostLevels = 100
 
-// Line returns an association and those above it, up to the root.
+// Line returns an association and all associations above it, up to the root.
 func (s *Set) Line(a *Association) (line []*Association) {
 	for ; a != nil && len(line) < mostLevels; a = s.Above(a) {
 		line = append(line, a)
@@ -142,8 +141,8 @@ func (s *Set) Line(a *Association) (line []*Association) {
 	return line
 }
 
-// Allowed returns the QOS that an association may use. It inherits those of the first association
-// above it that has a list of its own.
+// Allowed returns the QOS that an association may use. Without a list of its own, it inherits the
+// list of the nearest association above that has one.
 func (s *Set) Allowed(a *Association) []string {
 	line := s.Line(a)
 	var allowed []string
@@ -180,8 +179,9 @@ func (s *Set) DefaultQOS(a *Association) string {
 	return "normal"
 }
 
-// Inherited returns an association's own limits per job. Limits that it has not set are those of
-// the next association above it: slurmdbd hands them down. Group limits stay where they are.
+// Inherited returns an association's own limits per job. A limit that it does not set is inherited
+// from the nearest association above that sets it, because slurmdbd hands limits down. Group limits
+// are not inherited.
 func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
@@ -393,16 +393,17 @@ func splitLower(list string) []string {
 		func(name string) bool { return strings.Trim(name, "+- ") == "" })
 }
 
-// limitWord is a limit as a command names it: by its name, or a beginning of at least that many
-// letters. The first fitting entry of a table counts, as in sacctmgr (sacctmgr_set_assoc_rec in
-// common.c, _set_rec in qos_functions.c).
+// limitWord is the name of a limit in a command, and the smallest number of letters to which the
+// name may be abbreviated. The first entry of the table that fits counts, as in sacctmgr
+// (sacctmgr_set_assoc_rec in common.c, _set_rec in qos_functions.c).
 type limitWord struct {
 	name  string
 	least int
 	set   func(l *Limits, value string)
 }
 
-// tres sets counts of TRES in a list, and one sets the count of one TRES.
+// tres returns a function that sets counts of TRES from a list. The function one does so for a
+// single TRES.
 func tres(of func(*Limits) *TRES) func(*Limits, string) {
 	return func(l *Limits, value string) { of(l).set(value) }
 }
@@ -463,7 +464,8 @@ type policyWord struct {
 	set   func(p *Policy, value string)
 }
 
-// policyWords are the options of a QOS before those that associations have, too.
+// policyWords are the options of a QOS. sacctmgr looks for a word here before it looks among the
+// limits that associations have, too.
 var policyWords = []policyWord{
 	{"gracetime", 3, func(p *Policy, v string) {
 		if p.GraceTime = 0; count(v) != nil {
@@ -529,8 +531,8 @@ func (p *Policy) assign(a assignment) {
 	p.Limits.assign(a, groupWords)
 }
 
-// changed returns a list of names after a command: the names of the command, or with a sign the
-// present ones with or without them. -1 empties it.
+// changed returns a list of names after a command. Without a sign, the command's names replace the
+// list. With + they are added, and with - they are removed. The value -1 empties the list.
 func changed(list []string, a assignment) []string {
 	names := splitLower(a.value)
 	switch a.sign {

@@ -14,11 +14,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// eventTolerance is the largest delay between a request and slurmdbd's time of its effect.
-// slurmdbd's times are whole seconds, and a message takes a moment.
+// eventTolerance is the largest accepted delay between a request and the time that slurmdbd records
+// for its effect. slurmdbd's times are whole seconds, and a message takes a moment.
 const eventTolerance = 2 * time.Second
 
-// span is an interval on slurmdbd's record: an outage or a reservation. end is 0 while it lasts.
+// span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while it lasts.
 type span struct {
 	start, end hpc.Time
 	id         string // of a reservation
@@ -46,11 +46,11 @@ func around(got, want hpc.Time) bool {
 // `sacctmgr -P list event`. The result has one sentence for each difference.
 //
 // A node that is down or fails must be out of service from its event to the next one, with the
-// event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may
-// be missing. An outage after begin without an event is a difference too, unless others says
-// that other inputs change nodes (an administrator's actions). Events before begin count as
-// events at begin. configured are the nodes that slurm.conf takes out of service: their outages from before
-// begin are expected, until an event ends them.
+// event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
+// missing. An outage after begin without an event is a difference too, unless others says that
+// other inputs change nodes (an administrator's actions). Events before begin count as events at
+// begin. configured are the nodes that slurm.conf takes out of service. Their outages from before
+// begin are expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
@@ -130,8 +130,8 @@ func (o outage) covers(s span) bool {
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord returns the part of a reason that slurmdbd keeps in every case. Its column has 255
-// bytes (tinytext), and the last character may be cut.
+// onRecord returns the part of a reason that slurmdbd certainly keeps. Its column has 255 bytes
+// (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
 // outages returns the outages of each node by name. An outage begins with the event that takes
@@ -185,9 +185,9 @@ func joined(list []span) []span {
 // Reservations compares a workload's reservations with slurmdbd's. list is the output of
 // `sacctmgr -P list reservation`. The result has one sentence for each difference.
 //
-// It compares start and end. It compares the nodes or their number if the workload gives them,
-// since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so on)
-// it only checks that slurmdbd has one. slurmctld does not report reservations with TIME_FLOAT
+// It compares start and end. If the workload gives the nodes or their number, it compares these
+// too, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so
+// on) it only checks that slurmdbd has one. slurmctld does not report reservations with TIME_FLOAT
 // to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
@@ -197,7 +197,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // not on record; the second was deleted before it began
+		case r.floating, r.end <= r.start: // not recorded; the second reservation was deleted before it began
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
@@ -218,14 +218,14 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	return differences, nil
 }
 
-// booking is a reservation after the workload's events.
+// booking is a reservation as the workload's events have made it.
 type booking struct {
 	name string
 	span
 	count    int  // number of nodes, if Slurm chooses them
 	moving   bool // its times or nodes may change without an event
 	floating bool // TIME_FLOAT
-	exactEnd bool // Slurm has its end, and not its duration
+	exactEnd bool // Slurm was given its end, not its duration
 }
 
 func reservations(events []hpc.ReservationEvent) []booking {
@@ -314,8 +314,8 @@ func sameNodes(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// parseSpans reads a list that sacctmgr -P printed. The result is by the values of the column
-// key.
+// parseSpans reads a list that sacctmgr -P printed. The keys of the result are the values in the
+// column key.
 func parseSpans(text, key string) (map[string][]span, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	column := map[string]int{}
@@ -351,7 +351,7 @@ func parseSpans(text, key string) (map[string][]span, error) {
 	return out, nil
 }
 
-// parseSacctTime reads a time of sacct's. It returns 0 if sacct has none.
+// parseSacctTime reads a time that sacct printed. It returns 0 if sacct has no time.
 func parseSacctTime(s string) (hpc.Time, error) {
 	if slurmspec.Given(s) == "" {
 		return 0, nil

@@ -1,8 +1,8 @@
 // Package audit compares slurmdbd's records of a run with the run's own record. It works on the
 // output of Slurm's commands and needs no daemon.
 //
-// A difference may make the result invalid. So each one becomes a sentence for the readers of
-// the run.
+// A difference may make the result invalid. So each difference becomes a sentence for the readers
+// of the run.
 package audit
 
 import (
@@ -128,7 +128,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			submit = row.Resubmit
 		}
 		if lost, ok := lostRun(row); ok && rec.get("Submit") != slurmspec.FormatTime(submit) {
-			// The job was requeued, did not become eligible again and ended: sacct shows the run before.
+			// The job was requeued, did not become eligible again and ended: sacct shows the previous run.
 			for _, c := range []struct{ what, ours, theirs string }{
 				{"start", slurmspec.FormatTime(lost.Start), slurmspec.Given(rec.get("Start"))},
 				{"end", slurmspec.FormatTime(lost.End), slurmspec.Given(rec.get("End"))},
@@ -143,7 +143,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		start := slurmspec.Given(rec.get("Start"))
 		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
-			start = "" // slurmctld reports this for a job that ended before slurmdbd had it
+			start = "" // slurmctld reports such a start for a job that ended before slurmdbd had a record of it
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
@@ -153,7 +153,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
 			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
-				continue // slurmdbd's times are those of the last size
+				continue // slurmdbd's times are about the job's last size
 			}
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours),

@@ -17,7 +17,7 @@ type Preemptions struct {
 	Path string // of the log
 
 	read int64                   // bytes of the log
-	rest []byte                  // of a line whose end was not there
+	rest []byte                  // the beginning of a line that is not complete yet
 	of   map[uint32][]preemption // by the preempted job's number
 }
 
@@ -27,8 +27,9 @@ type preemption struct {
 	by Preemptor
 }
 
-// Preemptor is a job for which another one had to end: its number and, of a task of an array, its index. A task has a
-// number of its own only after it starts: until then it is 140_5(140).
+// Preemptor is a job for which another job had to end. It has the job's number and, for a task of
+// an array, the task's index. A task gets a number of its own only when it starts; until then Slurm
+// writes 140_5(140).
 type Preemptor struct {
 	Number uint32
 	Task   string
@@ -41,11 +42,12 @@ var (
 	reclaims  = []byte(" to reclaim resources for JobId=")
 )
 
-// sameEnd is how much later than the end of the run slurmctld may log the preemption. The end has whole seconds, and
-// the log has milliseconds.
+// sameEnd is the largest difference between the end of a run and slurmctld's log line about the
+// preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
-// By returns for which job the run of a job ended at end. It reports false if the log does not say.
+// By returns the job for which slurmctld preempted a job whose run ended at end. It reports false
+// if the log does not say.
 func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
 		return Preemptor{}, false, fmt.Errorf("reading who preempted job %d: %w", job, err)
@@ -59,7 +61,7 @@ func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	return Preemptor{}, false, nil
 }
 
-// more reads what the log has grown by.
+// more reads what slurmctld has added to the log.
 func (p *Preemptions) more() error {
 	file, err := os.Open(p.Path)
 	if err != nil {
@@ -96,7 +98,8 @@ func (p *Preemptions) line(line []byte) {
 	}
 }
 
-// jobNumber reads the number in "1005 has been", or that of a task and its index in "1005_3(1008) has been".
+// jobNumber reads the job's number in "1005 has been", or the index and the number of a task in
+// "1005_3(1008) has been".
 func jobNumber(text []byte) (job Preemptor, ok bool) {
 	word, _, _ := bytes.Cut(text, []byte(" "))
 	if outer, inner, ok := bytes.Cut(word, []byte("(")); ok {

@@ -36,10 +36,10 @@ type Environment struct {
 	ControlPort    uint16
 	// DBPort is slurmdbd's port. A site without accounting needs none.
 	DBPort uint16
-	// NodePort is the one port of all nodes.
+	// NodePort is the port that all nodes share.
 	NodePort uint16
-	// NodeAddress returns the address of node i of [Cluster.Nodes]. No two nodes may have the
-	// same. [LoopbackAddresses] makes such a function.
+	// NodeAddress returns the address of node i of [Cluster.Nodes]. No two nodes may have the same address.
+	// [LoopbackAddresses] makes such a function.
 	NodeAddress func(i int) netip.Addr
 	// JobCompletionPath is the file that jobcomp/filetxt writes. If it is empty, the file is LogDir/jobcomp.log.
 	JobCompletionPath string
@@ -109,9 +109,9 @@ type Adapted struct {
 	// topology.conf, slurmdbd.conf and hosts. The caller writes them into one directory and
 	// sets SLURM_CONF to the slurm.conf there, since Slurm looks for the other files beside it.
 	Files map[string][]byte `json:"-"`
-	// Changes are all differences: those of the site's lines in their order, then added keys.
+	// Changes are all differences: first the changes of the site's lines, in their order, then added keys.
 	Changes []Change `json:"changes"`
-	// Warnings are the cluster's warnings and warnings of changes that may alter scheduling.
+	// Warnings are the cluster's warnings, and warnings about changes that may alter scheduling.
 	Warnings []string `json:"warnings"`
 	// Accounting says that the run needs slurmdbd.
 	Accounting bool `json:"accounting"`
@@ -139,8 +139,8 @@ type adapter struct {
 	errs    []error
 	// translated has the keys whose lines the translation to the release has changed.
 	translated map[string]bool
-	// topologyConf is the topology.conf that stands for the site's topology.yaml; nil if the release
-	// reads the site's files.
+	// topologyConf is the topology.conf that replaces the site's topology.yaml; nil if the release reads the site's
+	// files.
 	topologyConf []byte
 }
 
@@ -178,7 +178,7 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 	return a.out, nil
 }
 
-// hidePrivate leaves out what files outside the cluster's directory say.
+// hidePrivate removes text of files outside the cluster's directory from changes and warnings.
 func (a *adapter) hidePrivate() {
 	for _, list := range [][]Change{a.out.Changes, a.out.Upgrade} {
 		for i := range list {
@@ -190,7 +190,7 @@ func (a *adapter) hidePrivate() {
 	a.cluster.private.Texts(a.out.Warnings)
 }
 
-// sortChanges sorts the changes by the site's statements. Changes of no statement come last.
+// sortChanges sorts the changes by the site's statements. Changes that belong to no statement come last.
 func (a *adapter) sortChanges() {
 	type position struct {
 		file string
@@ -199,7 +199,7 @@ func (a *adapter) sortChanges() {
 	order := make(map[position]int)
 	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology, a.cluster.Database} {
 		for _, s := range list {
-			if s.File == "" { // the translation has added it
+			if s.File == "" { // the translation has added the statement
 				continue
 			}
 			order[position{s.File, s.Line}] = len(order)

@@ -19,11 +19,11 @@ func inState(name string) func(*adapter, string) string {
 	return func(a *adapter, _ string) string { return filepath.Join(a.env.StateDir, name) }
 }
 
-// standardOutput is the name under which a daemon opens its standard output, which goes to its
-// log. The daemon may be a user who cannot reach the log's directory.
+// standardOutput is the path under which a daemon opens its standard output, which goes to its log. The daemon's user
+// may have no access to the log's directory.
 const standardOutput = "/dev/stdout"
 
-// controllerHost names this machine "localhost". slurmctld replaces that by its host name before it compares the two.
+// controllerHost names this machine "localhost". slurmctld replaces "localhost" by its host name before it compares.
 func (a *adapter) controllerHost(string) string {
 	return fmt.Sprintf("localhost(%s)", a.env.ControlAddress)
 }
@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns the options of a comma list for whose names wanted returns true. A name
-// is in lower case and ends before "=".
+// selectOptions returns the options of a comma list if wanted returns true for their names. A name is in lower case
+// and ends before "=".
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(splitList(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
@@ -60,8 +60,8 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// resetPeriod keeps a reset period. NOW is none: with it slurmctld resets the usage whenever it
-// reads the file, and in a replay with a window it reads the file more often.
+// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it reads the file, and
+// in a replay with a window it reads the file more often.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
 		return "NONE" // without decay, slurmctld refuses a configuration without the key
@@ -128,8 +128,8 @@ func (a *adapter) accountingOnly(site string) string {
 // builtinTRES are the resources that may have weights without slurmdbd.
 var builtinTRES = []string{"billing", "cpu", "energy", "fs/disk", "mem", "node", "pages", "vmem"}
 
-// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it
-// keeps the weights that 22.05 accepts then.
+// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it keeps only the
+// weights of the resources that 22.05 then accepts.
 func (a *adapter) tresWeights(site string) string {
 	if a.out.Accounting {
 		return site
@@ -137,7 +137,7 @@ func (a *adapter) tresWeights(site string) string {
 	return strings.Join(selectOptions(site, func(name string) bool { return slices.Contains(builtinTRES, name) }), ",")
 }
 
-// storeFlags keeps the flag job_comment, also if the site has it in its older form AccountingStoreJobComment.
+// storeFlags keeps the flag job_comment, even if the site sets it in the older form AccountingStoreJobComment.
 func (a *adapter) storeFlags(site string) string {
 	old, _ := a.cluster.Get("AccountingStoreJobComment")
 	yes, _ := syntax.ParseBool(old)
@@ -163,7 +163,8 @@ func (a *adapter) siteScript(site string) string {
 }
 
 // prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the job. It replaces
-// Contain, RunInJob and X11 by Alloc, which they imply. A release before 23.02 gets Alloc for ForceRequeueOnFail too.
+// Contain, RunInJob and X11 by Alloc, because each of them implies Alloc. A release before 23.02 gets Alloc for
+// ForceRequeueOnFail too.
 func (a *adapter) prologFlags(site string) string {
 	var flags []string
 	add := func(flag string) {
@@ -183,7 +184,7 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps the one difference that slurmctld sees. With CR_CPU its gang scheduler shares CPUs if the plugin
+// taskPlugin keeps the only difference that slurmctld sees. With CR_CPU its gang scheduler shares CPUs if the plugin
 // is task/none, and cores otherwise (src/slurmctld/gang.c, _get_gr_type). slurmctld never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
@@ -221,7 +222,8 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 
 // controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
 // clients would answer by a pause, and those of the connection manager (conmgr_). It keeps the others. Since 25.05
-// the number of processors would decide in which order messages are served (workers.c): it stands for two.
+// the order in which messages are served would depend on the number of processors (workers.c), so it sets
+// conmgr_threads to the number for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

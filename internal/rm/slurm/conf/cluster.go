@@ -40,8 +40,8 @@ type Cluster struct {
 	// Path is the slurm.conf that was read.
 	Path    string
 	private privacy.Files
-	// SiteRelease is the release that the site runs. The zero Release stands for one that fits the
-	// configuration: see [Cluster.Releases].
+	// SiteRelease is the release that the site runs. The zero Release stands for a release that fits the configuration:
+	// see [Cluster.Releases].
 	SiteRelease slurmspec.Release
 	// Name is ClusterName in lower case, as Slurm uses it.
 	Name string
@@ -58,8 +58,7 @@ type Cluster struct {
 	TopologyYAML []byte
 	// Database are the statements of slurmdbd.conf; nil if the directory has none.
 	Database []Statement
-	// Accounts are the commands for sacctmgr, and AccountsFile is the file that has them; nil if
-	// the directory has none.
+	// Accounts are the commands for sacctmgr, from the file AccountsFile; nil if the directory has none.
 	Accounts     []byte
 	AccountsFile string
 	// Users are the users of the cluster; nil if the directory has no list of users.
@@ -72,7 +71,7 @@ type Cluster struct {
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	names     int      // in the host lists that were expanded; [maxNames] is the limit
-	changed   []Change // by [Cluster.Scale] and [Cluster.With], and where a file is missing
+	changed   []Change // by [Cluster.Scale], by [Cluster.With], and because a file is missing
 	factor    float64  // the factor of these changes; 0 if there are none
 }
 
@@ -208,7 +207,7 @@ func (c *Cluster) With(key, value, reason string) *Cluster {
 }
 
 // RequeueExits returns the exit codes after which slurmctld requeues a job: RequeueExit and RequeueExitHold. It
-// leaves out values that are no exit code, as slurmctld does (_make_requeue_array in job_mgr.c).
+// leaves out values that are not exit codes, as slurmctld does (_make_requeue_array in job_mgr.c).
 func (c *Cluster) RequeueExits() []int {
 	var codes []int
 	for _, key := range []string{"RequeueExit", "RequeueExitHold"} {
@@ -254,7 +253,7 @@ func (c *Cluster) is(key, value string) bool {
 func (c *Cluster) Accounting() bool {
 	kind, set := c.Get("AccountingStorageType")
 	if !set {
-		kind, _ = c.Get("DefaultStorageType") // its default until 20.11
+		kind, _ = c.Get("DefaultStorageType") // the default of AccountingStorageType until 20.11
 	}
 	switch strings.TrimPrefix(strings.ToLower(kind), "accounting_storage/") {
 	case "", "none", "filetxt", "pgsql":

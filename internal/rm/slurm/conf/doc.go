@@ -9,7 +9,7 @@
 //   - [Adapt] rewrites the configuration. With it, the stock daemons of a release run as an
 //     ordinary user, on loopback and without slurmd. Adapt reports every change with its reason.
 //
-// Adapt keeps a key that decides scheduling unless Slurm would refuse it in a replay. It warns of
-// changes that may alter scheduling. One table classifies all keys (keys.go), and another one
-// says which releases have a key (releases.go).
+// Adapt keeps a key that decides scheduling unless Slurm would refuse it in a replay. It warns of changes that may
+// alter scheduling. One table classifies all keys (keys.go); another table says which releases have a key
+// (releases.go).
 package conf

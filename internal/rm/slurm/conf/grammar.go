@@ -15,8 +15,8 @@ const (
 	boolean = syntax.Boolean
 )
 
-// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c. They
-// are those of all releases; history.Attributes says which releases have one.
+// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c. The tables have the
+// attributes of all releases; history.Attributes says which releases have an attribute.
 var (
 	nodeAttributes = syntax.Grammar{}.
 			Add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "GresConf",

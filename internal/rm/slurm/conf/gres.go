@@ -26,8 +26,8 @@ type gresConfig struct {
 	autoDetect map[string]string
 }
 
-// resolveGRES sets the generic resources of every node. Counts and types are those of slurm.conf,
-// as for slurmctld. Device files, cores and links are those of gres.conf.
+// resolveGRES sets the generic resources of every node. Counts and types come from slurm.conf, as in slurmctld.
+// Device files, cores and links come from gres.conf.
 func (c *Cluster) resolveGRES() error {
 	config, err := c.parseGRES()
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *gresRecord) fill() error {
 		}
 		r.resource.File, r.resource.Count = true, int64(n)
 	}
-	if _, ok := s.Get("MultipleFiles"); ok { // several files are one device
+	if _, ok := s.Get("MultipleFiles"); ok { // the files together are one device
 		if files != "" {
 			return s.errorf("File and MultipleFiles exclude each other")
 		}
@@ -228,10 +228,10 @@ func sharedGRES(name string) bool { return name == "mps" || name == "shard" }
 
 func (r gresRecord) on(node string) bool { return r.nodes == nil || r.nodes[node] }
 
-// merge divides a node's resources among the lines of gres.conf that describe them. Each part
-// gets the cores and links of its line. Lines with the resource's type come before lines
-// without a type. A part that no line describes has no cores. It has device files if another
-// part of the resource has, since Slurm wants them for all records of a resource or for none.
+// merge divides a node's resources among the lines of gres.conf that describe them. Each part gets the cores and
+// links of its line. Lines with the resource's type come before lines without a type. A part that no line describes
+// has no cores. It has device files if another part of the resource has them, since Slurm wants files for all records
+// of a resource or for none.
 func (config gresConfig) merge(node string, wanted []hpc.GRES) []hpc.GRES {
 	var merged []hpc.GRES
 	left := make([]int64, len(config.records))
@@ -287,8 +287,8 @@ func (config gresConfig) detects(node string) bool {
 	return detect != "" && detect != "off"
 }
 
-// warnGRES warns of resources with different counts in gres.conf and slurm.conf. slurmctld would
-// drain a real node that has fewer. It checks the first node of a line.
+// warnGRES warns of resources with different counts in gres.conf and slurm.conf. slurmctld would drain a real node
+// with too few. warnGRES checks only the first node of a line.
 func (c *Cluster) warnGRES(l nodeLine, config gresConfig, wanted []hpc.GRES) {
 	node := c.Nodes[l.first].Name
 	if config.detects(node) {

@@ -30,8 +30,8 @@ type rule struct {
 	// value returns the new value of a changed key, or the part of a kept key that has an effect.
 	// site is the site's value, or "" if it has none. An empty result leaves the key out.
 	value func(a *adapter, site string) string
-	// warning is set if the change may alter scheduling. It returns the difference for the
-	// site's value, or "" if that value makes none.
+	// warning is set if the change may alter scheduling. It returns a text about the difference for the site's value, or
+	// "" if there is no difference.
 	warning func(site string) string
 	// plugin is the prefix of a kept key's value ("select/"). That plugin must be installed.
 	plugin string
@@ -242,8 +242,8 @@ var rules = slices.Concat(
 
 var rulesByKey map[string]*rule
 
-// init builds the map. Its declaration cannot: rules refers to methods of adapter, which refer
-// to the map.
+// init builds the map. The map's declaration cannot do so, because rules refers to methods of adapter, which refer to
+// the map.
 func init() {
 	rulesByKey = make(map[string]*rule, len(rules))
 	for i := range rules {

@@ -12,12 +12,12 @@ import (
 	"rmreplay/internal/rm/slurm/conf/privacy"
 )
 
-// The limits of a cluster directory. They are far above any site's configuration, and they bound
-// the memory and the time that a hostile one takes.
+// The limits of a cluster directory. They are far above any real site's needs. They bound the memory and time for a
+// hostile configuration.
 const (
 	maxBytes      = 64 << 20 // in all files together; a file that is included twice counts twice
-	maxFiles      = 1000     // that are read, with those that slurm.conf includes
-	maxLine       = 1 << 20  // bytes of a line, with the lines that continue it
+	maxFiles      = 1000     // files that are read, including files that slurm.conf includes
+	maxLine       = 1 << 20  // bytes of a line together with its continuation lines
 	maxStatements = 1 << 18  // in all files together
 	maxNodes      = 1 << 18
 	maxNames      = 1 << 22 // in all host lists together

@@ -56,8 +56,8 @@ func (l nodeLine) numberOr(key string, otherwise int) int {
 	return otherwise
 }
 
-// feature returns the node's features. The attribute has two names. The line's own value under
-// either name comes before the defaults.
+// feature returns the node's features. The attribute has two names. The line's own value, under either name, has
+// precedence over the defaults.
 func (l nodeLine) feature() string {
 	for _, key := range []string{"Feature", "Features"} {
 		if v, ok := l.statement.Get(key); ok {
@@ -95,8 +95,8 @@ func (c *Cluster) resolveNodes() error {
 	return errors.Join(errs...)
 }
 
-// override returns the attributes of DEFAULT lines with those of the next such line. Only the
-// last value of a key stays, as many lines may set it.
+// override adds the attributes of the next DEFAULT line to the attributes of earlier ones. Only the last value of a
+// key stays, since many lines may set it.
 func override(defaults, next []Attribute) []Attribute {
 	var out []Attribute
 	seen := make(map[string]bool)
@@ -200,7 +200,7 @@ func (c *Cluster) atLeastOne(l nodeLine, key string) int {
 	return v
 }
 
-// countProcessors sets Sockets and CPUs. It computes a missing one from the other.
+// countProcessors sets Sockets and CPUs. If one is missing, it is computed from the other.
 func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 	perSocket := n.CoresPerSocket * n.ThreadsPerCore
 	_, hasCPUs := l.number("CPUs")

@@ -15,13 +15,13 @@ import (
 // Statement is one logical line of a configuration file: a key with its value. The line of a key
 // that describes an object (NodeName, PartitionName, SwitchName and others) also has attributes.
 type Statement struct {
-	// File and Line are the position of its beginning. Line counts from 1.
+	// File and Line say where the statement begins. Line counts from 1.
 	File string
 	Line int
 	// Key has the spelling of the file. Keys are compared without case.
 	Key string
-	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses it and ignores
-	// it: the value replaces the earlier one.
+	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses the sign and ignores it: the new value
+	// replaces an earlier value.
 	Operator byte
 	// Value is the value without quotes and escapes.
 	Value      string

@@ -26,8 +26,8 @@ type Partition struct {
 	AllowQOS, DenyQOS           []string
 	// QOS is the partition's own QOS, or empty.
 	QOS string
-	// Attributes are the attributes of the PartitionName=DEFAULT lines above, and then those of
-	// its own line.
+	// Attributes are the attributes of the PartitionName=DEFAULT lines above, and then the attributes of the partition's
+	// own line.
 	Attributes []Attribute
 	File       string
 	Line       int
@@ -44,9 +44,8 @@ func (c *Cluster) DefaultPartition() string {
 	return ""
 }
 
-// DefaultLimit returns the longest time limit that a job gets if it requests none: the
-// DefaultTime of a partition, or else its MaxTime. It leaves out partitions without a limit. It
-// returns 0 if no partition has one.
+// DefaultLimit returns the longest time limit that a job gets if it requests none: the DefaultTime of a partition, or
+// else its MaxTime. It leaves out partitions without a limit. It returns 0 if no partition has a limit.
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
@@ -168,7 +167,7 @@ type nodeSet struct {
 	nodes   []string
 }
 
-// nodeSets returns the node sets by name. The first of several with one name counts.
+// nodeSets returns the node sets by name. If several have the same name, the first counts.
 func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 	sets := make(map[string]nodeSet)
 	var errs []error

@@ -11,7 +11,7 @@ import (
 // oldest and newest are the first and the last series to which [Adapt] adapts a configuration.
 var oldest, newest = slurmspec.R2205, slurmspec.Releases[len(slurmspec.Releases)-1].Release
 
-// CheckRelease returns an error unless the configuration of a release is known.
+// CheckRelease returns an error unless [Adapt] knows the configuration of a release.
 func CheckRelease(release slurmspec.Release) error {
 	if _, known := release.Known(); known && release.Since(oldest) {
 		return nil
@@ -42,7 +42,7 @@ func ruleOf(key string, release slurmspec.Release) *rule {
 	}
 }
 
-// unknownTo tells that a release does not have a key, and what the key became.
+// unknownTo returns a text that says that a release does not have a key, and what replaced the key.
 func unknownTo(release slurmspec.Release, key string, l history.Lifetime) string {
 	text := fmt.Sprintf("%s does not have it (%s)", release.Series(), l.Absence(release))
 	if successor := history.Successors[key]; successor != "" {

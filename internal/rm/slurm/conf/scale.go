@@ -15,12 +15,11 @@ import (
 // cluster comes from [Cluster.Scale].
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
-// Scale returns the cluster with factor times as many nodes of each kind, rounded, but at least
-// one. It answers the question "what with half the machine?". Nodes are of one kind if they have
-// the same hardware, features, generic resources and weight and are in the same partitions. Scale
-// removes the last nodes of a kind, or adds copies of the first ones, named x2-NAME, x3-NAME and
-// so on. A copy is in the partitions, on the switches and in the lines of gres.conf of its
-// original.
+// Scale returns the cluster with factor times as many nodes of each kind, rounded, but at least one. It answers
+// questions such as "what if we had half the machine?". Nodes are of one kind if they have the same hardware,
+// features, generic resources and weight and are in the same partitions. Scale removes the last nodes of a kind, or
+// adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A copy is in the same partitions, on the same
+// switches and in the same lines of gres.conf as its original.
 //
 // Scale keeps everything else: limits of partitions and accounts, licences, and nodes that jobs
 // name. [Adapt] reports its changes. It does not change the receiver.
@@ -58,8 +57,8 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	return out, nil
 }
 
-// scaledNames returns the names that replace each node: none, its own, or its own and those of
-// its copies.
+// scaledNames returns the names that replace each node's name: none, its own name, or its own name and its copies'
+// names.
 func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	in := make(map[string][]string, len(c.Nodes))
 	for _, p := range c.Partitions {
@@ -101,8 +100,8 @@ type scaling struct {
 	changes []Change
 }
 
-// names scales a list of nodes. The originals come first, then all second copies, and so on. A
-// name that is not a node stays.
+// names scales a list of nodes. The originals come first, then all second copies, and so on. A name that is not a
+// node's stays.
 func (sc *scaling) names(names []string) []string {
 	var out []string
 	for round := 0; ; round++ {

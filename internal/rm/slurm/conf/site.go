@@ -7,10 +7,10 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Releases returns the oldest and the newest series that the configuration can be for. With
-// [Cluster.SiteRelease] both are that one. Otherwise the keys, attributes, options and plugins
-// that only some releases know tell it: an unknown key is a fatal error for Slurm. Without such
-// evidence, or if it contradicts itself, the result is all known series.
+// Releases returns the oldest and the newest series that the configuration can be for. If [Cluster.SiteRelease] is
+// set, both are that release. Otherwise they follow from keys, attributes, options and plugins that only some
+// releases know: an unknown key is a fatal error for Slurm. Without such evidence, or if it contradicts itself, the
+// result is all known series.
 func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	if !c.SiteRelease.IsZero() {
 		return c.SiteRelease.Series(), c.SiteRelease.Series()
@@ -41,7 +41,7 @@ func (c *Cluster) consumesCores() bool {
 	})) > 0
 }
 
-// evidence is the range of the series that know everything seen so far.
+// evidence is the range of series that know all keys and values seen so far.
 type evidence struct{ history.Range }
 
 func (e *evidence) statement(s Statement) {

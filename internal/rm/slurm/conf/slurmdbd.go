@@ -29,7 +29,7 @@ func (c *Cluster) readDatabase(path string, files *files) (err error) {
 	return err
 }
 
-// slurmdbd returns the slurmdbd.conf of a run, and reports what becomes of the site's.
+// slurmdbd returns the slurmdbd.conf of a run, and reports its differences from the site's file.
 func (a *adapter) slurmdbd() []byte {
 	settings := slurmdbd.Settings{
 		Cluster: a.cluster.Name, Address: a.env.ControlAddress.String(), Port: a.env.DBPort, User: a.env.DaemonUser, LogFile: standardOutput,
@@ -60,8 +60,8 @@ func (e *evidence) database(c *Cluster) {
 	}
 }
 
-// tracksWCKeys reports whether slurmctld uses wckeys. slurmdbd must then use them too. Enforcing
-// wckeys, or everything, implies tracking them.
+// tracksWCKeys reports whether slurmctld uses wckeys. slurmdbd must then use them too. Enforcing wckeys, or enforcing
+// everything, implies tracking them.
 func (c *Cluster) tracksWCKeys() bool {
 	flag, _ := c.Get("TrackWCKey")
 	if yes, err := syntax.ParseBool(flag); err == nil && yes {

@@ -15,7 +15,7 @@ func (c *Cluster) usesTopologyFile() bool {
 	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
 }
 
-// leaveOutTopology leaves a topology plugin out whose file the directory does not have: slurmctld would not start.
+// leaveOutTopology leaves out a topology plugin if the directory lacks its file, because slurmctld would not start.
 func (c *Cluster) leaveOutTopology() {
 	const key = "TopologyPlugin"
 	s, _ := c.statement(key)
@@ -61,7 +61,7 @@ func (c *Cluster) switches() (*topology.File, error) {
 	return topology.Tree(topologyConf, groups)
 }
 
-// places is what topologies are checked against.
+// places returns the nodes and partitions against which topologies are checked.
 func (c *Cluster) places() topology.Cluster {
 	p := topology.Cluster{
 		Known: func(name string) bool { _, ok := c.nodeIndex[name]; return ok }, Expand: c.expand,

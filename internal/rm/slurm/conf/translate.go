@@ -10,18 +10,18 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// translation rewrites a site's slurm.conf for another release. It changes what the release
-// refuses, ignores or takes for something else, and nothing that belongs to the replay.
+// translation rewrites a site's slurm.conf for another release. It changes only text that the release would refuse,
+// ignore or misunderstand. Changes that a replay needs are made elsewhere.
 type translation struct {
 	a *adapter
 	// findings are what the site itself has to change for the release.
 	findings []Change
-	// moved has options of PreemptParameters that the release reads from other keys, by key.
+	// moved has the options of PreemptParameters that the release reads from other keys, by these keys.
 	moved map[string][]string
 	out   []Statement
 }
 
-// translate replaces the cluster by one whose statements the release understands.
+// translate replaces the cluster by a copy with statements that the release understands.
 func (a *adapter) translate() {
 	t := &translation{a: a, moved: make(map[string][]string)}
 	for _, s := range a.cluster.Statements {
@@ -39,7 +39,7 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find notes a finding. from and to are the value before and after; an empty to stands for a key that has to go.
+// find notes a finding. from and to are the values before and after; an empty to means that the key must be removed.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
@@ -145,8 +145,8 @@ func (t *translation) value(s Statement, r *rule) Statement {
 	return s
 }
 
-// options returns the options of a list that the release knows, and reasons for the others. It
-// warns of scheduling that changes if effective is set.
+// options returns the options of a list that the release knows, and reasons for leaving out the others. If effective
+// is set, it warns about changes of scheduling.
 func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
 	var kept []string
 	release := t.a.release
@@ -278,8 +278,8 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults sets the defaults that differ between releases, where the site has no such key. The replay then has the
-// default of the site's release. If the configuration does not tell its release, the run's release counts.
+// defaults sets keys that the site does not set and that have different defaults in the two releases. So the replay
+// has the defaults of the site's release. If the configuration does not tell its release, the run's release counts.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

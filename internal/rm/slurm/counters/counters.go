@@ -47,14 +47,14 @@ type Counters struct {
 	before rm.Scheduler // sums of the days before
 	peaks  rm.Scheduler // only its peaks are set
 	asked  int          // questions without an answer
-	kept   int64        // when slurmctld gave the last statistics that were kept, in seconds since 1970
+	kept   int64        // the time of the last statistics that were kept, in seconds since 1970
 	err    error        // error of the last question
 }
 
 const (
 	// Every is the usual interval of the questions, in virtual time.
 	Every = 10 * time.Minute
-	// countBefore is how long before the end of each interval the question is asked.
+	// countBefore is the time between a question and the end of its interval.
 	countBefore = time.Second
 	// countAtMidnight is the interval between questions from a second before midnight to a
 	// second after it. slurmctld checks the clock once a second, at any instant within the
@@ -62,9 +62,9 @@ const (
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch asks for the statistics at the end of each interval of virtual time, which is a day or
-// divides one, and around midnight from now on. It hands one answer of each interval to keep, and
-// the last one before slurmctld counts anew.
+// Watch asks for the statistics from now on, at the end of each interval of virtual time and around
+// midnight. The interval is a day or divides a day. Watch calls keep with one answer for each
+// interval, and with the last answer before slurmctld resets its counters.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()
@@ -125,7 +125,7 @@ func (c *Counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// keepLast hands the last answer on, unless it has been kept.
+// keepLast keeps the last answer, unless it has been kept.
 func (c *Counters) keepLast() {
 	if c.keep != nil && c.last.Time > c.kept {
 		c.kept = c.last.Time
@@ -133,7 +133,8 @@ func (c *Counters) keepLast() {
 	}
 }
 
-// Total returns the counters of the whole run, after the last answer. It also keeps the last answer as a row.
+// Total returns the counters of the whole run. It must be called after the last answer. It also
+// keeps the last answer as a row.
 func (c *Counters) Total() rm.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))
@@ -143,7 +144,7 @@ func (c *Counters) Total() rm.Scheduler {
 	return out
 }
 
-// daily converts the counters since midnight. A mean is over cycles.
+// daily converts the counters since midnight. A mean is per cycle.
 func daily(s *rpc.Stats) rm.Scheduler {
 	mean := func(sum float64, cycles uint32) float64 {
 		if cycles == 0 {
@@ -197,9 +198,8 @@ func backfillLimits(parameters string) limits {
 	}
 }
 
-// longest returns the length in seconds of a cycle that computes for the given number of
-// seconds. slurmctld counts only the computing, and bf_max_time limits the whole cycle with its
-// yields.
+// longest returns the length in seconds of a cycle that computes for the given number of seconds.
+// slurmctld counts only the computing, but bf_max_time limits the whole cycle including its yields.
 func (l limits) longest(computing float64) float64 {
 	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
 }
@@ -216,7 +216,7 @@ func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 // compares whole seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// The measured clock is there to show such cuts, so they do not affect its result.
+		// The purpose of the measured clock is to show such cuts, so they do not make its result invalid.
 		// With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of "+
 			"them computing, for %.0f of %.0f jobs in the mean",

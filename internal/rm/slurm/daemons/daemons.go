@@ -1,6 +1,6 @@
 // Package daemons starts and stops the processes of one run: slurmctld, slurmdbd and client
-// commands under virtual time, and MariaDB in real time. All run below a guard (package
-// supervise), which ends them when the run ends.
+// commands under virtual time, and MariaDB in real time. All are children of a guard process
+// (package supervise), which ends them when the run ends.
 package daemons
 
 import (
@@ -81,17 +81,17 @@ func New(cfg Config) (*Daemons, error) {
 	return d, err
 }
 
-// Ready says which clock the processes run under, and whether their configuration has a file of
-// host names. The guard reports the end of a process to the clock, and [Daemons.TakeNotices]
-// handles it.
+// Ready sets the clock under which the processes run, and says whether their configuration has a
+// file of host names. When a process ends, the guard tells the clock, and [Daemons.TakeNotices]
+// handles the end.
 func (d *Daemons) Ready(clock *vclock.Clock, hostsFile bool) {
 	d.clock, d.hostsFile = clock, hostsFile
 	close(d.ready)
 }
 
-// tell ends the driver's wait after the end of a process. It does not wait for managed threads if a
-// daemon in real time has ended: the run is over, and a thread may compute for ever because that
-// daemon is missing.
+// tell ends the driver's wait after a process has ended. If the process is a daemon in real time,
+// the run is over, and tell does not wait for managed threads: without that daemon, a thread may
+// compute for ever.
 func (d *Daemons) tell(pid int) {
 	if _, ok := d.outside.Load(pid); ok {
 		d.clock.Interrupt()
@@ -119,7 +119,7 @@ type Client struct {
 type DaemonError struct {
 	Name string
 	Exit supervise.Exit
-	// Log has the last lines of its log.
+	// Log has the last lines of the daemon's log.
 	Log []string
 }
 
@@ -134,7 +134,7 @@ func (e *DaemonError) Error() string {
 // SearchPath is the PATH of processes that need no programs of Slurm.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// heap makes a thread's cache of the C library keep this many free pieces of each size, in place of
+// heap makes the C library's cache of each thread keep 500 free blocks of each size instead of
 // seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and allocates them anew.
 const heap = "GLIBC_TUNABLES=glibc.malloc.tcache_count=500"
 

@@ -29,7 +29,7 @@ type association struct {
 	limits        string // its limits on usage, as text
 }
 
-// qos is the part of a QOS that concerns usage.
+// qos has the parts of a QOS that concern usage.
 type qos struct {
 	factor float64 // UsageFactor, by which the usage of its jobs is multiplied
 	limits string
@@ -63,7 +63,7 @@ type Usage struct {
 	BillsProcessors bool
 }
 
-// Of sets the fields that slurm.conf decides from a cluster's slurm.conf.
+// Of sets the fields that a cluster's slurm.conf decides.
 func (u Usage) Of(cluster *conf.Cluster) Usage {
 	u.DefaultPartition = cluster.DefaultPartition()
 	u.LimitsEnforced, u.BillsProcessors = limitsEnforced(cluster), true
@@ -115,7 +115,7 @@ func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 }
 
 // Files returns the files, by name, for the StateSaveLocation of a slurmctld that starts at the
-// instant now. It returns none if the workload gives no usage. It warns of usage that the files
+// instant now. It returns none if the workload gives no usage. It warns about usage that the files
 // cannot express.
 func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) map[string][]byte {
 	if len(u.Given) == 0 {
@@ -125,13 +125,13 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 	for _, own := range u.Own(known, warn) {
 		file = rpc.AppendUsage(file, own.id, own.Raw, u.BillsProcessors)
 	}
-	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). With a last
-	// reset at that instant, no reset follows before the window begins.
+	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). Giving u.At as the
+	// instant of the last reset keeps slurmctld from another reset before the window begins.
 	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
 }
 
-// Own is the usage with which an association starts, without that of the associations below it. Names are
-// in lower case. Raw is in seconds of billed TRES.
+// Own is the usage with which an association starts, not counting the usage of associations below
+// it. Names are in lower case. Raw is in seconds of billed TRES.
 type Own struct {
 	Account, User, Partition string
 	Raw                      float64
@@ -139,8 +139,8 @@ type Own struct {
 	id uint32
 }
 
-// Own returns the usage of the associations that start with any, in their order. It warns of usage that it
-// cannot express.
+// Own returns the usage of the associations that start with some, in the order of the accounts. It
+// warns about usage that it cannot express.
 func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	used := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
 	for _, a := range u.Accrued {
@@ -189,9 +189,9 @@ func limitsWithout(limits string, given map[string]bool) string {
 type ledger struct {
 	*Accounts
 	accrued []float64 // usage that preset jobs add, by association
-	// own is the usage of each association without the associations below it. slurmctld adds
-	// them up to the root. An account's usage beyond that of its users and subaccounts is its
-	// own: the usage of users who have left, for example.
+	// own is the usage of each association, not counting the associations below it. slurmctld adds
+	// them up to the root. If an account has more usage than its users and subaccounts together, the
+	// rest is its own: for example, the usage of users who have left.
 	own      []float64
 	unknown  []string // accounts and users in the workload's usage that slurmdbd does not have
 	exceeded []string // accounts and users whose usage will exceed the workload's
@@ -199,8 +199,8 @@ type ledger struct {
 }
 
 // accrue adds a job's usage to the association that slurmctld finds for the job
-// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An association for the job's partition comes before
-// one for all partitions.
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An association for the job's partition is preferred to
+// an association for all partitions.
 func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	user := strings.ToLower(a.User)
 	partition, _, _ := strings.Cut(strings.ToLower(cmp.Or(a.Partition, defaultPartition)), ",")
@@ -218,8 +218,8 @@ func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	l.accrued[i] += a.Raw * factor
 }
 
-// find returns the index of a user's association in an account: the one for the partition, or
-// else the one for all partitions; -1 if there is none.
+// find returns the index of a user's association in an account: the association for the partition,
+// or else the association for all partitions; -1 if there is neither.
 func (l *ledger) find(account, user, partition string) int {
 	all := -1
 	for _, i := range l.of[owner{account, user}] {
@@ -240,7 +240,7 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets the given usage: the one for all partitions
+	holder := map[owner]int{} // the association that gets the given usage, which is the one for all partitions
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}
@@ -288,15 +288,16 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	slices.Sort(l.exceeded)
 }
 
-// precision is the relative error of the usage at the window's start. It is not exact, because
-// slurmctld adds usage and applies the decay in steps of PriorityCalcPeriod.
+// precision is the relative error of the usage at the window's start. The usage is not exact,
+// because slurmctld adds usage and applies the decay in steps of PriorityCalcPeriod.
 const precision = 0.01
 
 // nameOf returns the name of an account, or of a user in an account.
 func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
 
-// ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with
-// the given arguments and returns its output. An error quotes a line that has another form.
+// ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with the
+// given arguments and returns its output. The error for a line of an unexpected form quotes the
+// line.
 func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*Accounts, error) {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {
@@ -327,10 +328,11 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 	return known, nil
 }
 
-// DeclaredAccounts returns the accounts that commands for sacctmgr declare, which slurmdbd does not number.
+// DeclaredAccounts returns the accounts that commands for sacctmgr declare. They lack slurmdbd's
+// numbers.
 func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
-	// Each account comes before those below it, also if a command has moved it.
+	// Each account comes before the accounts below it, even if a command has moved it.
 	list := slices.Clone(set.Associations)
 	slices.SortStableFunc(list, func(a, b *associations.Association) int {
 		return cmp.Compare(len(set.Line(a)),

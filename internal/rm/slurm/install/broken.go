@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// BrokenError says that a Slurm is there and cannot be replayed on.
+// BrokenError says that a Slurm was found, but cannot be used for a replay.
 type BrokenError struct {
 	Program, Path string
 	Err           error
@@ -22,19 +22,19 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("%s (%s): %v", e.Progr
 // Unwrap returns the wrapped error.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// machines are the processors that ELF files name, by Go's names of them.
+// machines are the processor types in ELF files, by Go's names for them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
 // checkProgram returns a [*BrokenError] if slurmctld is built for another processor or cannot load
-// the preload library. A file of another kind, such as a script, is left to the question for its
-// version.
+// the preload library. It does not check other files, such as scripts; they fail when they are
+// asked for their version.
 func checkProgram(path string) error {
 	f, err := elf.Open(path)
 	var unreadable *fs.PathError
 	switch {
 	case errors.As(err, &unreadable):
 		return &BrokenError{"slurmctld", path, err}
-	case err != nil: // not a whole ELF file
+	case err != nil: // not a complete ELF file
 		return nil
 	}
 	defer f.Close()
@@ -57,7 +57,7 @@ func machineName(m elf.Machine) string { return strings.ToLower(strings.TrimPref
 
 // pluginRelease returns the release that a plugin was built for, which its symbol plugin_version
 // holds: major, minor and patch in a byte each (SLURM_VERSION_NUM in slurm.h). It is zero if the
-// plugin does not say it.
+// plugin has no such symbol.
 func pluginRelease(path string) (none slurmspec.Release) {
 	f, err := elf.Open(path)
 	if err != nil {

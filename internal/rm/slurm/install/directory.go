@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/slurmstore"
 )
 
-// DirectoryError says that what the user named is not a Slurm.
+// DirectoryError says that the directory or version that the user named is not a Slurm.
 type DirectoryError struct {
 	Named string // what the user wrote: a directory or a version
 	Err   error
@@ -23,9 +23,9 @@ func (e *DirectoryError) Error() string { return fmt.Sprintf("Slurm %s: %v", e.N
 // Unwrap returns the wrapped error.
 func (e *DirectoryError) Unwrap() error { return e.Err }
 
-// directory returns the directory that a user's name of a Slurm means: a directory itself, or the
-// newest release of the store that a version means. The error is a [*DirectoryError], or a
-// [*slurmstore.NotInstalledError].
+// directory returns the directory of the Slurm that a user has named. The user names a directory,
+// or a version, which stands for its newest release in the store. The error is a [*DirectoryError],
+// or a [*slurmstore.NotInstalledError].
 func directory(named string, root func(version string) (string, error)) (string, error) {
 	if want, err := slurmspec.ParseRelease(named); err == nil && want.String() == named {
 		return root(named)
@@ -47,8 +47,9 @@ func directory(named string, root func(version string) (string, error)) (string,
 	return dir, nil
 }
 
-// prefixOf returns the prefix of a Slurm below a directory: the directory itself, or in the root of
-// an image usr, usr/local, opt/slurm or the one directory in opt/slurm that has a slurmctld.
+// prefixOf returns the prefix of a Slurm below a directory. It is the directory itself or, in the
+// root of an image, usr, usr/local, opt/slurm or the only directory in opt/slurm that has a
+// slurmctld.
 func prefixOf(dir string) (string, error) {
 	for _, below := range []string{"", "usr", "usr/local", "opt/slurm"} {
 		if prefix := filepath.Join(dir, below); hasController(prefix) {
@@ -58,7 +59,7 @@ func prefixOf(dir string) (string, error) {
 	var builds []string
 	entries, _ := os.ReadDir(filepath.Join(dir, "opt/slurm")) // none if it is not there
 	for _, e := range entries {
-		// A link such as "current" names a build that has another name too.
+		// A link such as "current" leads to a build that also has another name.
 		prefix, err := filepath.EvalSymlinks(filepath.Join(dir, "opt/slurm", e.Name()))
 		if err == nil && hasController(prefix) && !slices.Contains(builds, prefix) {
 			builds = append(builds, prefix)
@@ -91,12 +92,12 @@ func (in *Installation) Reach() error {
 
 // Slurm is one Slurm that a replay can name.
 type Slurm struct {
-	// the value of --slurm; empty for the machine's own, "store" if the store cannot be read
+	// Named is the value of --slurm; empty for the machine's own, "store" if the store cannot be read
 	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none
 	Lacks   []string `json:"lacks"`   // what it does not have that a replay needs, or what is wrong
-	Chosen  bool     `json:"chosen"`  // the checks are about this one
+	Chosen  bool     `json:"chosen"`  // the checks are about this Slurm
 }
 
 // slurms lists the Slurms that can be named: the chosen one, the machine's own, and those in the

@@ -21,7 +21,8 @@ const slurmLibrary = "libslurmfull.so"
 var libraryImports = []string{"clone", "syscall"}
 
 // controllerPlugins are the types of plugins that slurmctld, slurmdbd and the client commands load
-// in a replay. slurmd alone loads the others, or the configuration of a replay does without them.
+// in a replay. Plugins of other types are loaded only by slurmd, or a replay's configuration does
+// not use them.
 var controllerPlugins = []string{
 	"accounting_storage_", "auth_none", "certmgr_", "cred_none", "gres_", "hash_", "job_submit_", "jobcomp_filetxt",
 	"mcs_",
@@ -30,8 +31,9 @@ var controllerPlugins = []string{
 }
 
 // Unhandled returns the functions that Slurm's daemons, its library and the plugins of a replay
-// import from the C library and that the preload library does not handle. A daemon that calls one
-// may stop the virtual clock, or see real time. The error says which file cannot be read.
+// import from the C library and that the preload library does not handle. A daemon that calls such
+// a function may stop the virtual clock, or get real time. The error says which file cannot be
+// read.
 func (in *Installation) Unhandled() ([]vclock.Import, error) {
 	paths := []string{in.Slurmctld, in.Slurmdbd}
 	entries, err := os.ReadDir(in.PluginDir)

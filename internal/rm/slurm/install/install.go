@@ -19,7 +19,8 @@ import (
 )
 
 // Variable is the environment variable that names the default Slurm, as --slurm does: a directory
-// such as /opt/slurm/22.05.8, or a version. Without it the default is the machine's own.
+// such as /opt/slurm/22.05.8, or a version. Without the variable, the default is the machine's own
+// Slurm.
 const Variable = "RMREPLAY_SLURM"
 
 // Installation has the paths of the programs. The path of a program that Missing names is
@@ -34,8 +35,8 @@ type Installation struct {
 	NSSWrapper string
 	// PluginDir is Slurm's plugin directory.
 	PluginDir string
-	// Version is the version that slurmctld reports, such as "22.05.8"; empty if it reports
-	// none. Release is the same as a value; zero if Version is not a release of Slurm.
+	// Version is the version that slurmctld reports, such as "22.05.8"; empty if it reports none.
+	// Release is the parsed Version; zero if Version is not a release of Slurm.
 	Version string
 	Release slurmspec.Release
 	// MariaDBVersion is the version that mariadbd reports, such as "10.11.19-MariaDB"; empty
@@ -49,7 +50,7 @@ type Installation struct {
 	// DatabaseLoader starts MariaDB; nil if it starts by itself.
 	DatabaseLoader *Loader
 
-	// Items are all requirements with the files found, in a good order for readers.
+	// Items are all requirements with the files found, in an order that suits readers.
 	Items []Item
 	// Missing are the requirements that were not found.
 	Missing []Requirement
@@ -66,7 +67,7 @@ type Requirement struct {
 	Package string
 	// Accounting says that only replays with slurmdbd need it.
 	Accounting bool
-	// Slurm says that it belongs to Slurm, and not to MariaDB or nss_wrapper.
+	// Slurm says that the file belongs to Slurm, not to MariaDB or nss_wrapper.
 	Slurm bool
 }
 
@@ -81,15 +82,15 @@ type Item struct {
 	fails error // says why a program did not run when it was asked for its version
 }
 
-// Find looks for all requirements of replays on the default Slurm: the one that [Variable] names,
-// or else the machine's own. See [FindSlurm].
+// Find looks for all requirements of replays on the default Slurm: the Slurm that [Variable] names
+// or, without the variable, the machine's own. See [FindSlurm].
 func Find() (*Installation, error) { return FindSlurm("") }
 
-// FindSlurm looks for all requirements of replays on a Slurm. named is the directory of a site's
-// build or of the root of an image, a version in the store or of the machine's own Slurm, or empty
-// for the default. The installation is never nil and has everything that was found. The error is a [*DirectoryError],
-// [*slurmstore.NotInstalledError], [*BrokenError], [*MissingError] or [*VersionError] if a replay with
-// accounting cannot run.
+// FindSlurm looks for all requirements of replays on a Slurm. named is a directory (a site's build,
+// or the root of an image), a version (in the store, or of the machine's own Slurm), or empty for
+// the default. The installation is never nil and has everything that was found. The error is a
+// [*DirectoryError], [*slurmstore.NotInstalledError], [*BrokenError], [*MissingError] or
+// [*VersionError] if a replay with accounting cannot run.
 func FindSlurm(named string) (*Installation, error) {
 	named = cmp.Or(named, os.Getenv(Variable))
 	f := onMachine()
@@ -229,9 +230,10 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand returns the command that installs the packages of the requirements on Debian
-// and its derivatives, and the one that needs no root. The first leaves out recommended packages, which
-// include slurmd and a configured database server. Other systems get a copy of the store.
+// InstallCommand returns a text with two commands that install the requirements. The first installs
+// packages of Debian and its derivatives; the second needs no root. The first leaves out
+// recommended packages, which include slurmd and a configured database server. On other systems the
+// advice is a copy of the store.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {
@@ -241,7 +243,8 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + command + option
 }
 
-// stableRelease is the supported series that Debian's stable suite has: the store gets it fastest.
+// stableRelease is the supported series in Debian's stable suite. It is the fastest to install in
+// the store.
 const stableRelease = "24.11"
 
 // storeCommand returns the command that puts the requirements into the user's store, and how a replay names them.
@@ -347,15 +350,15 @@ var plugins = []plugin{
 	{name: "accounting_storage_mysql", why: "slurmdbd's side of accounting", pkg: "slurm-wlm-mysql-plugin", forDB: true},
 }
 
-// finder has the directories in which to look. Tests use their own.
+// finder has the directories in which to look. Tests use other directories.
 type finder struct {
 	dir        string   // the directory that the user named as Slurm's, or empty
-	loader     *Loader  // of the Slurm in it, or nil
+	loader     *Loader  // the loader of the Slurm in dir, or nil
 	slurmDirs  []string // directories of Slurm's programs, best first
 	slurmHomes []string // prefixes that may hold Slurm's plugin directory
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
-	database   string   // root with MariaDB and nss_wrapper, for what these directories lack; may be empty
+	database   string   // root with MariaDB and nss_wrapper, if the other directories lack them; may be empty
 	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
 	// it prints.
 	// The error says why the program does not run.
@@ -377,8 +380,7 @@ func onMachine() finder {
 	return f
 }
 
-// within makes the finder look for Slurm only in the directory that a user's name of a Slurm
-// means.
+// within makes the finder look for Slurm only in the directory of the Slurm that a user has named.
 func (f *finder) within(named string) error {
 	var err error
 	if f.dir, err = directory(named, slurmstore.Root); err != nil {
@@ -453,7 +455,8 @@ func (f finder) findInDatabase(in *Installation, p program) string {
 	return path
 }
 
-// findSystemTables finds the file that belongs to mariadbd, if there is one. MariaDB 11 gave it another name.
+// findSystemTables finds the file that belongs to mariadbd, if there is one. MariaDB 11 renamed the
+// file.
 func findSystemTables(in *Installation) {
 	if in.Mariadbd == "" {
 		return // its package has both
@@ -510,8 +513,9 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 	return f.ask(plugins, path, args[1:]...)
 }
 
-// findPluginDir finds the plugin directory, with which the programs are asked for their versions.
-// It prefers the directory under slurmctld's own prefix. A loader finds Slurm's own library there.
+// findPluginDir finds the plugin directory, which is needed to ask the programs for their versions.
+// It prefers the directory under slurmctld's own prefix. If there is a loader, it finds Slurm's own
+// library there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {
@@ -566,9 +570,9 @@ func (f finder) findNSSWrapper(in *Installation) {
 	in.add(it)
 }
 
-// executable returns the first executable file with one of the names. It skips Debian's
-// emulator, which may have the name of a real program. A better name in a later directory wins
-// over a worse name in an earlier one.
+// executable returns the first executable file with one of the names. It skips Debian's emulator,
+// which may have the name of a real program. An earlier name in the list wins, even if its file is
+// in a later directory.
 func executable(dirs, names []string) string {
 	for _, name := range names {
 		for _, dir := range dirs {
@@ -595,11 +599,11 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// askScript runs a program of Slurm for its version. Most of them read a configuration first, and
-// slurmdbd looks for its own beside slurm.conf and refuses one that other users can read. The
-// script's first argument is the directory for both, which it makes and removes. The second is
-// Slurm's plugin directory, or empty. The script runs in a session of its own, so that it removes
-// the directory even if this program is killed.
+// askScript runs a program of Slurm for its version. Most of them read a slurm.conf first. slurmdbd
+// looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The script's
+// first argument is the directory for both files. The script makes and removes this directory. The
+// second argument is Slurm's plugin directory, or empty. The script runs in a session of its own,
+// so that it removes the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1

@@ -10,27 +10,29 @@ import (
 )
 
 // Loader starts the programs of a root that has its own C library. The root is the unpacked file
-// system of another release of the operating system: its programs do not run with the machine's
-// C library, and the path of the loader that is written in them leads to the machine's.
+// system of another release of the operating system. Its programs do not run with the machine's C
+// library, but the path of the dynamic loader in each program leads to the machine's loader.
 type Loader struct {
 	Root string // the root's directory
-	// Path is the root's own dynamic loader, or the machine's if its C library is newer: what is
-	// preloaded needs the machine's, which runs the programs of older ones too.
+	// Path is the root's own dynamic loader. If the machine's C library is newer, it is the machine's
+	// loader: preloaded libraries need the machine's C library, which also runs programs built for an
+	// older one.
 	Path string
-	// Libraries are the directories of libraries: that of Slurm's first, then those of the loader.
+	// Libraries are the directories of libraries: first the directory of Slurm's library, then the
+	// loader's directories.
 	Libraries []string
 }
 
-// Command returns the path and the arguments with which the process of a program starts. path is
-// the program's file, args its arguments, the name first. Programs of the machine, such as a
-// shell, and all programs of an installation without a loader start as they are.
+// Command returns the path and the arguments that start a program. path is the program's file. args
+// are its arguments, the program's name first. Programs of the machine, such as a shell, and all
+// programs of an installation without a loader start as they are.
 func (in *Installation) Command(path string, args []string) (string, []string) {
 	l := in.Loader
 	switch {
 	case l == nil:
 		return path, args
 	case filepath.Base(path) == "slurmctld":
-		path = in.Slurmctld // the name may be that of a link: see Link
+		path = in.Slurmctld // the name may be a link's: see Link
 	case !strings.HasPrefix(path, l.Root+"/"):
 		return path, args
 	}
@@ -43,8 +45,8 @@ func (in *Installation) MariaDB(options ...string) (string, []string) {
 	return in.databaseCommand(in.Mariadbd, append([]string{in.Mariadbd}, options...))
 }
 
-// databaseCommand is [Installation.Command] for MariaDB. Its messages and plugins are in the root, and no
-// library of the machine is loaded into it. Loaders before glibc 2.33 have no --argv0.
+// databaseCommand is [Installation.Command] for MariaDB. MariaDB's messages and plugins are in the
+// root, and no library of the machine is loaded into it. Loaders before glibc 2.33 have no --argv0.
 func (in *Installation) databaseCommand(path string, args []string) (string, []string) {
 	l := in.DatabaseLoader
 	if l == nil {
@@ -74,8 +76,8 @@ func (in *Installation) Environment() []string {
 }
 
 // Link makes the programs available in dir under the names by which Slurm's programs and shell
-// lines call each other. slurmctld of 22.05 works only under its own name, and slurmctld of 23.11
-// and later executes itself anew, under the path that it was started by, when it is reconfigured.
+// lines call each other. slurmctld of 22.05 works only under its own name. When it is reconfigured,
+// slurmctld of 23.11 and later executes itself anew, under the path with which it was started.
 // Programs of a root with its own C library get a script that executes the loader.
 func (in *Installation) Link(dir string) error {
 	for name, path := range in.commands() {
@@ -84,7 +86,7 @@ func (in *Installation) Link(dir string) error {
 		if in.Loader == nil {
 			err = os.Symlink(path, link)
 		} else if err = os.WriteFile(link, []byte(in.Loader.script(path)), 0o755); err == nil {
-			err = os.Chmod(link, 0o755) // whatever the umask is: root's daemons have another user
+			err = os.Chmod(link, 0o755) // regardless of the umask, because root's daemons have another user
 		}
 		if err != nil {
 			return fmt.Errorf("giving %s its name: %w", name, err)
@@ -120,8 +122,8 @@ func (l *Loader) script(path string) string {
 // quote quotes a word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// rootOf returns the root to which a prefix belongs: the directory that the user named, or if that
-// is usr or usr/local of an image, the image's root.
+// rootOf returns the root to which a prefix belongs. It is the directory that the user named or, if
+// that is usr or usr/local of an image, the image's root.
 func rootOf(dir, prefix string) string {
 	if prefix != dir {
 		return dir
@@ -134,8 +136,8 @@ func rootOf(dir, prefix string) string {
 	return dir
 }
 
-// findLoader returns the loader in a root for a program of Slurm, or nil if the program runs with the
-// machine's loader: a site's build has none of its own.
+// findLoader returns the loader in a root for a program of Slurm. It returns nil if the program
+// runs with the machine's loader, as in a site's build, which has no loader of its own.
 func findLoader(root, program string) *Loader {
 	l := ownLoader(root, program)
 	if l == nil {
@@ -147,8 +149,8 @@ func findLoader(root, program string) *Loader {
 	return l
 }
 
-// ownLoader returns the loader that a root has for a program, with the root's libraries, or nil if it has
-// none, or the machine's.
+// ownLoader returns a root's own loader for a program, with the root's libraries. It returns nil if
+// the root has none, or if the loader is the machine's.
 func ownLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {
@@ -169,15 +171,16 @@ func ownLoader(root, program string) *Loader {
 	return nil
 }
 
-// newerC reports whether the C library in one list of directories is newer than that in another.
+// newerC reports whether the C library in the first list of directories is newer than the C library
+// in the second.
 func newerC(these, others []string) bool {
 	major, minor := versionOfC(these)
 	otherMajor, otherMinor := versionOfC(others)
 	return otherMajor > 0 && (major > otherMajor || major == otherMajor && minor > otherMinor)
 }
 
-// versionOfC returns the newest version that the symbols of a list's first C library have, 2 and 36
-// of GLIBC_2.36; zeros if there is none.
+// versionOfC returns the newest version of the symbols in the first C library in a list of
+// directories: 2 and 36 for GLIBC_2.36. It returns zeros if there is no C library.
 func versionOfC(dirs []string) (major, minor int) {
 	for _, dir := range dirs {
 		f, err := elf.Open(filepath.Join(dir, "libc.so.6"))
@@ -185,7 +188,7 @@ func versionOfC(dirs []string) (major, minor int) {
 			continue
 		}
 		defer f.Close()
-		versions, _ := f.DynamicVersions() // none of a file that is damaged
+		versions, _ := f.DynamicVersions() // a damaged file has no versions
 		for _, v := range versions {
 			var a, b int
 			if n, _ := fmt.Sscanf(v.Name, "GLIBC_%d.%d", &a, &b); n == 2 && (a > major || a == major && b > minor) {
@@ -216,7 +219,7 @@ func interpreter(program string) string {
 	return ""
 }
 
-// libraryDirs returns the directories of libraries that a root has.
+// libraryDirs returns a root's directories of libraries.
 func libraryDirs(root string) (dirs []string) {
 	for _, dir := range []string{
 		"usr/local/lib/" + multiarch(), "usr/local/lib", "usr/lib/" + multiarch(), "lib/" + multiarch(), "usr/lib64", "lib64", "usr/lib", "lib",
@@ -229,8 +232,8 @@ func libraryDirs(root string) (dirs []string) {
 	return dirs
 }
 
-// resolve follows the symbolic links of a path below a root as a process would whose root that
-// is: an absolute link begins at the root.
+// resolve follows the symbolic links of a path below a root, as a process with that root directory
+// would: an absolute link begins at the root.
 func resolve(root, path string) (string, error) {
 	rest := strings.Split(strings.TrimPrefix(path, root), "/")
 	at := root

@@ -32,9 +32,9 @@ type Check struct {
 // the database, and about 200 MiB for slurmctld's state of 100,000 jobs.
 const minScratch = 512 << 20
 
-// Machine checks the machine itself: the kernel, the network, the limits and the file systems.
-// It opens some sockets and starts some processes, and closes and ends them all.
-// needs are those of a replay that must be able to run here.
+// Machine checks the machine itself: the kernel, the network, the limits and the file systems. It
+// opens some sockets and starts some processes. At the end it has closed and ended them all. needs
+// are the needs of a replay that must be able to run here.
 func Machine(needs Needs) []Check {
 	list := []Check{
 		checkScratch(),
@@ -47,10 +47,10 @@ func Machine(needs Needs) []Check {
 	return append(list, needs.checks()...)
 }
 
-// ScratchDir returns the directory for a replay's state and the free bytes there. It is the
-// first of RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that
-// is writable, allows executable files and has room. /dev/shm is in memory, which matters
-// because slurmctld saves its state often. If none has room, ScratchDir returns the one with
+// ScratchDir returns the directory for a replay's state and the free bytes there. It is the first
+// of RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that is
+// writable, allows executable files and has room. /dev/shm is in memory, which matters because
+// slurmctld saves its state often. If no directory has room, ScratchDir returns the directory with
 // the most room and an error.
 func ScratchDir() (dir string, free uint64, err error) {
 	return scratchDir([]string{os.Getenv("RMREPLAY_TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()})
@@ -118,8 +118,8 @@ func searchable(dir string) error {
 	return err
 }
 
-// unnamedFile makes a file in dir that has no name, so that nothing is left of it however this
-// process ends. Where the file system has no such files, it is in memory.
+// unnamedFile makes a file without a name in dir, so that it disappears however this process ends.
+// If the file system has no such files, the file is in memory.
 func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -157,7 +157,7 @@ func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true,
 		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
 	dir, _, _ := ScratchDir()
-	if dir == "" { // checkScratch says why
+	if dir == "" { // checkScratch reports why
 		c.Found, c.Fix = "not tried: it lies in the state directory", "mend the state directory"
 		return c
 	}
@@ -213,7 +213,7 @@ func checkProc() Check {
 		Name: "/proc", Why: "the clock looks there whether every thread sleeps", Required: true,
 		Fix: "mount -t proc proc /proc (with a hidepid that lets you see your own processes)",
 	}
-	cmd := exec.Command("cat") // it waits for its input
+	cmd := exec.Command("cat") // cat waits for its input
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -9,17 +9,17 @@ import (
 	"rmreplay/internal/resources"
 )
 
-// Needs says what a replay takes of this machine at its busiest instant.
+// Needs says what a replay needs from this machine at its busiest instant.
 type Needs struct {
 	Nodes      int  // of the cluster
 	Accounting bool // slurmdbd and MariaDB run
 }
 
-// large is a replay that this machine should have room for.
+// large has the needs of a large replay, for which this machine should have room.
 var large = Needs{Nodes: 10_000, Accounting: true}
 
 // Connections at one time: the driver opens at most 200 to slurmctld, and slurmctld, with its 256
-// message threads, as many to the nodes. No node has more than one of either.
+// message threads, as many to the nodes. No node has more than one connection of each kind.
 const (
 	toController = 200
 	toNodes      = 256
@@ -40,7 +40,7 @@ func (n Needs) processes() uint64 {
 	return count
 }
 
-// memory is a number of bytes. The driver and slurmctld keep about 32 KiB of a node each.
+// memory is a number of bytes. The driver and slurmctld each keep about 32 KiB for every node.
 func (n Needs) memory() uint64 {
 	size := uint64(128<<20) + uint64(n.Nodes)<<16
 	if n.Accounting {
@@ -49,15 +49,15 @@ func (n Needs) memory() uint64 {
 	return size
 }
 
-// The limits below which a process of every replay fails: of its address space, because the
-// driver and slurmctld reserve far more than they use, and of a file.
+// If the limit of a process's address space or of a file's size is below these values, every replay
+// fails. The driver and slurmctld reserve far more address space than they use.
 const (
 	minAddressSpace = 3 << 30
 	minFileSize     = 64 << 20
 )
 
-// checks compares the needs of this replay with what this machine gives. What a large replay
-// would need beyond that is missing for a large one only.
+// checks compares the needs of this replay with this machine's limits. If the machine is sufficient
+// for this replay but not for a large one, the check says so.
 func (n Needs) checks() []Check {
 	files, filesErr := resources.Limit(unix.RLIMIT_NOFILE)
 	processes, processesErr := resources.Processes()
@@ -80,8 +80,8 @@ func (n Needs) checks() []Check {
 	}
 }
 
-// compare makes the check of a resource of which every replay like this one needs some, and a
-// large one needs more.
+// compare makes the check of a resource. need is what this replay needs, and most is what a large
+// replay needs.
 func compare(name, why string, have uint64, err error, need, most uint64, text func(uint64) string, fix string) Check {
 	c := Check{Name: name, Why: why, Fix: fix, Found: text(have)}
 	switch {

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// NetworkVariable is the environment variable that says which network the daemons of a replay
-// have: private, shared, or by default a private one where the machine allows it.
+// NetworkVariable is the environment variable that says which network the daemons of a replay have:
+// private or shared. The default is a private network if the machine allows it.
 const NetworkVariable = "RMREPLAY_NETWORK"
 
 // Network returns the value of [NetworkVariable].
@@ -25,10 +25,10 @@ func Network() (supervise.Network, error) {
 	}
 }
 
-// allowNamespaces is the advice for a machine that gives no private network.
+// allowNamespaces is the advice for a machine that allows no private network.
 const allowNamespaces = "allow user namespaces: sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0"
 
-// NetworkError says that a replay must have a private network and that this machine gives none.
+// NetworkError says that a replay must have a private network, but that this machine allows none.
 type NetworkError struct{ Err error }
 
 // Error names the way out.
@@ -39,8 +39,8 @@ func (e *NetworkError) Error() string {
 // Unwrap returns the wrapped error.
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// checkNetwork starts a guard as a replay does, and says which network the daemons would have. If it is that of
-// this machine, it must have a loopback interface.
+// checkNetwork starts a guard as a replay does, and says which network the daemons would have. If
+// they would share this machine's network, that network must have a loopback interface.
 func checkNetwork() []Check {
 	c := Check{
 		Name: "private network", Why: "no other process reaches the daemons", OK: true,
@@ -55,7 +55,7 @@ func checkNetwork() []Check {
 		c.OK, c.Required, c.Found = false, true, err.Error()
 		return []Check{c}
 	}
-	defer func() { _ = guard.Close() }() // it has done nothing
+	defer func() { _ = guard.Close() }() // the guard has done nothing
 	if guard.Network() == supervise.PrivateNetwork {
 		c.Found = "the daemons have a network of their own"
 		return []Check{c, checkReach(guard)}
@@ -72,7 +72,8 @@ func checkNetwork() []Check {
 	return []Check{c, checkReach(guard), checkLoopback()}
 }
 
-// checkReach makes a socket of the daemons' network deaf to other machines, as that of the nodes.
+// checkReach makes a socket in the daemons' network unreachable for other machines, as a replay
+// does for the socket of the nodes.
 func checkReach(guard *supervise.Guard) Check {
 	c := Check{Name: "out of reach", Why: "other machines must not reach the nodes' port", Required: true,
 		Fix: "use Linux 5.7 or later, or " + allowNamespaces}
@@ -89,8 +90,8 @@ func checkReach(guard *supervise.Guard) Check {
 	return c
 }
 
-// findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces have these: see
-// [supervise.RaiseLoopback].
+// findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces
+// have the given addresses: see [supervise.RaiseLoopback].
 func findsAddresses(addresses []net.Addr) bool {
 	return slices.ContainsFunc(addresses, func(a net.Addr) bool {
 		network, is := a.(*net.IPNet)

@@ -19,7 +19,7 @@ const (
 type Row struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // ok, missing or limited
-	Found  string `json:"found"`  // version and path, or what was there instead
+	Found  string `json:"found"`  // version and path, or what was found instead
 	Why    string `json:"why"`    // what needs it
 	Fix    string `json:"fix"`    // the command that fixes it; empty if all is well
 }
@@ -30,14 +30,14 @@ type Report struct {
 	SlurmVersion   string `json:"slurm_version"`
 	SupportedSlurm string `json:"supported_slurm"`
 	Checks         []Row  `json:"checks"`
-	// Slurms are those that a replay can name, the one that Checks is about first.
+	// Slurms are the Slurms that a replay can name. The first is the Slurm that Checks is about.
 	Slurms []Slurm `json:"slurms"`
 
 	installErr error
 }
 
-// Examine looks for the programs that a replay runs ([FindSlurm]) and checks the machine
-// ([Machine]) for a replay with the given needs on the Slurm that is named ([FindSlurm]).
+// Examine looks for the programs that a replay on the given Slurm runs ([FindSlurm]), and checks
+// the machine ([Machine]) for a replay with the given needs.
 func Examine(slurm string, needs Needs) *Report {
 	in, err := FindSlurm(slurm)
 	checks := Machine(needs)
@@ -105,7 +105,7 @@ func (r *Report) missing() (names []string) {
 }
 
 // Err returns nil if replays can run here. Otherwise it returns the error of [FindSlurm], because
-// one command installs all that is missing, or an [*UnfitError].
+// one command installs everything that is missing, or an [*UnfitError].
 func (r *Report) Err() error {
 	switch {
 	case r.OK:
@@ -116,8 +116,8 @@ func (r *Report) Err() error {
 	return &UnfitError{r.missing()}
 }
 
-// UnfitError says that Slurm is installed and that the machine does not allow a replay. Checks
-// are the checks that failed, with what is short.
+// UnfitError says that Slurm is installed, but that the machine does not allow a replay. Checks are
+// the failed checks, with what is lacking.
 type UnfitError struct{ Checks []string }
 
 // Error names the checks that failed.

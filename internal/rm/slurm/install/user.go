@@ -11,17 +11,17 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// Root's daemons have one of these users. systemd keeps the numbers for services without an
-// account (DynamicUser). Each number of a run stands for every usersApart-th of them.
+// Root's daemons get one of these user numbers, which systemd keeps for services without an account
+// (DynamicUser). Each run has a set of them: every usersApart-th, beginning at the run's number.
 const (
 	firstUser  = 61184
 	lastUser   = 65519
 	usersApart = 256
 )
 
-// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a
-// user that no account of the machine has. Every run at one time must have another number, below
-// 256, and gets another user. For anybody else the user is the caller. The error is a
+// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a user
+// that no account of the machine has. Runs at the same time must have different numbers below 256,
+// and get different users. If the caller is not root, the user is the caller. The error is a
 // [*UserError].
 func DaemonUser(run int) (supervise.User, error) {
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func DaemonUser(run int) (supervise.User, error) {
 	return supervise.User{}, &UserError{Err: fmt.Errorf("the users %d to %d all have accounts", firstUser, lastUser)}
 }
 
-// runAs starts a process of another user.
+// runAs starts a process as another user.
 func runAs(id int) error {
 	c := exec.Command("/bin/true")
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}}

@@ -1,7 +1,7 @@
-// Package jobcomp reads the records of slurmctld's stock jobcomp/filetxt plugin. The plugin
-// writes one whenever a job ends (jobcomp_p_log_record in
-// plugins/jobcomp/filetxt/jobcomp_filetxt.c). In a run it writes into a named pipe, so the
-// record of a job arrives at the instant at which the job ends.
+// Package jobcomp reads the records of slurmctld's stock jobcomp/filetxt plugin. The plugin writes
+// a record whenever a job ends (jobcomp_p_log_record in plugins/jobcomp/filetxt/jobcomp_filetxt.c).
+// In a run it writes into a named pipe, so the record of a job arrives at the instant at which the
+// job ends.
 package jobcomp
 
 import (
@@ -83,8 +83,9 @@ func Name(name string) string {
 	return name
 }
 
-// next cuts the first record off the data. A plugin that writes at most longest bytes writes no end
-// of line after more. It returns a nil record if none is complete.
+// next cuts the first record off the data. It returns a nil record if no record is complete. A
+// plugin whose records have at most longest bytes cuts a longer record and writes no line break
+// after it.
 func next(data []byte, longest int) (record, rest []byte) {
 	end := bytes.IndexByte(data, '\n')
 	if longest > 0 && len(data) >= longest && (end < 0 || end >= longest) {

@@ -29,8 +29,8 @@ func (s *Submission) setGRES(j *rpc.JobDesc) {
 	j.TRESPerNode = gres
 }
 
-// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2", and per task
-// "gres/gpu=2", to which 24.05 adds "cpu=4". It binds the resources of a task to the task
+// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". The form per
+// task is "gres/gpu=2", to which 24.05 adds "cpu=4". It binds the resources of a task to the task
 // (_set_tres_per_task_from_sibling_opt and _implicitly_bind_tres_per_task in slurm_opt.c).
 func (s *Submission) setTRES2311(j *rpc.JobDesc) {
 	for _, list := range []*string{&j.TRESPerJob, &j.TRESPerNode, &j.TRESPerSocket, &j.CPUsPerTRES, &j.MemPerTRES} {
@@ -41,7 +41,7 @@ func (s *Submission) setTRES2311(j *rpc.JobDesc) {
 		perTask = append(perTask, "cpu="+strconv.Itoa(s.CPUsPerTask))
 	}
 	if s.GPUsPerTask != "" {
-		// sbatch reads one type and one count, and no more than that.
+		// sbatch reads only one type and one count.
 		name, count := "gres/gpu", s.GPUsPerTask
 		if at := strings.IndexAny(count, ":="); at >= 0 {
 			name, count = name+":"+count[:at], count[at+1:]
@@ -94,7 +94,7 @@ func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	}
 }
 
-// record returns the request for a resource and type, which it adds if there is none yet.
+// record returns the request for a resource and type. It adds the request if there is none.
 func (g *gresRequests) record(name, typ string) *gresRequest {
 	for _, r := range *g {
 		if r.name == name && r.typ == typ {
@@ -118,10 +118,10 @@ func gresCount(word string) (uint64, bool) {
 	return n << shift, err == nil
 }
 
-// deriveFromGRES sets the numbers that follow from the generic resources, as sbatch's check of
-// them does (gres_job_state_validate and _test_gres_cnt in gres.c). It leaves contradictory
-// requests as they are: slurmctld makes the same check and refuses them.
-// Since 24.05 the CPUs per gpu also raise the least number of CPUs.
+// deriveFromGRES sets the numbers that follow from the generic resources, as sbatch does when it
+// checks them (gres_job_state_validate and _test_gres_cnt in gres.c). It leaves contradictory
+// requests as they are: slurmctld makes the same check and refuses them. Since 24.05 the CPUs per
+// gpu also raise the least number of CPUs.
 func deriveFromGRES(j *rpc.JobDesc, release slurmspec.Release) {
 	perTask := j.TRESPerTask != "" || j.TasksPerTRES != slurmspec.NoVal16
 	if perTask && j.Tasks == slurmspec.NoVal && j.MinNodes != slurmspec.NoVal && j.MinNodes == j.MaxNodes {

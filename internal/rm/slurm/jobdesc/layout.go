@@ -27,8 +27,8 @@ type layout struct {
 	dist                    uint32
 	planeSize               uint32
 	nodeList                string
-	// since2302 says that sbatch leaves more to slurmctld: it does not derive the number of tasks
-	// from that per node, and a node list changes no number of nodes that is given.
+	// since2302 says that sbatch leaves more to slurmctld: it does not derive the number of tasks from
+	// the tasks per node, and a node list does not change a given number of nodes.
 	since2302 bool
 }
 
@@ -234,7 +234,7 @@ func (l *layout) fill(s *Submission, j *rpc.JobDesc) {
 const (
 	distCyclic    = 1
 	distBlock     = 2
-	distFCyclic   = 3 // of sockets and cores
+	distFCyclic   = 3 // for sockets and cores
 	distArbitrary = 3 // of nodes
 	distPlane     = 4
 	distBase      = uint32(0xffff)

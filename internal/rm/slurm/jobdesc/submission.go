@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submission is a batch job to submit: the request, and what sbatch would find in its surroundings.
+// Submission is a batch job to submit: the request, and what sbatch would find in its environment.
 type Submission struct {
 	hpc.Request
 	// Dependency replaces the request's dependency. It has Slurm's own job numbers.
@@ -37,7 +37,7 @@ type Submission struct {
 	// StdIn, StdOut and StdErr are the paths of sbatch -i, -o and -e. Relative paths are below
 	// WorkDir. StdIn is /dev/null if empty.
 	StdIn, StdOut, StdErr string
-	// SubmitLine is the command line as accounting shows it.
+	// SubmitLine is the sbatch command line that accounting shows.
 	SubmitLine string
 	// UID and GID are the numbers of the request's User and Group.
 	UID, GID uint32
@@ -57,8 +57,8 @@ type Submission struct {
 // (sbatch/sbatch.c). The error names an option that sbatch would refuse. Partitions, limits and
 // generic resources are left to slurmctld.
 //
-// sbatch -B differs in one way from its three long options, and a request cannot express it:
-// without -N it implies a number of tasks. A reader of -B must put this number into Tasks.
+// A request cannot express one effect of sbatch -B: unlike its three long options, -B without -N
+// implies a number of tasks. A reader of -B must put this number into Tasks.
 func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
 	j := rpc.NewJobDesc()
 	if err := s.check(); err != nil {
@@ -156,8 +156,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// setContext sets the user, the script and its surroundings, and the fields that sbatch passes
-// on unchanged.
+// setContext sets the user, the script and its environment, and the fields that sbatch passes on
+// unchanged.
 func (s *Submission) setContext(j *rpc.JobDesc) {
 	j.Name = s.Name
 	if j.Name == "" && len(s.Args) > 0 {

@@ -1,11 +1,11 @@
-// Package network has all connections of the driver: those that slurmctld makes to the compute
-// nodes, those that nodes and clients make to slurmctld, and the pipe into which slurmctld writes
+// Package network has all connections of the driver: connections from slurmctld to the compute
+// nodes, connections from nodes and clients to slurmctld, and the pipe into which slurmctld writes
 // finished jobs.
 //
-// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a
-// message is under way, so the network tells it before it writes, and tells it of every byte that
-// it has read. The network never waits for an answer, because slurmctld may sleep in virtual time
-// before it answers.
+// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message
+// is under way. So the network tells the clock before each write, and tells it about every byte
+// read. The network never waits for an answer, because slurmctld may sleep in virtual time before
+// it answers.
 package network
 
 import (
@@ -25,12 +25,13 @@ import (
 type Clock interface {
 	// Touch says that the driver is about to do something that can wake a daemon.
 	Touch()
-	// Read says that the driver has read this number of bytes, which daemons had written.
+	// Read says that the driver has read this number of bytes that daemons wrote.
 	Read(bytes int)
 	// Inbox returns the number of bytes that daemons have written and the driver has not read.
 	Inbox() int64
-	// Connecting comes before the driver connects to slurmctld, and Connected after it, with
-	// both ends: slurmctld refuses all other connections. Zero values mean that the attempt failed.
+	// Connecting is called before the driver connects to slurmctld. Connected is called afterwards
+	// with both ends of the connection: slurmctld refuses all other connections. Zero values mean that
+	// the attempt failed.
 	Connecting()
 	Connected(from, to netip.AddrPort)
 	// Accepts reports whether a connection to a node comes from a daemon.
@@ -42,7 +43,7 @@ type Handlers struct {
 	// NodeMessage gets a message of slurmctld to the node with the given address, and returns
 	// the node's answer; nil for a message without an answer. An error ends the run.
 	NodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
-	// PipeData gets data that slurmctld has written to the pipe, and must not keep it.
+	// PipeData gets the data that slurmctld has written to the pipe. It must not keep the slice.
 	PipeData func([]byte)
 }
 
@@ -63,17 +64,17 @@ type Network struct {
 	pipe     int
 
 	conns    map[int]*conn
-	queue    []*request // wait for a free connection
+	queue    []*request // requests that wait for a free connection
 	patience time.Duration
 	open     int // requests under way
-	mostOpen int // the largest number of them
+	mostOpen int // the largest allowed number of requests under way
 	writing  int // connections with output that the kernel has not taken yet
 	dry      int // consecutive polls without the input that the clock counts
 	buf      []byte
 	events   [128]unix.EpollEvent
 }
 
-// conn is one connection. request is nil if slurmctld has made it.
+// conn is one connection. request is nil for a connection that slurmctld has made.
 type conn struct {
 	fd      int
 	addr    [4]byte // of the node that slurmctld connected to
@@ -90,11 +91,12 @@ type request struct {
 // ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// mostOpen returns the largest number of connections to slurmctld at one time, which leaves some of
-// slurmctld's own for clients. If slurmctld's backlog has no room for a connection, the kernel tries
-// again after a second of real time, and the virtual clock does not know that it waits. slurmctld
-// serves 256 connections at once (MAX_SERVER_THREADS in slurmctld.h), 24.11 serves 50, and 25.05
-// and later serve 512 (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
+// mostOpen returns the largest number of connections that the driver opens to slurmctld at one
+// time. It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's
+// backlog has no room for a connection, the kernel tries again after a second of real time, and the
+// virtual clock does not know about this wait. slurmctld serves 256 connections at once
+// (MAX_SERVER_THREADS in slurmctld.h), 24.11 serves 50, and 25.05 and later serve 512
+// (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func mostOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {
 		return 40
@@ -166,9 +168,9 @@ func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
 	n.codec, n.clock, n.mostOpen = codec, clock, mostOpen(codec.Release())
 }
 
-// Waiting reports whether messages wait for a free connection. If they do, patience is how long
-// virtual time may advance before the caller calls [Network.Reap]: the clock does not notice
-// connections that slurmctld closes.
+// Waiting reports whether messages wait for a free connection. If they do, patience is how far
+// virtual time may advance before the caller must call [Network.Reap], because the clock does not
+// notice connections that slurmctld closes.
 func (n *Network) Waiting() (patience time.Duration, waiting bool) {
 	return n.patience, len(n.queue) > 0
 }
@@ -189,14 +191,14 @@ func (n *Network) Close() {
 	}
 }
 
-// watch adds a file to those that [Network.Poll] waits for.
+// watch adds a file to the set that [Network.Poll] waits for.
 func (n *Network) watch(fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// Send sends a message to slurmctld, or queues it if too many connections are open. answer gets
-// the reply, or the error if there is none; it may be nil. Send calls it at once if the message
-// cannot be sent.
+// Send sends a message to slurmctld, or queues it if too many connections are open. answer gets the
+// reply, or the error if there is none; it may be nil. If the message cannot be sent, Send calls
+// answer at once.
 func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}
@@ -239,9 +241,9 @@ func (n *Network) connect() (int, error) {
 		unix.Close(fd)
 		return 0, err
 	}
-	// The kernel chooses the port in connect, so only pairs of ports must be unique. A reset
-	// closes the connection: otherwise each port would stay blocked for a minute of real time,
-	// and a busy run would use up all ports.
+	// The kernel chooses the port in connect, so only pairs of ports must be unique. The connection is
+	// closed by a reset. Otherwise its port would stay blocked for a minute of real time, and a busy
+	// run would use up all ports.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
@@ -277,7 +279,7 @@ func end(a *unix.SockaddrInet4) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
 }
 
-// localEnd returns the own end of a connection; the zero value if the kernel does not tell it.
+// localEnd returns the driver's end of a connection; the zero value if the kernel does not tell.
 func localEnd(fd int) netip.AddrPort {
 	if a, err := unix.Getsockname(fd); err == nil {
 		if own, ok := a.(*unix.SockaddrInet4); ok {
@@ -317,9 +319,9 @@ func (n *Network) Poll() error {
 	return nil
 }
 
-// Reap handles connections that slurmctld has closed, so that waiting messages can be sent. If it
-// has closed none, it needs virtual time first, and the patience of [Network.Waiting] doubles, up
-// to 1 ms.
+// Reap handles connections that slurmctld has closed, so that waiting messages can be sent. If
+// slurmctld has closed none, it needs more virtual time, and the patience of [Network.Waiting]
+// doubles, up to 1 ms.
 func (n *Network) Reap() error {
 	const first, most = time.Microsecond, time.Millisecond
 	waiting := len(n.queue)
@@ -334,8 +336,8 @@ func (n *Network) Reap() error {
 	return nil
 }
 
-// checkInbox makes the clock forget input that it counts but that does not arrive, for example
-// because a process has ended in the middle of a write.
+// checkInbox corrects the clock's count of bytes under way if they do not arrive, for example
+// because a process ended in the middle of a write.
 func (n *Network) checkInbox(read bool) {
 	if read || n.clock.Inbox() <= 0 {
 		n.dry = 0
@@ -387,7 +389,7 @@ func (n *Network) accept() error {
 		}
 		own := localEnd(fd)
 		if from, ok := peer.(*unix.SockaddrInet4); !ok || !n.clock.Accepts(end(from), own) {
-			unix.Close(fd) // a stranger: nothing of it is read or counted
+			unix.Close(fd) // not from a daemon: nothing is read or counted
 			continue
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
@@ -479,7 +481,7 @@ func (n *Network) messages(c *conn) error {
 	return nil
 }
 
-// write sends as much of data as the kernel takes, and keeps the rest until it has room.
+// write sends as much of data as the kernel takes, and keeps the rest until the kernel has room.
 func (n *Network) write(c *conn, data []byte) {
 	had := len(c.out) > 0
 	c.out = append(c.out, data...)
@@ -538,7 +540,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 }
 
-// drain reads the rest of a connection that ends, since the clock has counted its bytes.
+// drain reads the remaining bytes of a connection that ends, since the clock has counted them.
 func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)

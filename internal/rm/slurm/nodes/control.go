@@ -39,7 +39,7 @@ func (c *Cluster) SetRunTime(id uint32, d time.Duration) bool {
 	j.script.RunTime, j.script.End = d, 0
 	switch {
 	case d == hpc.Unlimited:
-		j.generation++ // no timer ends the script any more
+		j.generation++ // timers set so far no longer end the script
 	case j.suspended:
 		j.left = max(0, j.left+d-was)
 		if was == hpc.Unlimited {

@@ -26,8 +26,9 @@ type Delay struct {
 //	exp:2s                exponential with mean 2 s
 //	lognormal:2s,0.5      median 2 s, standard deviation of the logarithm 0.5
 //
-// Durations are those of [hpc.ParseDuration], at most a year, and no random delay is longer. An
-// empty specification is no delay. The error shows what a specification looks like.
+// Durations have the form of [hpc.ParseDuration]. They are at most a year, and random delays are
+// cut at a year. An empty specification is no delay. The error shows what a specification looks
+// like.
 func ParseDelay(spec string) (Delay, error) {
 	if spec == "" {
 		return Delay{}, nil
@@ -88,10 +89,10 @@ func (d Delay) String() string {
 // None reports whether the delay is always zero.
 func (d Delay) None() bool { return d.sample == nil }
 
-// Delays are the delays of real nodes whose lengths a replay cannot know.
+// Delays are delays of real nodes. A replay cannot know how long they are.
 type Delays struct {
-	// Prolog is how long a prolog runs on each node before the script is launched, Launch how
-	// long the launch of the script takes, and Epilog how long an epilog runs on each node.
+	// Prolog is how long a prolog runs on each node before the script is launched. Launch is how long
+	// the launch of the script takes. Epilog is how long an epilog runs on each node.
 	Prolog, Launch, Epilog Delay
 	// HasEpilog says that nodes run an epilog, however short, and report its end. Nodes
 	// without an epilog, and without a delay for it, report nothing (_rpc_terminate_job in

@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Environment is what the nodes need of the replay around them.
+// Environment is what the nodes need from the replay.
 type Environment interface {
 	// Now returns the virtual time.
 	Now() hpc.Time
@@ -53,7 +53,7 @@ type Cluster struct {
 	env    Environment
 	nodes  []node
 	index  map[string]int
-	jobs   map[uint32]*job // whose script or epilog runs
+	jobs   map[uint32]*job // jobs whose script or epilog runs
 	delays Delays
 	codec  rpc.Codec
 	boot   hpc.Time
@@ -76,8 +76,8 @@ type job struct {
 	started hpc.Time
 	// running is true from the start of the script to its end, suspended time included.
 	running bool
-	// end is when the script ends by itself. While the job is suspended, left is the rest of
-	// the script's run time. A timer of an earlier plan has an older generation, and does
+	// end is when the script ends by itself. While the job is suspended, left is the rest of the
+	// script's run time. A timer that was set for an earlier end has an older generation, and does
 	// nothing.
 	end        hpc.Time
 	left       time.Duration
@@ -87,8 +87,8 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New returns the nodes of a cluster, booted and idle. codec is that of the Slurm release that
-// the nodes claim to run. Two nodes of one name are an error.
+// New returns the nodes of a cluster, booted and idle. codec belongs to the Slurm release that the
+// nodes claim to run. Two nodes with the same name are an error.
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
@@ -129,8 +129,8 @@ func (c *Cluster) Down(name string) {
 	}
 }
 
-// Up brings a node back that is down: it registers, as slurmd does when it starts. It does
-// nothing for a node that is not down, and for an unknown name.
+// Up brings back a node that is down: the node registers, as slurmd does when it starts. Up does
+// nothing if the node is not down or the name is unknown.
 func (c *Cluster) Up(name string) {
 	n, ok := c.index[name]
 	if !ok || !c.nodes[n].down {
@@ -155,13 +155,13 @@ type answer struct {
 	body []byte
 }
 
-// rc is the answer of a node that has only a code to say.
+// rc returns an answer that consists only of a return code.
 func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
 
-// Handle takes a message that slurmctld has sent to the node of the given index. The message is
-// for this node and for those in its forward list. Handle returns the reply, or nil if the node
-// is down or the type of the message has no reply. An error names the message and the node: a
-// message that cannot be read, or a node that does not exist.
+// Handle takes a message that slurmctld has sent to the node of the given index. The message is for
+// this node and for the nodes in the message's forward list. Handle returns the reply, or nil if
+// the node is down or the type of the message has no reply. It returns an error, with the message
+// and the node, if the message cannot be read or a node does not exist.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
 		return nil, fmt.Errorf("a message (%v) for node number %d: the cluster has %d nodes", m.Type, index, len(c.nodes))
@@ -201,8 +201,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message. The function that it returns does what the message asks of one node,
-// and returns the node's answer; nil for no answer.
+// decode reads a message. It returns a function that does what the message asks on one node, and
+// returns the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
@@ -295,13 +295,13 @@ func (c *Cluster) Register(n int) {
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
-// secondsBootedBefore is how long the nodes claim to have been up when the run begins. slurmctld
-// would take a node for rebooted if it had booted after its last message.
+// secondsBootedBefore is the uptime that the nodes report when the run begins. If a node's boot
+// were later than its last message, slurmctld would conclude that the node had rebooted.
 const secondsBootedBefore = 86400
 
 // prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch slurmctld
-// launches the script when the prologs of all nodes have ended. Without, it launches the script at
-// once, and the script waits for the prolog of its own node alone.
+// launches the script when the prologs of all nodes have ended. Without that flag it launches the
+// script at once, and the script waits only for the prolog on its own node.
 func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	name := c.nodes[n].hw.Name
 	done := rpc.PrologComplete{JobID: p.JobID, Node: name}
@@ -311,8 +311,8 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 		c.nodes[n].prologs[p.JobID] = end
 		c.env.At(end, func() { delete(c.nodes[n].prologs, p.JobID) })
 	}
-	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd
-	// lets it wait, too (_wait_for_request_launch_prolog).
+	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd, too,
+	// makes the launch wait for the prolog (_wait_for_request_launch_prolog).
 	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited &&
 		j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
@@ -341,9 +341,9 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	return rc(0)
 }
 
-// firstEnd returns the end of a script that was launched at start. As on a real node, the run
-// time counts from the launch, after the configured delays. In Slurm's records, which have whole
-// seconds, a run time of whole seconds stays the same.
+// firstEnd returns the end of a script that was launched at start. As on a real node, the run time
+// counts from the launch, after the configured delays. Slurm's records have whole seconds, and a
+// run time of whole seconds is unchanged there.
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
@@ -361,10 +361,10 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 // different from job to job. A real node takes about 160 ms (docs/measurements/accuracy.md). It is never so
 // long that a run time of whole seconds becomes a second longer in Slurm's records.
 //
-// A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the
-// latency, jobs would end at the instant of another pass, and all jobs of one pass and one run
-// time together. The order of slurmctld's threads would then decide, which on a real machine is
-// different every time.
+// A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the latency,
+// jobs would end exactly at the instant of a later pass, and jobs that started in one pass with
+// equal run times would end together. The schedule would then depend on the order of slurmctld's
+// threads, which on a real machine is different every time.
 func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	const least, most = time.Millisecond, 100 * time.Millisecond
 	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // until the next whole second
@@ -375,7 +375,7 @@ func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan makes the script end at the given instant, and not at an instant planned before.
+// plan makes the script end at the given instant instead of any earlier planned instant.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++
@@ -398,19 +398,19 @@ func (c *Cluster) complete(j *job, status uint32) {
 	c.env.Send(rpc.RequestCompleteBatchScript, c.codec.Body(&msg))
 }
 
-// stop takes a script off its node.
+// stop removes a script from its node.
 func (c *Cluster) stop(j *job) {
 	j.running = false
 	j.generation++
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If
-// nothing of the job runs on a node, and the node does not report epilogs, its answer says that the
-// job is gone: slurmctld then does not wait for another message of this node. The answer to
-// [rpc.RequestAbortJob] is always a success: for any other code slurmctld takes the node as not responding and
-// repeats the message, in its own version instead of the node's (_thread_per_group_rpc and _queue_agent_retry
-// in slurmctld/agent.c).
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If nothing
+// of the job runs on a node, and the node does not report epilogs, its answer says that the job is
+// gone: slurmctld then does not wait for another message from this node. The answer to
+// [rpc.RequestAbortJob] is always success. For any other code slurmctld treats the node as not
+// responding. It then repeats the message, in slurmctld's protocol version instead of the node's
+// (_thread_per_group_rpc and _queue_agent_retry in slurmctld/agent.c).
 func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false

@@ -83,8 +83,9 @@ type NodeUpdate struct {
 }
 
 // NewNodeUpdate returns the update for a node event of a workload. Slurm does not distinguish
-// a node that is taken down from one that fails: both end the jobs on it. The reason becomes one
-// line, since sacctmgr prints each outage on one line. The error names a state that is not known.
+// between a node that is taken down and a node that fails: both end the node's jobs. The reason
+// becomes one line, since sacctmgr prints each outage on one line. The error names a state that is
+// not known.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {
@@ -109,7 +110,7 @@ func (m *NodeUpdate) append(e *encoder) { e.protocol.own.nodeUpdate(e, m) }
 type nodeUpdateFields struct {
 	certificate bool
 	instance    bool // the cloud's name and type of the node
-	reasonUID   bool // who gives the reason, instead of when the node resumes by itself
+	reasonUID   bool // the user who gives the reason, instead of the time at which the node resumes by itself
 }
 
 // append follows _pack_update_node_msg (slurm_protocol_pack.c).
@@ -133,7 +134,7 @@ func (f nodeUpdateFields) append(e *encoder, m *NodeUpdate) {
 	e.U32(m.State)
 	e.Str(m.Reason)
 	if f.reasonUID {
-		e.U32(0) // slurmctld takes the sender's
+		e.U32(0) // slurmctld uses the sender's
 	} else {
 		e.U32(slurmspec.NoVal) // resume after
 	}

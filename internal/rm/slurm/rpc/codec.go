@@ -23,8 +23,8 @@ type AnswerBody interface {
 	appendAnswer(e *encoder)
 }
 
-// NewCodec returns the codec of a release. It refuses a release that is not supported with an
-// [slurmspec.UnsupportedError], which names those that are.
+// NewCodec returns the codec of a release. For an unsupported release it returns an
+// [slurmspec.UnsupportedError], which names the supported releases.
 func NewCodec(release slurmspec.Release) (Codec, error) {
 	if err := slurmspec.CheckSupported(release); err != nil {
 		return Codec{}, err
@@ -39,8 +39,8 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 // Release returns the release that the codec was made for.
 func (c Codec) Release() slurmspec.Release { return c.release }
 
-// Encode returns the bytes of a message, with its length in front. A message without a
-// version gets the one in which the driver speaks to the release. An answer keeps the version of its
+// Encode returns the bytes of a message, with its length in front. A message without a version gets
+// the version in which the driver speaks to the release. An answer keeps the version of its
 // request. The errors are those of [Message.Append].
 func (c Codec) Encode(m *Message) ([]byte, error) {
 	if m.Version == 0 {

@@ -20,7 +20,7 @@ type Credential struct {
 // (slurm_cred.c; since 23.02 cred_unpack in plugins/cred/common/cred_common.c).
 func (d *decoder) credential() Credential { return d.protocol.credential(d) }
 
-// credentialOf reads a credential in a version of its own, which the message gives.
+// credentialOf reads a credential in its own version, which the message gives.
 func (d *decoder) credentialOf(v Version) Credential {
 	p := protocolOf(v)
 	if d.Err() == nil && p == nil {
@@ -38,11 +38,11 @@ func (d *decoder) credentialOf(v Version) Credential {
 // credentialFields are the fields of a credential that not every version has.
 type credentialFields struct {
 	names         bool // account, partition, paths and others
-	memoryLimits  bool // one for the job and one for the step, instead of memoryPerNode
+	memoryLimits  bool // one limit for the job and one for the step, instead of memoryPerNode
 	cpusPerNode   bool // and the number of tasks
 	memoryPerNode bool
-	// jobRecord adds what the node needs of the job's record: start, end, extra, how it shares its
-	// nodes, and licenses.
+	// jobRecord adds the fields of the job's record that the node needs: start, end, extra, how the
+	// job shares its nodes, and licenses.
 	jobRecord bool
 	addresses bool // of the nodes that are in no slurm.conf
 	switches  bool // the switch plugin's data, in a block of its own

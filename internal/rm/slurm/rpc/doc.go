@@ -1,7 +1,7 @@
-// Package rpc reads and writes the messages between slurmctld, its compute nodes and its
-// clients. It does no input or output and knows no clock: the caller owns the connections, and
-// decides when to send a message and how long to wait for one. Package wire below it reads and
-// writes single values.
+// Package rpc reads and writes the messages between slurmctld, its compute nodes and its clients.
+// It does no input or output and knows no clock: the caller owns the connections, and decides when
+// to send a message and how long to wait for a message. Package wire below it reads and writes
+// single values.
 //
 // # Messages
 //
@@ -16,9 +16,9 @@
 //	body        depends on the type
 //
 // [Message] has all three parts. [Split] cuts a message out of a stream, [Decode] reads it, and
-// [Message.Append] writes it. The credential is that of auth/none: slurmctld believes what the
-// sender claims to be. A replay therefore needs no privileges, and its daemons must listen on
-// loopback only.
+// [Message.Append] writes it. The credential is auth/none's: slurmctld believes who the sender
+// claims to be. A replay therefore needs no privileges, and its daemons must listen on loopback
+// only.
 //
 // Each body has a type. The Decode functions read what slurmctld sends ([DecodeBatchLaunch],
 // [DecodeSubmitResponse]). [Codec.Body] writes what nodes and clients send ([NodeRegistration],
@@ -26,17 +26,17 @@
 //
 // # Versions
 //
-// Each release of Slurm has a version of the protocol, and its slurmctld also accepts those of two
-// or three releases before it. A table in a file of its own (protocol_22_05.go) has the functions
-// that read and write the messages of one version. A [Codec] belongs to a release and uses the
-// newest table that the release's slurmctld accepts: that of 22.05 for 22.05 and 23.02, that of
-// 23.11 for 23.11 and 24.05, and that of 24.11 for 24.11 to 26.05. slurmspec.Releases says so.
+// Each release of Slurm has a version of the protocol. Its slurmctld also accepts the versions of
+// the two or three releases before. A table in a file of its own (protocol_22_05.go) has the
+// functions that read and write the messages of one version. A [Codec] belongs to a release and
+// uses the newest table that the release's slurmctld accepts (slurmspec.Releases): 22.05's table
+// for 22.05 and 23.02, 23.11's for 23.11 and 24.05, and 24.11's for 24.11 to 26.05.
 //
 // slurmctld uses the oldest version that it accepts for a node that has not registered since
-// slurmctld started, and an answer must have the version of its request. So a message that was
-// read decides by its own version: the tables of 20.11, 21.08, 23.02 and 24.05 have the node's
-// side only. When a node has not answered, slurmctld repeats some messages in its own version
-// instead of the node's. The tables of 25.05, 25.11 and 26.05 read these messages alone.
+// slurmctld started, and an answer must have the version of its request. So messages to nodes are
+// read, and answered, in their own version. The tables of 20.11, 21.08, 23.02 and 24.05 have only
+// these messages. When a node has not answered, slurmctld repeats some messages in its own version
+// instead of the node's. The tables of 25.05, 25.11 and 26.05 only read these repeated messages.
 //
 // # To add a release
 //
@@ -49,15 +49,14 @@
 //
 // If slurmctld accepts none of the tables, or changes a layout that the driver needs, a new file
 // like protocol_24_11.go declares a version and makes its table with protocol.next: a copy of the
-// table before it, in which other functions replace the layouts that differ. Its init function
-// registers the table. A layout that is the same needs no entry.
+// previous table, with other functions for the layouts that differ. Its init function registers the
+// table. A layout that has not changed needs no entry.
 //
 // The release's slurmctld can speak older versions to nodes, from the row's Oldest on, and its own
-// version. Each of them needs a table, too; for its own version one like those in
-// protocol_25_05.go is enough. TestProtocolsOfReleases checks that all of them
-// are there.
-// TestRealController runs jobs through the release's slurmctld with nodes of each version; its
-// flag -capture keeps the messages in testdata/captured for tests without Slurm.
+// version. Each of these versions needs a table, too; for the release's own version, a table like
+// those in protocol_25_05.go is enough. TestProtocolsOfReleases checks that all tables exist.
+// TestRealController runs jobs through the release's slurmctld with nodes of each version; its flag
+// -capture keeps the messages in testdata/captured for tests without Slurm.
 //
 // # Hostile input
 //

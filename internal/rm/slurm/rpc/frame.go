@@ -22,8 +22,8 @@ type Forward struct {
 	Count uint16
 	// Timeout is how long the sender waits for each level of the tree, in milliseconds.
 	Timeout uint32
-	// TreeWidth is the number of nodes to which one node passes the message on; 0 for that of
-	// slurm.conf.
+	// TreeWidth is the number of nodes to which one node passes the message on; 0 for slurm.conf's
+	// TreeWidth.
 	TreeWidth uint16
 	// TreeDepth is the depth of the tree; 0 in versions before 24.11.
 	TreeDepth uint16
@@ -61,8 +61,8 @@ type Message struct {
 }
 
 // Append appends the message, with its length in front, to dst. It follows pack_header
-// (slurm_protocol_pack.c), auth_g_pack (slurm_auth.c) and auth_p_pack (auth_none.c). A version
-// that has no table is an error, and so is a message of more than [MaxMessage] bytes.
+// (slurm_protocol_pack.c), auth_g_pack (slurm_auth.c) and auth_p_pack (auth_none.c). It returns an
+// error for a version without a table, and for a message of more than [MaxMessage] bytes.
 func (m *Message) Append(dst []byte) ([]byte, error) {
 	p := protocolOf(m.Version)
 	if p == nil {
@@ -85,12 +85,12 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	return e.Bytes, nil
 }
 
-// Split cuts the first message off the buffered bytes of a stream. It returns the message
-// without its length, for [Decode], and the number of bytes that it takes of buffered.
+// Split cuts the first message off the buffered bytes of a stream. It returns the message without
+// its length field, for [Decode], and the number of bytes of buffered that the message takes.
 //
 // While the message is not complete, frame is nil and need is the number of bytes that buffered
-// must have for the next step. A length that no message can have is an error; nothing more can
-// be read from the stream then.
+// must have for the next step. A length that no message can have is an error. Then nothing more can
+// be read from the stream.
 func Split(buffered []byte) (frame []byte, need int, err error) {
 	if len(buffered) < 4 {
 		return nil, 4, nil
@@ -138,8 +138,9 @@ func Decode(frame []byte) (*Message, error) {
 // which the request must be forwarded, the return list has an entry with the same answer.
 //
 // slurmctld takes the reply itself as the answer of the node that it connected to, and finds the
-// others by their names (slurm_receive_msgs in slurm_protocol_api.c, _thread_per_group_rpc in
-// agent.c). For slurmctld a node that the list lacks does not respond.
+// other nodes' answers by the nodes' names (slurm_receive_msgs in slurm_protocol_api.c,
+// _thread_per_group_rpc in agent.c). For slurmctld, a node that is missing in the list does not
+// respond.
 func Reply(request *Message, typ Type, body []byte, forwarded []string) *Message {
 	m := &Message{Version: request.Version, Type: typ, Body: body}
 	for _, node := range forwarded {

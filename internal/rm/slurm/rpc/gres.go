@@ -75,8 +75,8 @@ func (d *decoder) gresRecords(field string, n int, read func()) {
 	}
 }
 
-// gresNodes skips a part of a record that only some records have: a flag says whether it
-// follows. It has one element for each node.
+// gresNodes skips an optional part of a record, which has one element for each node. A flag says
+// whether the part follows.
 func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	if d.U8(field+" flag") == 0 {
 		return
@@ -86,7 +86,7 @@ func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	}
 }
 
-// skipGRESAllocation skips the generic resources of a job as prolog and epilog get them
+// skipGRESAllocation skips the generic resources of a job, in the form for prolog and epilog
 // (gres_job_alloc_unpack in gres.c).
 func skipGRESAllocation(d *decoder) {
 	d.skipGRESAllocations(int(d.U16("gres allocation count")))
@@ -111,8 +111,8 @@ func (d *decoder) skipGRESAllocations(n int) {
 	})
 }
 
-// gresState says which fields the generic resources of a job or a step have that not every version
-// has.
+// gresState says which of the fields that not every version has are in the generic resources of a
+// job or a step.
 type gresState struct {
 	shares   bool // how much of each shared resource is used
 	stepType bool // the type, in a step's record

@@ -108,8 +108,8 @@ func (e *encoder) returns(list []Return) {
 	}
 }
 
-// returns reads a return list. The bodies in it carry no length, so the decoder can read
-// only answers whose layout it knows from their type.
+// returns reads a return list. The bodies in the list carry no length, so the decoder can read only
+// types of answers with a known layout.
 func (d *decoder) returns() []Return {
 	n := int(d.U16("return count"))
 	var a []Return

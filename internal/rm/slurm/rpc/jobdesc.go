@@ -155,10 +155,9 @@ const (
 	flagDefaultWCKey     = uint64(1) << 28
 )
 
-// SelectPluginID returns the number of a select plugin ("select/cons_tres" or "cons_tres"), or 0
-// if Slurm 22.05 has no plugin of this name (enum select_plugin_type in slurm.h). A job's
-// description names the plugin of the sender's slurm.conf. slurmctld refuses another plugin
-// than its own.
+// SelectPluginID returns the number of a select plugin ("select/cons_tres" or "cons_tres"), or 0 if
+// Slurm 22.05 has no plugin of this name (enum select_plugin_type in slurm.h). A job's description
+// names the plugin of the sender's slurm.conf. slurmctld refuses any plugin other than its own.
 func SelectPluginID(name string) uint32 {
 	switch name {
 	case "select/cons_res", "cons_res":
@@ -313,8 +312,8 @@ func (f jobDescFields) appendShape(e *encoder, j *JobDesc) {
 	e.U32(f.id(j.GroupID))
 }
 
-// id returns the number that stands for a user or a group. The mark of one that is not given has
-// changed in 23.02; later releases take the older mark for a user's number.
+// id returns the number of a user or a group. The number that means "not given" changed in 23.02;
+// later releases would take the older one for a user's number.
 func (f jobDescFields) id(id uint32) uint32 {
 	if f.nobody && id == slurmspec.NoVal {
 		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_common.h
@@ -322,7 +321,7 @@ func (f jobDescFields) id(id uint32) uint32 {
 	return id
 }
 
-// appendRest appends the fields after the layout.
+// appendRest appends the fields after those of appendShape.
 func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	e.U16(j.AllocRespPort)
 	e.Str(j.RespHost)
@@ -370,7 +369,7 @@ func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	}
 }
 
-// defaultFlags returns the marks of the names that are not given: slurmctld chooses a default.
+// defaultFlags returns a flag for each name that is not given, so that slurmctld chooses a default.
 func (j *JobDesc) defaultFlags() uint64 {
 	var f uint64
 	if j.Account == "" {

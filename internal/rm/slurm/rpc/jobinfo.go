@@ -16,7 +16,8 @@ type JobInfo struct {
 	// is the task's index; [slurmspec.NoVal] for a job that is not a task. A record with
 	// ArrayJobID but no index stands for all tasks that have not been split off.
 	ArrayJobID, ArrayTaskID uint32
-	// ArrayTasks are these tasks, as a mask of bits in hexadecimal: [JobInfo.Waiting].
+	// ArrayTasks are the tasks that have not been split off, as a bit mask in hexadecimal: see
+	// [JobInfo.Waiting].
 	ArrayTasks string
 
 	// State is the base state; pending for a job that has gone back to the queue.
@@ -29,29 +30,29 @@ type JobInfo struct {
 	// Restarts is the number of times that the job has gone back to the queue.
 	Restarts int
 
-	// TimeLimit is in minutes; -1 for no limit. A job without a limit of its own has that of
-	// its partition.
+	// TimeLimit is in minutes; -1 for no limit. A job without a limit of its own has its partition's
+	// limit.
 	TimeLimit int
 	// Submit is when the job was submitted, or went back to the queue.
 	Submit int64
 	// Eligible is the earliest instant at which the job may start.
 	Eligible int64
-	// Start and End are those of the run. While the job runs, End is when its time limit ends
-	// it, or a year after Start if it has no limit. For a pending job they are the scheduler's
-	// forecast, if there is one.
+	// Start and End are the start and the end of the run. While the job runs, End is when its time
+	// limit ends it, or a year after Start if it has no limit. For a pending job they are the
+	// scheduler's forecast, if there is one.
 	Start, End int64
 	// Suspended is when the job was last suspended or resumed. RunBeforeSuspend is how long it
 	// had run by then, in seconds.
 	Suspended        int64
 	RunBeforeSuspend int64
 
-	// Nodes is the host list of the allocated nodes. For a completing job it is the nodes
-	// whose epilog has not ended. NodeCount and CPUs are the allocation; before there is one,
+	// Nodes is the host list of the allocated nodes. For a completing job, it has the nodes whose
+	// epilog has not ended. NodeCount and CPUs are the size of the allocation; before an allocation,
 	// the least that the job asks for.
 	Nodes           string
 	NodeCount, CPUs int
 
-	Partition   string // of a pending job perhaps several, separated by commas
+	Partition   string // a pending job may have several, separated by commas
 	Account     string
 	QOS         string
 	Name        string
@@ -60,7 +61,7 @@ type JobInfo struct {
 	Reservation string
 	Priority    uint32 // 0 for a held job
 
-	// ExitCode is the script's status as wait(2) gives it. DerivedEC is the highest of the
+	// ExitCode is the script's status as wait(2) gives it. DerivedEC is the highest exit status of the
 	// job's steps.
 	ExitCode, DerivedEC uint32
 	// TRESAlloc is the allocation, "cpu=4,mem=500M,node=1,billing=4"; empty without one.
@@ -112,16 +113,16 @@ func appendJobInfoRequest(e *encoder, m *JobInfoRequest) {
 	e.U16(showAll)
 }
 
-// JobsInfoRequest is the body of a [RequestJobInfo] about several jobs, with what [JobInfoRequest]
-// includes. slurmctld answers with a [ResponseJobInfo] that leaves out jobs that it does not have. An
-// array's number stands for the tasks that have not been split off.
+// JobsInfoRequest is the body of a [RequestJobInfo] about several jobs. It includes the same
+// details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo] without the jobs that it
+// does not have. An array's number stands for the tasks that have not been split off.
 type JobsInfoRequest struct {
 	Jobs []uint32
 }
 
 // append follows _pack_job_info_request_msg (slurm_protocol_pack.c), which no version changes.
 func (m *JobsInfoRequest) append(e *encoder) {
-	e.Time(0) // whether or not anything has changed
+	e.Time(0) // answer even if nothing has changed
 	e.U16(showAll)
 	e.U32(uint32(len(m.Jobs)))
 	for _, job := range m.Jobs {
@@ -129,10 +130,10 @@ func (m *JobsInfoRequest) append(e *encoder) {
 	}
 }
 
-// DecodeJobInfo reads the reply to a [RequestJobInfo] or [RequestJobInfoSingle], in the version of the reply. A
-// [ResponseRC] becomes an error that wraps its [slurmspec.Errno]. Records with details that the
-// request did not ask for are an error, and so are those of Cray's select plugin. The function
-// follows pack_one_job and pack_job (slurmctld/job_mgr.c), _unpack_job_info_members
+// DecodeJobInfo reads the reply to a [RequestJobInfo] or [RequestJobInfoSingle], in the version of
+// the reply. A [ResponseRC] becomes an error that wraps its [slurmspec.Errno]. Records with details
+// that the request did not ask for are an error, and so are records of Cray's select plugin. The
+// function follows pack_one_job and pack_job (slurmctld/job_mgr.c), _unpack_job_info_members
 // (slurm_protocol_pack.c).
 func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	if m.Type != ResponseJobInfo {
@@ -281,7 +282,7 @@ func (f jobInfoFields) end(d *decoder, j *JobInfo) {
 		return
 	}
 	switch plugin := d.U32("select plugin"); plugin {
-	case 101, 102, 106, 109: // as SelectPluginID has them; they add nothing
+	case 101, 102, 106, 109: // the numbers of SelectPluginID; these plugins add no data
 	default:
 		d.Fail("select plugin %d is not known", plugin)
 	}

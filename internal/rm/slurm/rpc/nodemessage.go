@@ -6,31 +6,32 @@ import "rmreplay/internal/slurmspec"
 // it. A node sends it when its slurmd starts, and after each [RequestNodeRegistration], in a
 // message of its own.
 //
-// slurmctld compares it with slurm.conf (validate_node_specs in node_mgr.c). It drains a node
-// with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It also
-// compares Steps with its own jobs (validate_jobs_on_node in job_mgr.c). It requeues or fails
-// a job that Steps lacks, and aborts a job that it does not know.
+// slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). It
+// drains a node with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It
+// also compares Steps with its own jobs (validate_jobs_on_node in job_mgr.c). It requeues or fails
+// a job that is missing in Steps, and aborts a job that slurmctld does not know.
 type NodeRegistration struct {
-	// Time is the node's time and Start when its slurmd started, in seconds since the Unix
-	// epoch.
+	// Time is the node's present time. Start is when its slurmd started. Both are in seconds since the
+	// Unix epoch.
 	Time, Start int64
 	// Status is 0, or the error number with which a prolog or slurmd failed.
 	Status uint32
-	// FeaturesActive and FeaturesAvailable are those of node feature plugins. They stay
-	// empty for features from slurm.conf.
+	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. Features from
+	// slurm.conf are not in them.
 	FeaturesActive, FeaturesAvailable string
-	// Host is the name of the host, and Node that of the node in slurm.conf.
+	// Host is the host name. Node is the node's name in slurm.conf.
 	Host, Node string
 	Arch, OS   string
-	// Sockets is the node's total, Cores per socket, Threads per core.
+	// Sockets is the number on the whole node, Cores the number per socket, and Threads the number per
+	// core.
 	CPUs, Boards, Sockets, Cores, Threads uint16
 	// CPUSpecList lists the CPUs that are reserved for the system.
 	CPUSpecList string
 	Memory      uint64 // MiB
 	TmpDisk     uint32 // MiB
 	UpTime      uint32 // seconds since the node booted
-	// ConfHash is the hash of the node's slurm.conf. slurmctld complains about another hash
-	// than its own, unless DebugFlags has NO_CONF_HASH.
+	// ConfHash is the hash of the node's slurm.conf. slurmctld complains about a hash that differs
+	// from its own, unless DebugFlags has NO_CONF_HASH.
 	ConfHash   uint32
 	CPULoad    uint32 // hundredths
 	FreeMemory uint64 // MiB
@@ -46,7 +47,7 @@ func (m *NodeRegistration) append(e *encoder) { e.protocol.own.nodeRegistration(
 
 // registrationFields are the fields of a registration that not every version has.
 type registrationFields struct {
-	instance bool // the site's note about the node, and the cloud's name and type of it
+	instance bool // the site's note about the node, and the cloud's name and type for it
 }
 
 // append follows _pack_node_registration_status_msg (slurm_protocol_pack.c).
@@ -105,8 +106,8 @@ func appendEnergy(e *encoder) {
 	e.Time(0)
 }
 
-// EpilogComplete is the body of a [MessageEpilogComplete]: the epilog of a job has ended on a
-// node. The job has completed when all its nodes have said so.
+// EpilogComplete is the body of a [MessageEpilogComplete]: the epilog of a job has ended on a node.
+// The job has completed when all its nodes have sent this message.
 type EpilogComplete struct {
 	JobID uint32
 	// Code is 0, or an error (slurmspec.ErrEpilogFailed) that drains the node.
@@ -168,11 +169,11 @@ func appendPrologComplete(e *encoder, m *PrologComplete) {
 	e.U32(uint32(m.Code))
 }
 
-// StepComplete is the body of a [RequestStepComplete]: a step has ended on some of its nodes.
-// Of a batch job's steps only the extern step (PrologFlags=Contain) is reported with it.
+// StepComplete is the body of a [RequestStepComplete]: a step has ended on some of its nodes. For a
+// batch job, only the extern step (PrologFlags=Contain) is reported with this message.
 type StepComplete struct {
 	StepID StepID
-	// First and Last are the ranks of the first and the last of these nodes in the step.
+	// First and Last are the ranks, within the step, of the first and the last of these nodes.
 	First, Last uint32
 	Status      uint32 // as wait(2) gives it
 }
@@ -220,7 +221,7 @@ func appendPing(e *encoder, m Ping) {
 	e.U64(m.FreeMemory)
 }
 
-// skipPing skips what appendPing appends.
+// skipPing skips the body that appendPing appends.
 func skipPing(d *decoder) { d.Take(4+8, "return body") }
 
 // AcctGather is the body of a [ResponseAcctGatherUpdate] of a node without energy sensors. The

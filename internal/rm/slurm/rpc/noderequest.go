@@ -2,8 +2,8 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// Step ids that name something else than a numbered step (slurm.h). Lists of running steps and
-// signals use them.
+// Step ids with a special meaning, which are not numbers of steps (slurm.h). Lists of running steps
+// and signals use them.
 const (
 	StepPending     = uint32(0xfffffffd) // SLURM_PENDING_STEP
 	StepExtern      = uint32(0xfffffffc) // SLURM_EXTERN_CONT
@@ -11,7 +11,7 @@ const (
 	StepInteractive = uint32(0xfffffffa) // SLURM_INTERACTIVE_STEP
 )
 
-// StepID names a step of a job, or with [slurmspec.NoVal] as Step the whole job.
+// StepID names a step of a job. If Step is [slurmspec.NoVal], it names the whole job.
 type StepID struct {
 	Job, Step uint32
 	// HetComponent is [slurmspec.NoVal], except for the components of heterogeneous steps.
@@ -33,8 +33,8 @@ func Batch(job uint32) StepID {
 	return StepID{Job: job, Step: StepBatch, HetComponent: slurmspec.NoVal}
 }
 
-// Run is one value for a number of consecutive nodes: Slurm's form of lists with a value for
-// each node.
+// Run is a value that a number of consecutive nodes share. Slurm sends lists with a value for each
+// node in this form.
 type Run struct {
 	Value uint64
 	Nodes uint32 // the number of nodes that have the value
@@ -58,7 +58,7 @@ type BatchLaunch struct {
 	HetJobID uint32 // 0 if the job is not a component of a heterogeneous job
 	UID, GID uint32
 	UserName string // empty unless slurmctld sends it
-	// Partition, Account, QOS and Reservation are those that the job runs under.
+	// Partition, Account, QOS and Reservation are the ones under which the job runs.
 	Partition, Account, QOS, Reservation string
 	Tasks                                uint32
 	MinMemory                            uint64 // per node, or per CPU with its top bit set; MiB
@@ -94,7 +94,7 @@ type launchFields struct {
 	aliases           bool
 	credentialVersion bool // the credential's own version stands before it
 	selectPlugin      bool
-	cpuFrequency      bool // and whether running out of memory ends a whole step
+	cpuFrequency      bool // the CPU frequency, and whether running out of memory ends a whole step
 }
 
 func (f launchFields) read(d *decoder) *BatchLaunch {
@@ -166,8 +166,8 @@ func (f launchFields) read(d *decoder) *BatchLaunch {
 	return m
 }
 
-// runs16 reads two arrays of the same length: values of 16 bits, and the number of nodes that
-// have each of them.
+// runs16 reads two arrays of the same length: values of 16 bits, and for each value the number of
+// nodes that have it.
 func (d *decoder) runs16(field string) []Run {
 	values, reps := d.U16s(field), d.U32s(field+" repetitions")
 	if d.Err() == nil && len(values) != len(reps) {
@@ -199,7 +199,7 @@ func (d *decoder) runs64(field string) []Run {
 	return runs
 }
 
-// selectInfo skips the select plugin's data. It is the plugin's id alone, except for the
+// selectInfo skips the select plugin's data. The data are only the plugin's id, except for the
 // retired plugins for Cray machines (select.c).
 func (d *decoder) selectInfo() { d.U32("select plugin") }
 
@@ -225,7 +225,7 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 type prologFields struct {
 	partition   bool
 	output      bool // the paths of standard error and output
-	userName    bool // which newer versions take from the credential
+	userName    bool // the user's name, which newer versions take from the credential
 	stepManager bool // the job's records, which only a node that manages the job's steps gets
 }
 
@@ -290,8 +290,8 @@ type KillJob struct {
 	GID   uint32
 	// Nodes is the host list of the nodes that have not ended the job yet.
 	Nodes string
-	// Start is when the job started and Time when the message was made, in seconds
-	// since the Unix epoch.
+	// Start is when the job started, and Time is when the message was made, in seconds since the Unix
+	// epoch.
 	Start, Time int64
 	// Details is the reason in words, for the job's standard error.
 	Details string
@@ -381,8 +381,8 @@ type Suspend struct {
 }
 
 // DecodeSuspend reads the body of a [RequestSuspendInt]. It follows _unpack_suspend_int_msg
-// (slurm_protocol_pack.c). A switch plugin can add data at the end, which the decoder does not
-// read; none of the plugins in use does.
+// (slurm_protocol_pack.c). A switch plugin can add data at the end. The decoder cannot read such
+// data, but no plugin in use adds any.
 func DecodeSuspend(v Version, body []byte) (*Suspend, error) {
 	return decodeIn(v, "a suspend request", body, func(d *decoder) *Suspend {
 		m := d.protocol.suspend(d)

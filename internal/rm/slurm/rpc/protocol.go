@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Version is a version of the protocol as messages carry it: its number shifted left by 8
-// (slurm_protocol_common.h). The file of each version (protocol_22_05.go) declares it.
+// Version is a version of the protocol in the form in which messages carry it: the number shifted
+// left by 8 (slurm_protocol_common.h). The file of each version (protocol_22_05.go) declares it.
 type Version uint16
 
 // String returns the release that introduced the version, such as "22.05".
@@ -30,15 +30,15 @@ func (v Version) String() string {
 type protocol struct {
 	version Version
 
-	// appendHeader appends the part of a message from the version to the credential;
-	// readHeader reads it from behind the version, and returns the body's length in bytes.
+	// appendHeader appends the part of a message from the version to the credential. readHeader reads
+	// this part after the version, and returns the body's length in bytes.
 	appendHeader func(*encoder, *Message)
 	readHeader   func(*decoder, *Message) (bodyLength uint32)
 
 	appendStepID func(*encoder, StepID)
 	readStepID   func(*decoder) StepID
 
-	// What slurmctld sends to compute nodes.
+	// Messages from slurmctld to compute nodes.
 	credential   func(*decoder) Credential
 	batchLaunch  func(*decoder) *BatchLaunch
 	prologLaunch func(*decoder) *PrologLaunch
@@ -47,24 +47,24 @@ type protocol struct {
 	reboot       func(*decoder) *Reboot
 	skipGRES     gresLayouts
 
-	// What compute nodes answer. skipPing drops the body that ping appends.
+	// Answers of compute nodes. skipPing drops the body that ping appends.
 	ping     func(*encoder, Ping)
 	skipPing func(*decoder)
 	energy   func(*encoder)
 
-	// own holds what the driver sends to daemons, and their answers; nil for a version in which
-	// slurmctld only speaks to nodes.
+	// own has the layouts of messages from the driver to daemons, and of their answers; nil for a
+	// version in which slurmctld only speaks to nodes.
 	own *ownLayouts
 }
 
 // gresLayouts skip the generic resources in slurmctld's messages to nodes.
 type gresLayouts struct {
-	allocation func(*decoder) // of a job, as prolog and epilog get them
+	allocation func(*decoder) // of a job, in the form for prolog and epilog
 	job, step  func(*decoder) // in a credential
 }
 
-// ownLayouts are the layouts of what nodes and clients send to slurmctld of their own accord,
-// and of its answers.
+// ownLayouts are the layouts of messages that nodes and clients send to slurmctld on their own
+// initiative, and of slurmctld's answers.
 type ownLayouts struct {
 	nodeRegistration func(*encoder, *NodeRegistration)
 	epilogComplete   func(*encoder, *EpilogComplete)
@@ -83,7 +83,7 @@ type ownLayouts struct {
 	submitResponse func(*decoder) *SubmitResponse
 	arrayErrors    func(*decoder) error
 	jobInfo        func(*decoder) JobInfo
-	// leastJobInfo is the least number of bytes that a record of jobInfo takes.
+	// leastJobInfo is the smallest possible size of a record of jobInfo, in bytes.
 	leastJobInfo int
 	stats        func(*decoder) *Stats
 }
@@ -104,7 +104,7 @@ func (p *protocol) next(v Version, change func(*protocol)) *protocol {
 // protocols are the versions that can be read and written, oldest first.
 var protocols []*protocol
 
-// register adds a version to those that can be read and written. The file of each version
+// register adds a version to the versions that can be read and written. The file of each version
 // calls it once.
 func register(p *protocol) {
 	protocols = append(protocols, p)

@@ -10,7 +10,7 @@ var protocol2411 = protocol2405.next(V2411, func(p *protocol) {
 	p.appendHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.append
 	p.readHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.read
 	p.appendStepID = func(e *encoder, s StepID) {
-		e.U64(0) // the job's number that no cluster repeats; slurmctld finds jobs by the other fields
+		e.U64(0) // the job's number that is unique among all clusters; slurmctld finds jobs by the other fields
 		appendStepID(e, s)
 	}
 	p.readStepID = func(d *decoder) StepID {

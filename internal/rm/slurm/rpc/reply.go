@@ -47,7 +47,7 @@ func readSubmitResponse(d *decoder) *SubmitResponse {
 	}
 }
 
-// refusal returns the error for a reply that has not the expected type.
+// refusal returns the error for a reply that does not have the expected type.
 func refusal(what string, m *Message) error {
 	if err := ReplyError(m); err != nil {
 		return fmt.Errorf("%s was refused: %w", what, err)
@@ -116,7 +116,7 @@ func arrayErrors(m *Message) error {
 	return refused
 }
 
-// arrayErrorFields are the fields of such an answer that not every version has.
+// arrayErrorFields are the fields of an answer about an array that not every version has.
 type arrayErrorFields struct {
 	text bool // slurmctld's text about a group of tasks
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation]
-// (resv_desc_msg_t in slurm.h). slurmctld answers the former with a
-// [ResponseCreateReservation], which has the name, or with a [ResponseRC] that refuses it; the
-// latter with a [ResponseRC].
+// (resv_desc_msg_t in slurm.h). slurmctld answers a creation with a [ResponseCreateReservation],
+// which has the name, or with a [ResponseRC] as a refusal. It answers an update with a
+// [ResponseRC].
 type ReservationDesc struct {
 	Name          string
 	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal if not set
@@ -36,9 +36,9 @@ type ReservationDesc struct {
 // NewReservationDesc returns the description of a workload's reservation, as scontrol makes it
 // (scontrol/create_res.c).
 //
-// An update leaves what r does not give as it is. A new reservation needs a start, a duration,
-// users or accounts, and one of nodes, node count, licenses and partition; the error names what
-// is missing, or a flag that is not known.
+// An update changes only the values that r gives. A new reservation needs a start, a duration,
+// users or accounts, and one of nodes, node count, licenses and partition. The error names a
+// missing value or an unknown flag.
 //
 // Slurm counts durations in minutes. For a duration that is not a number of whole minutes the
 // description gives the end ([ExactEnd]); if the end is not known, the duration is rounded up.

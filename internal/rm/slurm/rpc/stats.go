@@ -4,7 +4,7 @@ import "time"
 
 // StatsRequest is the body of a [RequestStats]. slurmctld answers with a [ResponseStats].
 type StatsRequest struct {
-	// Reset makes slurmctld's counters start anew.
+	// Reset makes slurmctld reset its counters.
 	Reset bool
 }
 
@@ -12,12 +12,12 @@ type StatsRequest struct {
 func (m *StatsRequest) append(e *encoder) { e.Bool16(!m.Reset) }
 
 // Stats are slurmctld's own counters since its start or the last reset, as sdiag shows them.
-// Completed counts every job whose script ended by itself, with any exit code. Fields that
-// begin with Main are about the main scheduler, and its times are those of its cycles.
-// BackfilledJobs counts since the last reset, BackfilledSinceStart since slurmctld's start.
+// Completed counts every job whose script ended by itself, with any exit code. Fields that begin
+// with Main are about the main scheduler; their times are the times of its cycles. BackfilledJobs
+// counts since the last reset, BackfilledSinceStart since slurmctld's start.
 type Stats struct {
-	// Time is when slurmctld answered and Since when counting began, in seconds since the
-	// Unix epoch.
+	// Time is when slurmctld answered, and Since is when counting began, in seconds since the Unix
+	// epoch.
 	Time, Since                             int64
 	ServerThreads                           uint32
 	AgentQueue, Agents, AgentThreads        uint32
@@ -37,7 +37,7 @@ type Stats struct {
 	BackfillTableSizeSum                    uint32
 	BackfillActive                          bool
 	// MainExits and BackfillExits count why the schedulers ended their cycles, in the order of
-	// schedule_exit_t and bf_exit_t (slurmctld.h). Slurm before 23.11 does not count that.
+	// schedule_exit_t and bf_exit_t (slurmctld.h). Slurm before 23.11 does not count these reasons.
 	MainExits, BackfillExits []uint32
 	// RPCs are the requests that slurmctld has handled, by type.
 	RPCs []RPCStat
@@ -51,7 +51,7 @@ type RPCStat struct {
 }
 
 // DecodeStats reads a [ResponseStats]. It follows _unpack_stats_response_msg
-// (slurm_protocol_pack.c). It skips the counters by user and those of waiting messages. A
+// (slurm_protocol_pack.c). It skips the counters by user and the counters of waiting messages. A
 // version that the driver does not speak is an error.
 func DecodeStats(m *Message) (*Stats, error) {
 	d, own, err := ownDecoder(m.Version, "the statistics", m.Body)

@@ -30,7 +30,7 @@ const (
 	RequestLaunchProlog          Type = 6017
 )
 
-// Messages of compute nodes to slurmctld that are no answers.
+// Messages of compute nodes to slurmctld that are not answers.
 const (
 	MessageNodeRegistration    Type = 1002
 	RequestStepComplete        Type = 5016

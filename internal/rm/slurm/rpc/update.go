@@ -8,9 +8,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// NewJobUpdate returns a description that changes nothing of a job, as the body of a
-// [RequestUpdateJob]. The caller sets the fields that change. job is written as in
-// [KillRequest].
+// NewJobUpdate returns a description that changes nothing, for the body of a [RequestUpdateJob].
+// The caller sets the fields that change. job is written as in [KillRequest].
 func NewJobUpdate(job string) *JobDesc {
 	j := NewJobDesc()
 	j.JobIDStr = job
@@ -29,8 +28,8 @@ func (j *JobDesc) Hold() { j.Priority, j.AllocSID = 0, 0 }
 // priority anew.
 func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 
-// SetPriority makes an update give the job a fixed priority. It refuses 0, which holds a job,
-// and the largest numbers, which are Slurm's marks.
+// SetPriority makes an update give the job a fixed priority. It refuses 0, which holds a job, and
+// the largest numbers, which have a special meaning in Slurm.
 func (j *JobDesc) SetPriority(priority uint32) error {
 	if priority == 0 || priority >= slurmspec.NoVal {
 		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, slurmspec.NoVal-1)

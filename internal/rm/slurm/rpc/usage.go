@@ -19,9 +19,9 @@ func (c Codec) UsageHeader(saved int64) []byte {
 // AppendUsage appends the usage of one association to a file that [Codec.UsageHeader] began,
 // without the usage of the associations below it. raw is in seconds of billed TRES.
 //
-// slurmctld compares limits in TRES-minutes with the usage of single TRES. That of the TRES
-// billing is raw. That of CPUs is raw only if processors says that CPUs are billed. The usage of
-// all other TRES, and the time that GrpWall limits, begin at 0.
+// slurmctld compares limits in TRES-minutes with the usage of single TRES. The usage of the TRES
+// billing is raw. The usage of CPUs is raw only if processors says that CPUs are billed. The usage
+// of all other TRES, and the time that GrpWall limits, begin at 0.
 func AppendUsage(dst []byte, association uint32, raw float64, processors bool) []byte {
 	e := newEncoder(dst, nil)
 	e.U32(association)
@@ -36,10 +36,10 @@ func AppendUsage(dst []byte, association uint32, raw float64, processors bool) [
 	return e.Bytes
 }
 
-// AppendUsageReset appends slurmctld's file priority_last_decay_ran to dst. In it the priority
-// plugin keeps when usage last decayed and when it was last reset (_write_last_decay_ran in
-// priority_multifactor.c). at is the reset, in seconds since the Unix epoch. The file says that
-// the usage has never decayed.
+// AppendUsageReset appends slurmctld's file priority_last_decay_ran to dst. In this file the
+// priority plugin keeps when usage last decayed and when it was last reset (_write_last_decay_ran
+// in priority_multifactor.c). at is the instant of the last reset, in seconds since the Unix epoch.
+// The file says that the usage has never decayed.
 func AppendUsageReset(dst []byte, at int64) []byte {
 	e := newEncoder(dst, nil)
 	e.Time(0)

@@ -23,8 +23,8 @@ import (
 type Sandbox struct {
 	// Dir is a directory on a memory file system that other users cannot enter.
 	Dir string
-	// User is the user of the daemons. It is the driver's own, or for root one that no account
-	// of the machine and no other run has: daemons never run as root.
+	// User is the user of the daemons. It is the driver's own user. If the driver is root, it is a
+	// number that no account of the machine and no other run has, because daemons never run as root.
 	User supervise.User
 	// Library is the path of the preload library in Dir.
 	Library string
@@ -43,9 +43,9 @@ const (
 	lockPort    = 47816
 )
 
-// New reserves addresses for the given number of nodes and names the directory, which
-// [Sandbox.Make] makes. So the guard that removes the directory can be started before there is
-// one. The caller closes the sandbox even after an error.
+// New reserves addresses for the given number of nodes and chooses the directory's name.
+// [Sandbox.Make] makes the directory later, so that the guard that removes it can be started first.
+// The caller closes the sandbox even after an error.
 func New(nodes int) (p *Sandbox, err error) {
 	p = &Sandbox{nodes: nodes, lock: -1}
 	if err = p.reserveAddresses(); err != nil {
@@ -77,9 +77,9 @@ func (p *Sandbox) Make() (err error) {
 	return p.Give(p.Library)
 }
 
-// makeDirectories makes Dir and the directories in it. Where the daemons have another user than
-// the driver, they write into their own directories. In the others they cannot replace a file by
-// a link that would lead the driver elsewhere.
+// makeDirectories makes Dir and the directories in it. If the daemons have another user than the
+// driver, they write only into directories of their own. In other directories they cannot replace a
+// file by a link that would lead the driver elsewhere.
 func (p *Sandbox) makeDirectories() error {
 	if err := os.Mkdir(p.Dir, 0o700); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *Sandbox) makeDirectories() error {
 	return p.share(p.Dir, 0o770|os.ModeSticky)
 }
 
-// share lets the daemons into a directory of the driver's.
+// share lets the daemons use a directory of the driver.
 func (p *Sandbox) share(dir string, mode os.FileMode) error {
 	if p.OwnUser() {
 		return nil
@@ -140,7 +140,7 @@ func (p *Sandbox) WriteFile(content []byte, elem ...string) error {
 }
 
 // reserveAddresses finds a network that no other run has reserved. A run reserves a network by
-// binding an address and port of it. The kernel frees both however the run ends.
+// binding an address and a port in it. The kernel frees them even if the run crashes.
 func (p *Sandbox) reserveAddresses() error {
 	const first, count = 16, 224
 	start := os.Getpid() % count
@@ -174,10 +174,11 @@ func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHos
 // firstPort is the first port that [Sandbox.FreePorts] tries: slurmctld's own by default.
 const firstPort = 6817
 
-// FreePorts finds free ports of the control address, no two the same. They stay free: no other run
-// uses the address, and they are below those that Linux gives to clients (ip_local_port_range,
-// 32768 and up unless the machine's administrator has changed it). Slurm's clients use the address
-// before slurmctld listens. socket makes TCP sockets in the daemons' network.
+// FreePorts finds different free ports of the control address. They stay free, because no other run
+// uses the address, and because they are below the ports that Linux gives to clients
+// (ip_local_port_range, 32768 and up unless the machine's administrator has changed it). Slurm's
+// clients use the address before slurmctld listens. socket makes TCP sockets in the daemons'
+// network.
 func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	next := firstPort
 	for _, port := range ports {
@@ -196,8 +197,8 @@ func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error 
 	return nil
 }
 
-// isFree reports whether a port of the control address is free. The error for a number that is no
-// port is one of [unix.Bind].
+// isFree reports whether a port of the control address is free. For a number that is not a port, it
+// returns the error of [unix.Bind].
 func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 	fd, err := socket()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package slurmtest starts a stock Slurm on loopback in real time, for tests of what talks to a live
-// cluster.
+// Package slurmtest starts a stock Slurm on loopback in real time, for tests of programs that talk
+// to a live cluster.
 package slurmtest
 
 import (
@@ -30,19 +30,20 @@ type Site struct {
 	t *testing.T
 }
 
-// Options are what tests want of a site.
+// Options describe the site that a test needs.
 type Options struct {
 	// Nodes is the number of nodes. Their names are n1, n2 and so on.
 	Nodes int
-	// Lines are those of slurm.conf, such as partitions, beside those that every site has.
+	// Lines are added to slurm.conf, such as partitions.
 	Lines string
 	// Files are the texts of further files beside slurm.conf, by name.
 	Files map[string]string
 }
 
-// CgroupConf is the text of a cgroup.conf that lets slurmd start on a machine without a file system of cgroups, such
-// as a chroot or a container. Without it, slurmd looks for that file system to choose a plugin. A plugin that is
-// named does nothing before a task or a job of proctrack/cgroup needs it (src/common/cgroup.c).
+// CgroupConf is the text of a cgroup.conf that lets slurmd start on a machine without a file system
+// of cgroups, such as a chroot or a container. Without it, slurmd looks for that file system to
+// choose a plugin. If the plugin is named, it does nothing until a task or a job of
+// proctrack/cgroup needs it (src/common/cgroup.c).
 func CgroupConf(release slurmspec.Release) string {
 	if release.Since(slurmspec.R2311) {
 		return "CgroupPlugin=disabled\n"
@@ -50,9 +51,9 @@ func CgroupConf(release slurmspec.Release) string {
 	return "CgroupPlugin=cgroup/v1\n"
 }
 
-// Start starts a site of a release, which ends with the test; an empty release is that of the machine.
-// It skips the test if the release is not installed, or this user cannot run slurmd,
-// and under -short.
+// Start starts a site of a release, which ends with the test; an empty release stands for the
+// machine's release. It skips the test if the release is not installed, or this user cannot run
+// slurmd, and under -short.
 func Start(t *testing.T, release string, o Options) *Site {
 	t.Helper()
 	if testing.Short() {
@@ -203,7 +204,8 @@ func (s *Site) Say(words ...string) string {
 	return string(out)
 }
 
-// Until waits until a condition holds. The test fails with the ends of the logs if that takes too long.
+// Until waits until a condition holds. If that takes too long, the test fails and prints the ends
+// of the logs.
 func (s *Site) Until(what string, so func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(s.Patience); !so(); time.Sleep(200 * time.Millisecond) {

@@ -22,8 +22,8 @@ type Association struct {
 	Account, User, Partition string
 	// Parent is the account above; nil for the root. Limits and usage go up this line.
 	Parent *Association
-	// ShareParent is the account whose level the association shares: the first one above whose own shares
-	// are not its parent's. Children are those whose ShareParent this is, in slurmctld's order.
+	// ShareParent is the account whose level the association shares: the nearest one above that has shares
+	// of its own. Children are the associations with this ShareParent, in slurmctld's order.
 	ShareParent *Association
 	Children    []*Association
 	// Shares are Fairshare: [associations.SharesOfParent] for parent. LevelShares is the sum of the shares
@@ -39,13 +39,13 @@ type Association struct {
 
 	Usage  Usage
 	Counts Counts
-	// FairShare is the fair-share factor of the last computation, from 0 to 1. For Fair Tree it is that of
-	// a user alone. Package fairshare sets it.
+	// FairShare is the fair-share factor of the last computation, from 0 to 1. With Fair Tree only users
+	// have one. Package fairshare sets it.
 	FairShare FairShare
 
 	config *associations.Association
-	// batch numbers the associations that slurmdbd adds behind each other: those of one command that are
-	// below one account, until one below another account comes (as_mysql_add_assocs in as_mysql_assoc.c).
+	// batch numbers the groups of associations that slurmdbd adds together: successive ones of one command
+	// that are below the same account (as_mysql_add_assocs in as_mysql_assoc.c).
 	batch int
 }
 
@@ -91,7 +91,7 @@ type QOS struct {
 	DenyOnLimit, NoDecay, OverPartQOS, UsageFactorSafe, NoReserve     bool
 	PartitionMinNodes, PartitionMaxNodes, PartitionTimeLimit, ReqResv bool
 	EnforceUsageThreshold                                             bool
-	// UsageThreshold is the lowest fair-share factor that may submit; negative if it is not set.
+	// UsageThreshold is the lowest fair-share factor with which jobs may start; negative if it is not set.
 	UsageThreshold float64
 
 	// Preempts are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for the
@@ -196,9 +196,9 @@ func (a *Accounts) walk(top *Association, below map[*Association][]*Association,
 	}
 }
 
-// order sorts the associations below one, which are in the order of their commands. Since 23.11 slurmdbd
-// lists them by name. Before, it listed them by their place among nested sets: the latest command's come
-// first, in the order of the command.
+// order returns a function that sorts the associations below an account, which are in the order of
+// their commands. Since 23.11 slurmdbd lists them by name. Before, it listed the associations of the
+// latest command first (nested sets), and those of one command in its order.
 func order(release slurmspec.Release) func([]*Association) {
 	byName := func(x, y *Association) int { return strings.Compare(lineage(x), lineage(y)) }
 	latestFirst := func(x, y *Association) int { return cmp.Compare(y.batch, x.batch) }
@@ -222,7 +222,7 @@ func lineage(a *Association) string {
 	return strings.ToUpper(name)
 }
 
-// setShares computes the sum of the shares of each level, and the shares as parts of it
+// setShares computes the sum of the shares on each level, and each association's share of its level or the cluster
 // (_set_children_level_shares and assoc_mgr_normalize_assoc_shares in assoc_mgr.c).
 func (a *Accounts) setShares(fairTree bool) {
 	for _, top := range a.List {
@@ -236,7 +236,7 @@ func (a *Accounts) setShares(fairTree bool) {
 			one.LevelShares = sum
 		}
 	}
-	for _, one := range a.List { // from the root down, as a share may be the parent's
+	for _, one := range a.List { // from the root down, because an association may have its parent's share
 		if fairTree {
 			one.Share = one.levelShare()
 		} else {
@@ -338,7 +338,7 @@ func (a *Accounts) Find(user, account, partition string) *Association {
 // Account returns the association of an account itself, or nil.
 func (a *Accounts) Account(name string) *Association { return a.Find("", name, "") }
 
-// DefaultQOS returns the QOS of a job that names none; one may be nil.
+// DefaultQOS returns the QOS of a job that names none. The association may be nil.
 func (a *Accounts) DefaultQOS(one *Association) *QOS {
 	if one == nil {
 		return a.QOS[a.set.DefaultQOS(nil)]

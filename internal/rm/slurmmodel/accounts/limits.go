@@ -17,8 +17,8 @@ type Limits struct {
 	MaxTRES, MaxTRESPerNode, MaxTRESMinutes    tres.Vector // of each job
 	// GrpWall and MaxWall are in minutes.
 	GrpWall, MaxWall int64
-	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue are those of an association, or of each
-	// user in a QOS.
+	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue count the jobs of an association, or of
+	// each user in a QOS.
 	GrpJobs, GrpSubmit, GrpAccrue int64
 	MaxJobs, MaxSubmit, MaxAccrue int64
 	// MinPriority is MinPrioThresh: below it a pending job reserves nothing.
@@ -57,7 +57,7 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
-// letStart reports whether there is no limit that keeps a job from starting.
+// letStart reports whether no limit can keep a job from starting.
 func (l *Limits) letStart() bool {
 	for _, amounts := range []tres.Vector{
 		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,

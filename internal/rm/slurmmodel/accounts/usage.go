@@ -12,7 +12,7 @@ import (
 // Usage is what the jobs of an association or a QOS have used, decayed, and what running jobs may still
 // use.
 type Usage struct {
-	// Raw is the billing in seconds, as sshare's RawUsage shows it.
+	// Raw is billing multiplied by seconds, as sshare's RawUsage shows it.
 	Raw extended.Float
 	// TRES are the resources in resource-seconds, by place. slurmctld keeps them only if it enforces
 	// limits.
@@ -26,10 +26,10 @@ type Usage struct {
 
 // Counts are the present jobs of an association, of a QOS, or of a user or an account in a QOS.
 type Counts struct {
-	// Running, Submitted and Accruing are numbers of jobs. Submitted ones are pending or running; Accruing
-	// ones are pending and gain age.
+	// Running, Submitted and Accruing are numbers of jobs. Submitted jobs are pending or running; Accruing
+	// jobs are pending and gain age.
 	Running, Submitted, Accruing int
-	// TRES are the allocated resources. Its nodes are distinct ones.
+	// TRES are the allocated resources. A node with several of the jobs counts once.
 	TRES tres.Vector
 	// Reserved are resource-seconds until the time limits of the running jobs; in a QOS since 24.05.
 	Reserved tres.Vector
@@ -111,9 +111,9 @@ func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
 	return c
 }
 
-// SetUsage sets the usage with which slurmctld starts: raw billing seconds of an association alone, which
-// is added to those above it. The state file from which slurmctld reads it has six decimals. cpus says that
-// billing is the number of CPUs, so that the usage of CPUs is the same.
+// SetUsage sets the usage with which slurmctld starts. raw is the association's own billing multiplied by
+// seconds, and is added to the associations above, too. The state file from which slurmctld reads it has six
+// decimals. cpus says that billing is the number of CPUs, so that the usage of CPUs is the same.
 func (one *Association) SetUsage(raw float64, cpus bool) {
 	seconds := extended.Parse(strconv.FormatFloat(raw, 'f', 6, 64))
 	for a := range one.Up {

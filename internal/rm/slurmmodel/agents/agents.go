@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). Where nodes
-	// answer at once, that is how long an agent has its threads.
+	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). If
+	// nodes answer at once, an agent keeps its threads that long.
 	Nap = 5 * time.Millisecond
-	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout that of one agent's threads that
-	// send (AGENT_THREAD_COUNT), and own that of its others.
+	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout the number of threads with
+	// which one agent sends (AGENT_THREAD_COUNT), and own the number of its other threads.
 	most, fanout, own = 256, 10, 2
 	// many is the number of agents up to which messages of nodes cause passes (LOTS_OF_AGENTS_CNT).
 	many = 50
@@ -33,8 +33,8 @@ type agent struct {
 	threads int
 }
 
-// Send sends a message to a number of nodes, and returns when they get it: now, or when enough agents have ended
-// for the pool to have threads for one more. Messages leave in the order of the calls.
+// Send sends a message to a number of nodes, and returns when they get it: now, or when enough agents
+// have ended for the pool to have threads for a further agent.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	ended, _ := slices.BinarySearch(p.ends, now+1)
 	p.ends = p.ends[ended:]
@@ -52,8 +52,8 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	return at
 }
 
-// Many reports whether so many agents are at work that slurmctld makes no pass when a node tells that it is free, but
-// leaves that to the background loop (LOTS_OF_AGENTS in agent.h).
+// Many reports whether many agents are at work. Then slurmctld makes no pass when a node tells that it
+// is free, but leaves the pass to the background loop (LOTS_OF_AGENTS in agent.h).
 func (p *Pool) Many(now hpc.Time) bool {
 	n := 0
 	for _, end := range p.ends {

@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Answers are what the nodes of an ended job send. Both sets are without nodes that are down, which send nothing.
+// Answers are what the nodes of an ended job send. Nodes that are down send nothing, and are in neither set.
 type Answers struct {
-	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld makes a
-	// pass at such a message if it is the last.
+	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld
+	// makes a pass at such a message if it is the job's last answer.
 	Telling selection.Bits
 	// Others report their end in the answer to slurmctld's message that ends the job. A pass is queued afterwards.
 	Others selection.Bits
@@ -23,8 +23,9 @@ type Answers struct {
 // afterwards, since slurmctld waits for one tree of messages (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Of returns the answers of a job's nodes, some of which are up. With an epilog each tells when it ends. Without one
-// only the node tells whose script the job's end has killed (_rpc_terminate_job in slurmd's req.c).
+// Of returns the answers of a job's nodes; up are the nodes in service. With an epilog each node sends a message when
+// it ends. Without one, only the first node does, if the job's end kills the script there (_rpc_terminate_job in
+// slurmd's req.c).
 func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)

@@ -9,11 +9,11 @@ import (
 // Departures are the jobs that leave their nodes.
 type Departures struct {
 	Line Line[Message]
-	// Closed has the nodes with a job that shares none, also while it leaves.
+	// Closed has the nodes of jobs that share no nodes, also while these jobs leave.
 	Closed selection.Bits
 	// Jobs is the number of jobs that leave.
 	Jobs int
-	on   []int16 // number of them on each node
+	on   []int16 // number of leaving jobs on each node
 }
 
 // Departure is a job that leaves its nodes.
@@ -36,8 +36,8 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Begin notes that a job leaves nodes, each of which will answer. exclusive says that it shares none of them. The last
-// answer calls over.
+// Begin notes that a job leaves nodes, each of which will answer. exclusive says that the job shares no
+// nodes. The last answer calls over.
 func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
@@ -46,7 +46,7 @@ func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *D
 	return &Departure{exclusive, nodes.Count(), func() { s.Jobs--; over() }}
 }
 
-// Exclude takes the nodes off a set that jobs leave.
+// Exclude removes the nodes that jobs are leaving from a set.
 func (s *Departures) Exclude(set selection.Bits) {
 	for i := 0; s.Jobs > 0 && i < len(s.on); i++ {
 		if s.on[i] > 0 {
@@ -65,7 +65,7 @@ func (s *Departures) Any(set selection.Bits) bool {
 	return false
 }
 
-// Tell adds the messages of nodes that tell at an instant. many says whether many agents are at work.
+// Tell adds the messages that nodes send at an instant. many says that many agents are at work.
 func (s *Departures) Tell(at hpc.Time, d *Departure, nodes selection.Bits, many bool) {
 	for node := range nodes.All {
 		s.Line.Come(at, Message{d, node}, Throttle(many))
@@ -78,7 +78,7 @@ func (s *Departures) Serve(many bool) bool {
 	return s.free(m.of, m.node)
 }
 
-// Answer is the answer of nodes that a job has left. It reports whether they are the last.
+// Answer notes the answers of nodes that a job has left. It reports whether they are the job's last ones.
 func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
 	for node := range nodes.All {
 		last = s.free(d, node)

@@ -7,10 +7,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/parameters"
 )
 
-// Line is the messages of one type that slurmctld has not served. It serves one at a time, and sleeps before each
-// (_throttle_start in proc_req.c). The zero value is an empty line with a thread for each message.
+// Line has the messages of one type that slurmctld has not served. It serves one at a time, and sleeps before
+// each (_throttle_start in proc_req.c). The zero value is an empty line with a thread for each message.
 type Line[M any] struct {
-	// Threads is how many messages are in the line; further ones wait for a thread (workers.c). 0 has no bound.
+	// Threads is how many messages are in the line; further ones wait for a thread (workers.c). 0 is no bound.
 	Threads int
 	inside  []M // from head on
 	head    int
@@ -29,7 +29,7 @@ func Threads(rules parameters.Rules) int {
 	return 0
 }
 
-// Throttle returns how long slurmctld sleeps before it serves a message, while many agents are at work or not.
+// Throttle returns how long slurmctld sleeps before it serves a message. many says that many agents are at work.
 func Throttle(many bool) time.Duration {
 	if many {
 		return time.Millisecond
@@ -58,8 +58,8 @@ func (l *Line[M]) Next() hpc.Time {
 	return l.served
 }
 
-// Serve takes off the message that is due. Before the next one slurmctld sleeps for a time. If one waits for a thread,
-// it is the next: the thread that has just served a message takes it, and is ahead of those that sleep.
+// Serve takes off the message that is due. Before the next one slurmctld sleeps for a time. A message that waits
+// for a thread is the next one: the thread that has just served a message takes it, ahead of threads that sleep.
 func (l *Line[M]) Serve(sleep time.Duration) M {
 	m := l.inside[l.head]
 	if len(l.outside) > 0 {

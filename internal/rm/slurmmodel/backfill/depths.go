@@ -2,8 +2,8 @@ package backfill
 
 import "rmreplay/internal/rm"
 
-// Depths counts the jobs that a cycle tries. The limits are the most of a user (bf_max_job_user), of a partition
-// (bf_max_job_part) and of a user in a partition (bf_max_job_user_part); 0 for any number.
+// Depths counts the jobs that a cycle tries. Its limits are numbers of jobs per user (bf_max_job_user),
+// per partition (bf_max_job_part) and per user in a partition (bf_max_job_user_part); 0 for no limit.
 type Depths struct {
 	User, Partition, Both int
 
@@ -23,11 +23,11 @@ func (d *Depths) Begin() {
 	}
 }
 
-// Any reports whether there is a limit. To look for a job's user takes time if the queue is long.
+// Any reports whether there is a limit. Without one, callers need not look for the users of a long queue.
 func (d *Depths) Any() bool { return d.User|d.Partition|d.Both != 0 }
 
-// Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond one limit counts for none
-// (_job_exceeds_max_bf_param in backfill.c).
+// Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond a limit is
+// not counted at all (_job_exceeds_max_bf_param in backfill.c).
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
 	if !d.Any() {
 		return ""

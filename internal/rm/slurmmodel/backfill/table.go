@@ -21,12 +21,12 @@ type Table struct {
 	// Up is a rule of 24.11: ends are rounded up.
 	Up bool
 
-	spare []selection.Bits // sets that no interval has
-	all   selection.Bits   // of the last question of Restrict
+	spare []selection.Bits // sets to use again
+	all   selection.Bits   // the set in the last question to Restrict
 	// Memory for Skip.
 	set, able selection.Bits
 	now       int64
-	known     [8]restricted // answers of Restrict from now on, since the last reservation
+	known     [8]restricted // answers of Restrict for starts at once, since the last reservation
 }
 
 // restricted is an answer of Restrict.
@@ -50,7 +50,7 @@ func New(now, window, resolution int64, free selection.Bits) *Table {
 	return t
 }
 
-// Begin makes the table that of a new cycle, as [New] does, in the memory that it has.
+// Begin begins a new cycle as [New] does, and uses the table's memory again.
 func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	for _, i := range t.list {
 		t.spare = append(t.spare, i.free)
@@ -95,11 +95,11 @@ func (t *Table) endsAfter(at int64) int {
 	return low
 }
 
-// Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
-// when another try would find more nodes; 0 for never.
+// Restrict removes from a set the nodes that planned jobs have at some time from start to end. later is
+// the next instant at which a try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	copy(t.all, set)
-	if start != t.now { // each job asks from now on; later instants hardly repeat
+	if start != t.now { // each job asks for a start at once; later starts hardly repeat
 		return t.restrict(t.all, set, start, end)
 	}
 	known := &t.known[uint64(end)*0x9e3779b97f4a7c15>>61]
@@ -114,9 +114,9 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip passes over tries that would find too few nodes, of those that Restrict was last asked about: the first try
-// would begin at an instant, each would need its nodes for span seconds, and only able ones count. It returns when the
-// first try begins that finds enough, or the last of all.
+// Skip passes over tries that would find too few nodes. The first try begins at an instant. Each
+// needs a number of able nodes, of those in the last question to Restrict, for span seconds. It returns
+// when the first try begins that finds enough, or the last try of all.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -134,8 +134,8 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the last interval from which on too few able nodes are free in a row until end, if the tries begin in
-// the interval at; -1 if enough are.
+// lacks returns the last interval in which a try would begin that finds too few able nodes free until
+// end; -1 if a try that begins in the given interval finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -152,8 +152,8 @@ func (t *Table) lacks(at int, end int64, least int) int {
 	return -1
 }
 
-// next returns the interval in which the try begins that may find more nodes than one that begins in the interval at
-// and ends at end; -1 if none does. It has a node that the interval before has not.
+// next returns the interval in which a try may find more nodes than a try from the given interval to
+// end; -1 for none. It has a node that the interval before lacks.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
@@ -199,7 +199,7 @@ func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64
 	return later
 }
 
-// intersect removes the nodes from a set that are not free, and reports whether it is empty then.
+// intersect removes the nodes from a set that are not free, and reports whether the set is empty afterwards.
 func intersect(set, free selection.Bits) bool {
 	rest := uint64(0)
 	free = free[:len(set)]
@@ -231,7 +231,7 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	return false
 }
 
-// Planned returns when nodes are planned for another job, after an instant and before another; 0 if they are not.
+// Planned returns the first instant between two at which one of the nodes is planned for another job; 0 for none.
 func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 	for _, i := range t.list {
 		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {
@@ -241,7 +241,7 @@ func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 	return 0
 }
 
-// Round returns the last multiple of the resolution until a second.
+// Round rounds an instant down to a multiple of the resolution.
 func (t *Table) Round(second int64) int64 { return second / t.resolution * t.resolution }
 
 // RoundEnd rounds the end of a reservation.

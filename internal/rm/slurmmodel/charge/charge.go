@@ -19,8 +19,8 @@ type Costs struct {
 	Backfill time.Duration
 }
 
-// Fit returns the mean costs that a controller's counters show, as sdiag has them. The error says that they
-// show none.
+// Fit returns the mean costs that a controller's counters show, as sdiag prints them. It returns an
+// error if they show none.
 func Fit(s *rm.Scheduler) (Costs, error) {
 	if s == nil || s.MainMean+s.BackfillMean == 0 {
 		return Costs{}, fmt.Errorf("no cycle took time (want a replay with --clock measured)")

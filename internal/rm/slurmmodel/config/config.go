@@ -47,7 +47,7 @@ type Config struct {
 
 // Usage is the fair-share usage with which slurmctld starts.
 type Usage struct {
-	// Own has the usage of associations without that of those below them.
+	// Own has each association's own usage, without the usage of associations below it.
 	Own []fairshare.Own
 	// OfCPUs says that the billing of jobs is their number of CPUs, so that the usage of CPUs is the same.
 	OfCPUs bool
@@ -64,7 +64,7 @@ type Partition struct {
 	Get func(key string) (string, bool)
 }
 
-// Limits returns the longest time limit and that of jobs which give none, in minutes; -1 for none.
+// Limits returns the longest time limit, and the limit of jobs that give none, in minutes; -1 for no limit.
 func (p *Partition) Limits() (longest, usual int64, err error) {
 	if longest, err = keys.Minutes(p.Get, "MaxTime"); err != nil {
 		return 0, 0, err

@@ -18,7 +18,7 @@ import (
 // Missing is something that a configuration or a workload uses and the model does not have.
 type Missing struct {
 	What string
-	Jobs int // that it concerns; all of the workload if the configuration asks for it
+	Jobs int // jobs concerned; all jobs of the workload if the configuration uses it
 }
 
 // String returns the description: "reservations (12 jobs)".
@@ -79,9 +79,9 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 	return list
 }
 
-// jobGPUs describes requests for GPUs of other kinds than a number for each node that the model does not have, and
-// returns the number of jobs; 0 for none. Since 26.05 slurmctld chooses such GPUs otherwise. Before, it gives jobs
-// others than they ask for each socket if gres.conf does not say where GPUs are.
+// jobGPUs describes requests for GPUs that the model does not have, and returns the number of jobs; 0
+// for none. The model has GPUs per node. Since 26.05 slurmctld chooses other GPUs in another way.
+// Before, jobs get other GPUs per socket than they ask for if gres.conf does not say where GPUs are.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
@@ -105,7 +105,7 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
 	unsupported := reservations.Unsupported
 	if cfg.Release.Since(slurmspec.R2605) {
-		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // their jobs do not start as in Slurm
 	}
 	var what []string
 	for i := range events {
@@ -145,7 +145,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
 			switch n := &c.Nodes[i]; {
-			case n.State != "" && n.State != "CLOUD": // as a replay, the model has nodes of clouds always on
+			case n.State != "" && n.State != "CLOUD": // like a replay, the model keeps cloud nodes always on
 				return "State of nodes in slurm.conf"
 			case n.CoreSpecCount > 0 || n.CPUSpecList != "":
 				return "specialized cores of nodes"
@@ -163,7 +163,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
 		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
-			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
+			return "SelectTypeParameters=CR_CPU with threads" // if each CPU is a core, CR_CPU allocates cores
 		}
 		return ""
 	},

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// preemption describes what preemption asks for and the model does not have; empty for nothing. Days with jobs that are
-// suspended agree with Slurm by partition since 24.11, and by QOS in 22.05 and 26.05.
+// preemption describes what preemption asks for and the model does not have; empty for nothing. Tests on days with
+// suspended jobs agree with Slurm for preempt/partition_prio since 24.11, and for preempt/qos in 22.05 and 26.05.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {

@@ -21,8 +21,8 @@ func Left(deadline, now int64) int64 {
 	return max(0, (deadline-now)/60)
 }
 
-// Limit returns the first of some time limits that is one, or what is left before a deadline if that is less. With
-// nothing left it returns the first.
+// Limit returns the first time limit that is not negative, or the minutes left before a deadline if
+// these are fewer. If left is 0, it returns the first of the limits.
 func Limit(left int64, limits ...int64) int64 {
 	if left == 0 {
 		return limits[0]

@@ -50,12 +50,12 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 type Servers struct {
 	machine *selection.Machine
 	empty   *selection.State
-	most    int // CPUs of a node
+	most    int // most CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
 }
 
-// NewServers returns the servers of a machine with these nodes of slurm.conf. place is where each is in it.
+// NewServers returns the servers of a machine with these nodes of slurm.conf. place has each node's index by name.
 func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
 	s := &Servers{
 		machine: m, empty: m.NewState(), most: 1,
@@ -86,8 +86,8 @@ func (s *Servers) Of(h Demand) selection.Bits {
 	return set
 }
 
-// Room returns the nodes of a set that have the generic resources of a job, and how many of them it needs, which are
-// least or more. Fewer nodes never serve it, whatever runs there.
+// Room returns the nodes of a set that have the generic resources of a job, and how many of them the
+// job needs: the given number or more. Fewer nodes never serve it, whatever runs there.
 func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
 	if s.machine.MayBeFull(r) {
 		return set, max(least, (r.MinCPUs+s.most-1)/s.most)

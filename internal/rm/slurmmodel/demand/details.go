@@ -111,7 +111,7 @@ func devices(d *rpc.JobDesc) (list []selection.DeviceRequest, err error) {
 	return withTypes(list), nil
 }
 
-// withTypes gives requests for resources of a type the CPUs and the memory that are given for those of any type.
+// withTypes copies the CPUs and memory per resource from requests for any type to requests for a type.
 func withTypes(list []selection.DeviceRequest) []selection.DeviceRequest {
 	counted := list[:0:0]
 	for _, one := range list {

@@ -51,8 +51,9 @@ type need[J Job] struct {
 	state State
 }
 
-// Read reads the dependencies of a job, whose others find returns. Those on jobs that slurmctld has forgotten are met.
-// It returns nil if there are none. The error names a dependency that cannot be read, or a job that is not known.
+// Read reads the dependencies of a job. find returns the jobs that they name. Dependencies on jobs that slurmctld has
+// forgotten are met. It returns nil if there are none. The error names a dependency that cannot be read, or an unknown
+// job.
 func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error) {
 	if text == "" {
 		return nil, nil
@@ -91,7 +92,7 @@ func (n *Needs[J]) Clone() *Needs[J] {
 	return &Needs[J]{list: slices.Clone(n.list), any: n.any}
 }
 
-// Corresponds reports whether tasks of an array depend each on a task of another one (aftercorr).
+// Corresponds reports whether each task of an array depends on the same task of another array (aftercorr).
 func (n *Needs[J]) Corresponds() bool {
 	return n != nil && slices.ContainsFunc(n.list, func(one need[J]) bool { return one.kind == "aftercorr" })
 }

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// startClassic computes the effective usage of all accounts, from the usage before the run, and marks that
-// of users as unknown (_set_children_usage_efctv).
+// startClassic computes the effective usage of all accounts, from the usage before the run, and marks
+// the effective usage of users as unknown (_set_children_usage_efctv).
 func (f *FairShare) startClassic() { f.startBelow(f.accounts.Root) }
 
 func (f *FairShare) startBelow(top *accounts.Association) {
@@ -24,8 +24,8 @@ func (f *FairShare) startBelow(top *accounts.Association) {
 	}
 }
 
-// classicFactor returns the factor of an association, or of the account whose shares it uses. The effective
-// usage of a user is computed at the first question after a run, and then stays.
+// classicFactor returns the factor of an association, or of the account whose shares it uses. A user's
+// effective usage is computed when it is first needed after a run, and kept until the next run.
 func (f *FairShare) classicFactor(a *accounts.Association) float64 {
 	of := a
 	if a.Shares == associations.SharesOfParent {

@@ -23,15 +23,15 @@ type Settings struct {
 	HalfLife, Period int64
 	// Reset is PriorityUsageResetPeriod in lower case; empty for none.
 	Reset string
-	// FairTree says that factors are ranks of Fair Tree. Otherwise they are those of classic fair-share,
-	// with DepthOblivious as a variant.
+	// FairTree says that factors are ranks of Fair Tree. Otherwise they are computed by classic
+	// fair-share, with DepthOblivious as a variant.
 	FairTree, DepthOblivious bool
 	// Dampening is FairShareDampeningFactor.
 	Dampening float64
 	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
 	CalculateRunning bool
-	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage of single TRES, and drops the
-	// usage of a job between the last decay run and the job's end.
+	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage by TRES, and drops the usage
+	// of a job between the last decay run and the job's end.
 	Limits bool
 	// Release is slurmctld's.
 	Release slurmspec.Release
@@ -79,7 +79,7 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 // end.
 type Running struct {
 	Association *accounts.Association
-	// QOS and PartitionQOS are the job's and its partition's; nil for none.
+	// QOS is the job's QOS and PartitionQOS its partition's; nil for none.
 	QOS, PartitionQOS *accounts.QOS
 	// User is the job's user in lower case.
 	User string
@@ -114,9 +114,9 @@ type FairShare struct {
 	resets   resets
 }
 
-// New returns the computation for a slurmctld that starts at the second start without state files. With
-// lastReset, the state file priority_last_decay_ran gives the second of the last reset of usage; 0 for
-// none.
+// New returns the computation for a slurmctld that starts without usage in its state files. start is
+// the second of its start. lastReset is the second of the last reset of usage, from the state file
+// priority_last_decay_ran; 0 without this file.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
 	f.resets = resets{period: s.Reset, last: lastReset}
@@ -138,8 +138,8 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 // Last returns the second of the last run; 0 before the first one.
 func (f *FairShare) Last() int64 { return f.last }
 
-// Run is a run of the decay thread at the second now (_decay_thread). jobs are all jobs that slurmctld
-// knows, in the order of its list; a run may go through them twice.
+// Run is a run of the decay thread at a second (_decay_thread). jobs are all jobs that slurmctld knows,
+// in the order of its list; a run may go through them twice.
 func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
 	if f.resets.due(now) {
 		f.reset()
@@ -176,8 +176,8 @@ func (f *FairShare) visit(job Job, now int64) {
 	}
 }
 
-// End charges what is left of a job's usage (priority_p_job_end). now is the current second, end that of
-// the job's end. slurmctld does so only if it enforces limits.
+// End charges what is left of a job's usage (priority_p_job_end), if slurmctld enforces limits. now is
+// the current second, and end the second of the job's end.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
 		f.charge(r, min(now, end), true)
@@ -192,9 +192,9 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 	return f.classicFactor(a)
 }
 
-// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of a QOS
-// with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). points are the points of fair-share in
-// the job's priority: slurmctld compares these, and the factor only if the job has none.
+// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of
+// a QOS with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). slurmctld compares points,
+// the part of fair-share in the job's priority. It compares the factor only if the job has no points.
 func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
 	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
 		return false

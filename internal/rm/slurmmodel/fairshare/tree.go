@@ -12,8 +12,8 @@ import (
 // noLevel is the Level FS of an account with its parent's shares, which Fair Tree does not use (NO_VAL).
 var noLevel = extended.OfUint(uint64(slurmspec.NoVal))
 
-// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each
-// level by Level FS, visits them depth first, and gives each user its rank, from the number of users down.
+// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each level by
+// Level FS, and visits them depth first. The first user gets the number of users as its rank, the next one less.
 func (f *FairShare) rank() {
 	t := tree{FairShare: f, rank: f.accounts.Users, untied: f.accounts.Users}
 	t.level(f.accounts.Root.Children, false)
@@ -21,12 +21,12 @@ func (f *FairShare) rank() {
 
 type tree struct {
 	*FairShare
-	// rank is the rank of the last user. untied is the next user's unless it ties with the last one.
+	// rank is the last user's rank. untied is the next user's rank, unless it ties with the last user.
 	rank, untied int
 }
 
-// level ranks the users of a level and of those below it. tied says that the account ties with what comes
-// before it, so that its first association does, too.
+// level ranks the users of a level and of the levels below. tied says that the account above ties with
+// the association before it; then the first association of the level ties, too.
 func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	for _, a := range siblings {
 		t.setLevel(a)
@@ -37,8 +37,8 @@ func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	for i, a := range siblings {
 		tied = i == 0 && tied || a.FairShare.Level == last
 		if !a.IsUser() {
-			// slurmctld means to merge the accounts that tie, and never does: _count_tied_accounts looks for
-			// users among them.
+			// slurmctld was meant to merge accounts that tie, and never does: _count_tied_accounts looks for
+			// users among the accounts.
 			t.level(a.Children, tied)
 		} else {
 			if !tied {
@@ -65,8 +65,8 @@ func compareLevels(a, b *accounts.Association) int {
 	return 1
 }
 
-// setLevel computes Level FS: the part of the level's shares divided by the part of its usage
-// (_calc_assoc_fs).
+// setLevel computes Level FS: the association's part of the shares of its level, divided by its part of
+// the level's usage (_calc_assoc_fs).
 func (t *tree) setLevel(a *accounts.Association) {
 	var used extended.Float
 	if above := a.ShareParent.Usage.Raw; !above.IsZero() {

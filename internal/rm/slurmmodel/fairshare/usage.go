@@ -49,8 +49,8 @@ func clearUsage(u *accounts.Usage) {
 	clear(u.TRES)
 }
 
-// charge adds a job's usage since the last run to its association, those above, and its QOS
-// (_apply_new_usage). The usage is decayed by the time that it lasted.
+// charge adds a job's usage since the last run to its association, the associations above, and its QOS
+// (_apply_new_usage). The usage is multiplied by the decay over the seconds charged.
 func (f *FairShare) charge(r *Running, end int64, ends bool) {
 	if r.ended {
 		return
@@ -79,8 +79,8 @@ func (f *FairShare) charge(r *Running, end int64, ends bool) {
 	}
 }
 
-// power returns the decay of a time in seconds, correctly rounded. [math.Pow] is not, and equal users would
-// differ.
+// power returns the decay over a time in seconds, correctly rounded. [math.Pow] rounds less well, and
+// factors of users with equal usage would differ.
 func (f *FairShare) power(seconds int64) float64 {
 	if known, ok := f.powers[seconds]; ok {
 		return known
@@ -117,7 +117,7 @@ type charge struct {
 	decayed, whole amount // QOS with the flag NoDecay get the whole
 }
 
-// amount is time in seconds and billing in seconds.
+// amount is wall time in seconds, and billing multiplied by seconds.
 type amount struct{ wall, billing float64 }
 
 func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) {
@@ -149,7 +149,7 @@ func (c *charge) add(u *accounts.Usage, a amount) {
 	c.release(u.Reserved)
 }
 
-// release takes what the job no longer reserves from reserved resource-seconds.
+// release subtracts what the job no longer reserves from reserved resource-seconds.
 func (c *charge) release(reserved tres.Vector) {
 	for i, n := range c.tres {
 		if i != tres.Energy {

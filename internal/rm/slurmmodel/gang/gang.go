@@ -17,7 +17,7 @@ type Actions[J any] struct {
 	Halt func(job J, goOn bool)
 	// Evict ends a job, or returns it to the queue.
 	Evict func(J)
-	// Suspends says that a job is suspended where others need its cores; others leave.
+	// Suspends reports whether a job is suspended when others need its cores. If not, the job leaves.
 	Suspends func(J) bool
 }
 
@@ -50,12 +50,12 @@ type partition[J any] struct {
 type Scheduler[J comparable] struct {
 	Actions[J]
 
-	partitions []*partition[J] // of the configuration
+	partitions []*partition[J] // in the configuration's order
 	order      []*partition[J] // those of high tiers first, once they are sorted
 	evicted    []J
 }
 
-// New returns a scheduler of partitions, and of so many cores.
+// New returns a scheduler for partitions and a number of cores.
 func New[J comparable](partitions []rows.Partition, cores int, do Actions[J]) *Scheduler[J] {
 	s := &Scheduler[J]{Actions: do}
 	for _, p := range partitions {
@@ -142,7 +142,7 @@ func (s *Scheduler[J]) clearShadow(e *entry[J]) {
 	}
 }
 
-// stop suspends a job, or has it leave if others of higher tiers need its cores and it is not one that is suspended.
+// stop suspends a job. If jobs of higher tiers take its cores and Suspends is false for the job, it leaves.
 func (s *Scheduler[J]) stop(p *partition[J], e *entry[J]) {
 	if len(p.shadows) > 0 && !s.Suspends(e.job) {
 		s.evicted = append(s.evicted, e.job)
@@ -166,7 +166,7 @@ func (s *Scheduler[J]) evict() {
 	}
 }
 
-// update looks anew which jobs run (_update_all_active_rows).
+// update decides anew which jobs run (_update_all_active_rows).
 func (s *Scheduler[J]) update() {
 	s.sort()
 	for _, p := range s.order {
@@ -188,7 +188,7 @@ func (s *Scheduler[J]) update() {
 	}
 }
 
-// keep lets the jobs of a kind run on that still fit.
+// keep lets those jobs of a kind run on that still fit.
 func (s *Scheduler[J]) keep(p *partition[J], kind place) {
 	for _, e := range p.jobs {
 		switch {
@@ -234,7 +234,7 @@ func (s *Scheduler[J]) cycle(p *partition[J]) {
 	}
 }
 
-// rotate moves the active jobs to the end of the list, which then wait as all others.
+// rotate moves the active jobs to the end of the list, where they wait like all others.
 func (s *Scheduler[J]) rotate(p *partition[J]) {
 	for i := range p.jobs {
 		for p.jobs[i].place == active {

@@ -11,10 +11,10 @@ type Times struct {
 	Suspended bool
 	// Since is when it was last suspended or resumed, in seconds since 1970; 0 for never.
 	Since int64
-	ran   int64 // seconds before that
+	ran   int64 // seconds that it ran before Since
 
-	// Begun says that the job's script has been sent to its node, Stopped that it does not run there, and End when it
-	// ends; 0 for never.
+	// Begun says that the job's script has been sent to its node, and Stopped that it is stopped there.
+	// End is when the script ends; 0 for never.
 	Begun, Stopped bool
 	End            hpc.Time
 	left           time.Duration

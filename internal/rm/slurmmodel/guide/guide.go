@@ -1,4 +1,4 @@
-// Package guide is how another scheduler's decisions overrule those of the model.
+// Package guide lets another scheduler's decisions overrule those of the model.
 package guide
 
 import (
@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Guide overrules the model, so that it makes each decision in the state of another scheduler
-// (Guide in the configuration of package slurmmodel). The inputs of the workload stay as they are.
+// Guide overrules the model, so that the model makes each decision in the state of another scheduler
+// (Guide in the configuration of package slurmmodel). The inputs of the workload stay the same.
 type Guide interface {
 	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
 	Pass(backfill bool, queue []Task)
@@ -17,14 +17,14 @@ type Guide interface {
 	// job starts; "" keeps it waiting, and blocks says whether the jobs behind it in its partition wait
 	// with it.
 	Start(v View, nodes string) (on string, blocks bool)
-	// End reports whether a running job ends now, as the model would have it.
+	// End reports whether a running job ends now, when the model would end it.
 	End(t Task) bool
 }
 
 // Task names a job, or a task of an array, in its present run.
 type Task struct {
 	Job  string // the workload's ID
-	Task int    // -1 for a job that is no array; of tasks that pend together the first
+	Task int    // -1 for a job that is no array; the first one of tasks that pend together
 	// Restarts is the number of its earlier runs.
 	Restarts int
 }

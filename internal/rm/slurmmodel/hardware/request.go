@@ -6,8 +6,8 @@ import "rmreplay/internal/rm/nodeset"
 // does not give is 0.
 type Request struct {
 	Partition int // in Turns
-	// Class is the number of the request among all that differ, as [Tester.Classify] gives it; 0 if nothing
-	// is remembered of the request.
+	// Class is the same number for equal requests, as [Tester.Classify] gives it; 0 if no answers to the
+	// request are remembered.
 	Class int
 
 	MinCPUs int
@@ -36,8 +36,8 @@ type Request struct {
 	MaxNodes int
 	// Required are the nodes that the job names; nil for none.
 	Required nodeset.Set
-	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that it still
-	// waits for them.
+	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that the job
+	// still waits for so few.
 	Switches int
 	Patient  bool
 	// LeastLoaded says that the job's partition has LLN=YES.
@@ -61,8 +61,8 @@ func (r *Request) CPUsPerCore(n *Node) int {
 	return per
 }
 
-// Usable returns how many CPUs of those that a job has on a node it uses: of its cores only the threads for which it
-// asks (job_resources_get_node_cpu_cnt).
+// Usable returns how many of its CPUs on a node a job uses: of each core only the threads for which the
+// job asks (job_resources_get_node_cpu_cnt).
 func (r *Request) Usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
@@ -107,7 +107,7 @@ func (r *Request) CountTasks(nodes int, strict bool) int {
 // is 0.
 type DeviceRequest struct {
 	Kind, Type string
-	// Count is for each node, the others are for all of the job, for each of its sockets and each of its tasks.
+	// Count is for each node, PerJob for the whole job, PerSocket for each socket and PerTask for each task.
 	Count, PerJob, PerSocket, PerTask int
 	// CPUsPer and MemoryPer are the CPUs and the memory, in MiB, that the job wants for each of the resources.
 	CPUsPer   int
@@ -117,7 +117,7 @@ type DeviceRequest struct {
 // Least returns how many of the resources a node must have at least.
 func (d *DeviceRequest) Least() int { return max(d.Count, d.PerSocket, d.PerTask, 1) }
 
-// On returns how many of the resources a job asks for that has a number of nodes.
+// On returns how many of the resources a job asks for if it has a number of nodes.
 func (d *DeviceRequest) On(r *Request, nodes int) int {
 	switch {
 	case d.PerJob > 0:
@@ -130,13 +130,13 @@ func (d *DeviceRequest) On(r *Request, nodes int) int {
 	return d.PerTask * max(1, r.Tasks)
 }
 
-// Wants reports whether a generic resource is one of those that a request asks for.
+// Wants reports whether a request asks for a generic resource of this kind and type.
 func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
 }
 
-// EstimateCPUs returns how many CPUs a resource for the whole job gets on the first attempt, so that tasks are close
-// to them; 0 if that is not clear (_estimate_cpus_per_gres).
+// EstimateCPUs returns how many CPUs each resource for the whole job gets on the first attempt, so that
+// tasks are close to the resources; 0 if the request allows no estimate (_estimate_cpus_per_gres).
 func (d *DeviceRequest) EstimateCPUs(r *Request) int {
 	switch {
 	case r.Tasks == 0 || d.PerJob == 0:

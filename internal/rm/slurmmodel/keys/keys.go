@@ -20,7 +20,7 @@ func Value(get Get, key string) string {
 	return text
 }
 
-// Number returns the value of a key as a number; otherwise if it is not a number.
+// Number returns the value of a key as a number, or the given default if it is not a number.
 func Number(get Get, key string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(Value(get, key), 10, 32); err == nil {
 		return n
@@ -38,7 +38,7 @@ func OptionsOf(get Get) Options { return Options(strings.ToLower(Value(get, "Sch
 // Has reports whether an option is there.
 func (o Options) Has(name string) bool { return strings.Contains(string(o), name) }
 
-// Number returns the value of an option; otherwise if it is no number.
+// Number returns the value of an option as a number, or the given default if it is not a number.
 func (o Options) Number(name string, otherwise int64) int64 {
 	_, text, found := strings.Cut(string(o), name+"=")
 	if !found {

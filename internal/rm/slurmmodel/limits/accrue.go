@@ -5,10 +5,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Accrue lets a pending job begin to gain age, at the second now, if the limits allow it
-// (acct_policy_handle_accrue_time): slurmctld calls it for each pending job whenever it builds the queue. It
-// returns how many tasks of an array become jobs of their own and gain age from now on;
-// the caller sets their Accrue to now.
+// Accrue lets a pending job begin to gain age, at a second, if the limits allow it
+// (acct_policy_handle_accrue_time). slurmctld calls it for each pending job whenever it builds the
+// queue. It returns how many tasks of an array become jobs of their own and gain age from now on; the
+// caller sets their Accrue to now.
 func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	switch {
 	case l.always:
@@ -27,8 +27,8 @@ func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	return l.addAccruing(j, now)
 }
 
-// Released lets a job begin to gain age after it was held or dependent (acct_policy_add_accrue_time). If it
-// is so still, its age starts anew.
+// Released lets a job begin to gain age after it was held or dependent (acct_policy_add_accrue_time).
+// If it still is held or dependent, its age starts anew.
 func (l *Limits) Released(j *Job, now int64) (split int) {
 	switch {
 	case l.always || !l.enforce.Limits:
@@ -60,7 +60,7 @@ func (l *Limits) addAccruing(j *Job, now int64) (split int) {
 	}
 }
 
-// Accrued takes a job that no longer is pending from the number of those that gain age.
+// Accrued no longer counts a job among those that gain age, because it is not pending any more.
 func (l *Limits) Accrued(j *Job) {
 	if l.always || !l.counts(j) || j.Held || j.Dependent || j.Accrue == 0 || j.accrueOver {
 		return
@@ -69,8 +69,8 @@ func (l *Limits) Accrued(j *Job) {
 	l.accruing(j, -j.count())
 }
 
-// ResetAccrual takes a pending job that is held, or that a dependency holds, from the number of those that
-// gain age; its age starts anew (acct_policy_remove_accrue_time).
+// ResetAccrual no longer counts a pending job among those that gain age, because it is held or
+// dependent. Its age starts anew (acct_policy_remove_accrue_time).
 func (l *Limits) ResetAccrual(j *Job) {
 	if l.always || !l.counts(j) || j.Accrue == 0 {
 		return
@@ -91,7 +91,7 @@ func (l *Limits) accruing(j *Job, n int) {
 }
 
 // accrualRoom reports whether a limit on the jobs that gain age applies, and how many more it allows
-// (_get_accrue_limits). The first limit counts; since 24.05 the lowest one of the QOS.
+// (_get_accrue_limits). The first limit that is set applies; since 24.05 the lowest one of a QOS.
 func (l *Limits) accrualRoom(j *Job) (limited bool, room int64) {
 	applied := int64(accounts.NoLimit)
 	take := func(limit int64, present int) {

@@ -70,7 +70,7 @@ func (l *Limits) Begin(j *Job) {
 	}
 	l.Accrued(j)
 	first, second := j.order()
-	for _, p := range j.Partitions { // slurmctld takes a QOS of two other partitions away twice
+	for _, p := range j.Partitions { // slurmctld subtracts twice if two of these partitions have the same QOS
 		if q := p.QOS; q != nil && q != first && q != second && q != j.QOS {
 			add(&q.Counts.Submitted, -1)
 			add(&q.OfUser(j.User).Submitted, -1)
@@ -104,7 +104,7 @@ func (l *Limits) Begin(j *Job) {
 	}
 }
 
-// start counts a job and its resources. The nodes are distinct ones.
+// start counts a job and its resources. A node with several of the jobs counts once.
 func (l *Limits) start(c *accounts.Counts, j *Job) {
 	c.Running++
 	for i, n := range j.Running.TRES {
@@ -121,8 +121,8 @@ func addAll(to, amounts tres.Vector) {
 	}
 }
 
-// Finish takes a job that ends from the counts, at the second now, and charges the rest of its usage
-// (acct_policy_job_fini). end is the second of its end.
+// Finish takes a job that ends from the counts, and charges the rest of its usage
+// (acct_policy_job_fini). now is the current second, and end the second of its end.
 func (l *Limits) Finish(j *Job, now, end int64) {
 	if !l.counts(j) {
 		return

@@ -22,13 +22,13 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// imposed collects the limits of the QOS that a check has passed so far, and reuses amounts for its vectors. A check
-	// begins with unlimited and noAmounts.
+	// imposed has the limits of the QOS checked so far in the present check. Its vectors are in amounts. A
+	// check begins with copies of unlimited and noAmounts.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
-	imposes            bool // imposed may have limits
+	imposes            bool // whether imposed may have limits
 	selecting          selection
-	// These are amounts of the present check.
+	// The amounts of the present check.
 	request, minutes         tres.Vector
 	used, reserved, reserves tres.Vector
 }
@@ -77,8 +77,8 @@ type Job struct {
 	User string
 	// QOS is the job's; nil for none.
 	QOS *accounts.QOS
-	// Partition is the one that the job is considered for, and in which it runs. Partitions are all of
-	// them, if the job names several.
+	// Partition is the partition for which the job is considered, or in which it runs. Partitions are all
+	// of them, if the job names several.
 	Partition  *Partition
 	Partitions []*Partition
 	// Tasks is the number of pending tasks of an array; 0 for a job that is not an array.
@@ -89,14 +89,14 @@ type Job struct {
 	ByLimit bool
 	// ByAdmin says that an administrator has set the time limit, so that no limit applies to it.
 	ByAdmin bool
-	// Reason is the reason for which the job is pending. A check sets it if the job exceeds a limit. It
-	// clears it if it was one of the limits.
+	// Reason is why the job is pending. A check clears a reason that is a limit, and sets it if the job
+	// exceeds a limit.
 	Reason slurmspec.Reason
 	// Required are the nodes of --nodelist as a set; nil for none.
 	Required []uint64
 
-	// Submit, Begin and Accrue are the seconds of the submission, of the eligibility (begin_time; 0 while
-	// a dependency holds) and since when the job gains age (accrue_time; 0 for not yet).
+	// Submit is the second of the submission. Begin is when the job becomes eligible (begin_time; 0 while
+	// a dependency holds), and Accrue since when it gains age (accrue_time; 0 for not yet).
 	Submit, Begin, Accrue int64
 	// Held says that the job's priority is 0, Dependent that a dependency holds.
 	Held, Dependent bool
@@ -109,11 +109,11 @@ type Job struct {
 	accrueOver bool
 }
 
-// count returns the number of jobs that a submission is.
+// count returns how many jobs a submission counts as.
 func (j *Job) count() int { return max(1, j.Tasks) }
 
-// order returns the QOS whose limits count first and second (acct_policy_set_qos_order). The partition's
-// comes first, unless the job's has the flag OverPartQOS.
+// order returns the QOS whose limits count first and second (acct_policy_set_qos_order). The
+// partition's QOS comes first, unless the job's QOS has the flag OverPartQOS.
 func (j *Job) order() (first, second *accounts.QOS) {
 	var of *accounts.QOS
 	if j.Partition != nil {
@@ -149,13 +149,13 @@ func (l *Limits) begin() {
 	}
 }
 
-// imposing returns the limits of the QOS that were checked so far, for a check that adds to them.
+// imposing returns the limits of the QOS checked so far, for the check of a further one, which may add some.
 func (l *Limits) imposing() *accounts.Limits {
 	l.imposes = true
 	return &l.imposed
 }
 
-// takes notes a limit that is a number. It returns false if the limit is not set, or one before it was.
+// takes notes a limit that is a number. It returns false if the limit is not set, or an earlier one was noted.
 func takes(imposed *int64, limit int64) bool {
 	if *imposed != accounts.NoLimit || limit == accounts.NoLimit {
 		return false
@@ -182,7 +182,7 @@ func ofQOS(limits, imposed, amounts tres.Vector, divisor uint64, least bool) int
 }
 
 // ofAssociation compares amounts with limits of each job in an association
-// (_validate_tres_limits_for_assoc). A limit of a QOS takes its place.
+// (_validate_tres_limits_for_assoc). A limit of a QOS replaces the association's.
 func ofAssociation(limits, imposed, amounts tres.Vector, divisor uint64, factor float64) int {
 	for i, limit := range limits {
 		if limit == tres.NoLimit || imposed[i] != tres.NoLimit || amounts[i] == 0 {
@@ -214,7 +214,7 @@ type usage struct {
 	request, taken, used tres.Vector
 	// safe says that the sum must not exceed the limit.
 	safe bool
-	// factor multiplies the limits unless it is 0. qos says that the limits take those behind them away.
+	// factor multiplies the limits unless it is 0. qos says that a limit hides the limits that are checked after it.
 	factor float64
 	qos    bool
 }

@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Preferred returns the nodes, as a set, that jobs of the job's groups use already, if the groups have limits of
-// nodes: another job there does not count for these limits (_find_grp_node_bitmap in node_scheduler.c). It
-// returns nil if there are none.
+// Preferred returns the nodes that jobs of the job's groups use already, if the groups have limits on
+// nodes: a further job on these nodes does not count for these limits (_find_grp_node_bitmap in
+// node_scheduler.c). It returns nil if there are none.
 func (l *Limits) Preferred(j *Job) []uint64 {
 	if !l.counts(j) {
 		return nil
@@ -20,7 +20,7 @@ func (l *Limits) Preferred(j *Job) []uint64 {
 			continue
 		}
 		if used := q.Counts.Nodes(); !group && used != nil && limitsNodes(q.Limits.GrpTRES) {
-			group, set = true, union(nil, used) // of an earlier QOS nothing is kept
+			group, set = true, union(nil, used) // the nodes of an earlier QOS are dropped
 		}
 		if !user && limitsNodes(q.Limits.MaxTRESPerUser) {
 			user, set = true, union(set, q.OfUser(j.User).Nodes())

@@ -43,8 +43,8 @@ func named(name string) slurmspec.Reason {
 	return r
 }
 
-// isLimit reports whether a reason is a limit that a check clears. Until 23.11 slurmctld
-// leaves out the reasons that came after 14.11 (acct_policy_job_runnable_state).
+// isLimit reports whether a reason is a limit that a check clears. Until 23.11 slurmctld leaves out the
+// reasons that were added after 14.11 (acct_policy_job_runnable_state).
 func (l *Limits) isLimit(r slurmspec.Reason) bool {
 	if !l.release.Since(slurmspec.R2405) {
 		if r >= firstOfLimits && r <= lastOfLimits {
@@ -67,8 +67,8 @@ func IsLimit(r slurmspec.Reason) bool {
 		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
 }
 
-// kind is a kind of limits on TRES: the parts of its reasons' names before and behind the resource's, and the
-// names that have another form.
+// kind is a kind of limits on TRES. The name of a reason is the resource between the texts before and
+// behind, except for the names in others.
 type kind struct {
 	before, behind string
 	others         map[string]string // by the resource
@@ -85,7 +85,7 @@ var (
 	qosGrpMins      = kind{"QOSGrp", "Minutes", map[string]string{"Cpu": "QOSGrpCPUMinutesLimit"}}
 	qosGrpRunMins   = kind{"QOSGrp", "RunMinutes", map[string]string{"Cpu": "QOSGrpCPURunMinutesLimit"}}
 	qosMax          = kind{"QOSMax", "PerJob", limitSuffix("QOSMax", "CpuPerJob", "NodePerJob")}
-	// slurmctld gives that of burst buffers the name of an association's.
+	// For burst buffers slurmctld uses the reason of an association's limit.
 	qosMaxMins = kind{"QOSMax", "MinutesPerJob", map[string]string{
 		"Cpu": "QOSMaxCpuMinutesPerJobLimit", "BB": "AssocMaxBBMinutesPerJob"}}
 	qosMaxPerNode = kind{"QOSMax", "PerNode", perNode("QOS")}
@@ -96,7 +96,7 @@ var (
 	qosRunPerAcct = kind{"Max", "RunMinsPerAccount", nil}
 )
 
-// limitSuffix names reasons that end in Limit, by the resource with which they begin.
+// limitSuffix returns the reasons that end in Limit, by the resource with which each word begins.
 func limitSuffix(before string, words ...string) map[string]string {
 	names := map[string]string{}
 	for _, word := range words {
@@ -109,7 +109,7 @@ func limitSuffix(before string, words ...string) map[string]string {
 	return names
 }
 
-// perNode names the reasons of limits per node that are missing.
+// perNode returns the reasons, by resource, where slurmctld has no name of its own for a limit per node.
 func perNode(of string) map[string]string {
 	return map[string]string{"Node": of + "MaxUnknownPerNode", "License": of + "MaxUnknownPerNode"}
 }
@@ -159,9 +159,9 @@ func StaysHeld(r slurmspec.Reason) bool {
 		r == maxRequeue
 }
 
-// KeepsBehind reports whether the reason of a pending job is a limit, so that a new job may start before it
-// (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 the reasons that are newer than others do
-// not count, such as limits of generic resources.
+// KeepsBehind reports whether the reason of a pending job is a limit, so that a new job may start
+// before it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 slurmctld leaves out newer
+// reasons, such as limits of generic resources.
 func KeepsBehind(r slurmspec.Reason, since2411 bool) bool {
 	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
 	if since2411 {

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PreSelect reports whether the limits allow a job to run, as far as slurmctld sees it before it looks for
+// PreSelect reports whether the limits allow a job to run, as far as slurmctld checks them before it looks for
 // nodes (acct_policy_job_runnable_pre_select): numbers of running jobs and limits of time. It sets Reason.
 func (l *Limits) PreSelect(j *Job) bool {
 	if !l.enforce.Associations {
@@ -77,7 +77,7 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 			minutes = j.Minutes
 			j.setMinutes(&minutes, uint64(set.MaxWall))
 		}
-		j.applyUsageFactor(&minutes) // a second time if the group's limit has done so
+		j.applyUsageFactor(&minutes) // twice if the check of the group's limit applied it, too
 		if int64(minutes) > set.MaxWall {
 			return j.wait(qosMaxWall)
 		}
@@ -116,7 +116,7 @@ func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool 
 	return true
 }
 
-// fill sets the minutes that a check compares, unless an earlier one has.
+// fill sets the minutes that a check compares, unless an earlier check has set them.
 func (j *Job) fill(minutes *uint32, most int64) {
 	if *minutes == slurmspec.NoVal {
 		*minutes = j.Minutes
@@ -138,9 +138,9 @@ func (l *Limits) exceedsGroupWall(u *accounts.Usage, minutes uint32, most int64)
 }
 
 // PostSelect reports whether the limits allow a job to run with an amount of resources
-// (acct_policy_job_runnable_post_select). request are those that the job would get, or those that it
-// requests if the selection found no nodes: slurmctld asks then, too. selected are the selected nodes as a
-// set; nil for none. It sets Reason.
+// (acct_policy_job_runnable_post_select). request is what the job would get, and selected its nodes as
+// a set. slurmctld asks also if the selection found no nodes: then request is what the job requests,
+// and selected is nil. It sets Reason.
 func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool {
 	if !l.enforce.Limits || j.Association == nil {
 		return true
@@ -161,8 +161,8 @@ func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool
 	return true
 }
 
-// PostPlan compares a job that is planned on nodes with the limits of resources, as [Limits.PostSelect] does. Since
-// 24.11 nodes of a group's other jobs do not count (node_bitmap_preempt).
+// PostPlan compares a job that is planned on nodes with the limits of resources, as [Limits.PostSelect]
+// does. Since 24.11 nodes that other jobs of a group use do not count again (node_bitmap_preempt).
 func (l *Limits) PostPlan(j *Job, request tres.Vector, nodes []uint64) bool {
 	if j.Required != nil || !l.release.Since(slurmspec.R2411) {
 		nodes = nil
@@ -174,14 +174,14 @@ func (l *Limits) PostPlan(j *Job, request tres.Vector, nodes []uint64) bool {
 type selection struct {
 	*Limits
 	job      *Job
-	request  tres.Vector // it is the caller's
+	request  tres.Vector // the caller's vector
 	minutes  tres.Vector // resource-minutes until the time limit
 	selected []uint64
-	factor   float64 // of associations' limits
+	factor   float64 // multiplies associations' limits
 	free     bool    // the usage factor is 0: past usage does not count
 }
 
-// selection begins the check of a job with its resources. It lasts until the next one.
+// selection begins the check of a job with its resources. The next check overwrites it.
 func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *selection {
 	minutes := j.Minutes
 	if minutes == slurmspec.NoVal {
@@ -238,7 +238,7 @@ func (c *selection) qos(q *accounts.QOS) bool {
 		return false
 	}
 	free := c.free
-	c.free = false // slurmctld does not put aside what a user has reserved
+	c.free = false // with a usage factor of 0, too, slurmctld counts what a user has reserved
 	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
 	c.free = free
 	return ok
@@ -281,7 +281,7 @@ func len64(set []uint64) int {
 	return n
 }
 
-// reservedBy checks what the running jobs of a user or an account in a QOS may still use.
+// reservedBy checks the resource-minutes that the running jobs of a user or an account in a QOS may still use.
 func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Counts, k kind) bool {
 	if limits == nil {
 		return true
@@ -346,7 +346,7 @@ func (c *selection) own(a *accounts.Association) bool {
 	return true
 }
 
-// inMinutes returns reserved resource-seconds in whole minutes.
+// inMinutes returns reserved resource-seconds in whole minutes; 0 if past usage does not count.
 func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	for i, seconds := range reserved {
 		if c.reserved[i] = seconds / 60; c.free {
@@ -356,7 +356,7 @@ func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	return c.reserved
 }
 
-// usedMinutes returns used resource-seconds in whole minutes.
+// usedMinutes returns used resource-seconds in whole minutes; 0 if past usage does not count.
 func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 	for i, seconds := range used {
 		if c.used[i] = uint64(seconds.Float64() / 60); c.free {
@@ -366,8 +366,8 @@ func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 	return c.used
 }
 
-// MaxNodes returns how many nodes the limits allow a job, and the reason for which it waits for more
-// (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
+// MaxNodes returns how many nodes the limits allow a job, and the reason with which it waits if it
+// wants more (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
 func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 	most, reason := uint64(tres.NoLimit), slurmspec.NoReason
 	if !l.enforce.Limits || j.Association == nil {
@@ -408,7 +408,7 @@ func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 	return most, reason
 }
 
-// nodesOf returns a limit on nodes of the first QOS that sets it.
+// nodesOf returns the limit on nodes of the first QOS that sets one.
 func nodesOf(first, second *accounts.QOS, of func(*accounts.Limits) tres.Vector) uint64 {
 	n := nodesIn(of(&first.Limits))
 	if n == tres.NoLimit && second != nil {

@@ -6,9 +6,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what the job
-// requests. Without a QOS, or with a QOS that has the flag DenyOnLimit, all limits count that one job may
-// exceed. Numbers of submitted jobs always count. If the job gives no time limit, a limit sets it.
+// Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what the
+// job requests. Numbers of submitted jobs always count. Limits that one job alone may exceed count if
+// it has no QOS, or a QOS with the flag DenyOnLimit. If the job gives no time limit, a limit sets it.
 //
 // If slurmctld refuses the job, Reason is the limit; the answer to the submission is
 // ESLURM_ACCOUNTING_POLICY.
@@ -102,8 +102,8 @@ func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind
 	return true
 }
 
-// groupAndUser checks GrpTRES and MaxTRESPerUser. A QOS that sets one of them for a resource hides both of
-// the QOS behind it.
+// groupAndUser checks GrpTRES and MaxTRESPerUser. If a QOS sets one of the two for a resource, neither
+// of them counts in the next QOS.
 func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	if !v.strict || set.GrpTRES == nil && set.MaxTRESPerUser == nil {
 		return true
@@ -153,8 +153,8 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 	return true
 }
 
-// exceedsWall sets the time limit if the job gives none, and reports whether it is more than a limit that
-// counts.
+// exceedsWall sets the time limit if the job gives none, and reports whether the time limit exceeds a
+// limit that counts.
 func (v *validation) exceedsWall(most int64) bool {
 	v.setMinutes(&v.Minutes, uint64(most))
 	return v.strict && int64(v.Minutes) > most
@@ -229,8 +229,8 @@ func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 	return true
 }
 
-// setMinutes sets a time limit that the job does not give to a limit, or lowers one that a limit has set
-// (_set_time_limit). A limit of 0 means the partition's limit.
+// setMinutes sets the job's time limit to a limit if the job gives none, or lowers a time limit that a
+// limit has set (_set_time_limit). A limit of 0 stands for the partition's limit.
 func (j *Job) setMinutes(minutes *uint32, most uint64) {
 	limit := uint32(min(most, uint64(slurmspec.Infinite)))
 	switch {

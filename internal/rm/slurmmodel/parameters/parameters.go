@@ -44,7 +44,7 @@ type Backfill struct {
 	Off                                    bool
 }
 
-// Read reads slurm.conf. Values that slurmctld refuses have its defaults, as slurmctld does.
+// Read reads slurm.conf. It replaces values that slurmctld refuses by defaults, as slurmctld does.
 func Read(get keys.Get) *Parameters {
 	o := keys.OptionsOf(get)
 	p := &Parameters{

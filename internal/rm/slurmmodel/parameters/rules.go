@@ -13,8 +13,8 @@ type Rules struct {
 	// RefuseForgotten says that a dependency on the success or failure of a job that slurmctld has forgotten
 	// is refused (since 23.02).
 	RefuseForgotten bool
-	// Since2411 are the rules of 24.11 of the will-run test and of backfill's tries, Since2605 those of 26.05.
-	// Since2505 is about the threads that serve messages.
+	// Since2411 and Since2605 are the rules of 24.11 and 26.05 for the will-run test and for backfill's
+	// tries. Since2505 is about the threads that serve messages.
 	Since2411, Since2505, Since2605 bool
 }
 

@@ -17,7 +17,7 @@ type Try struct {
 	Candidates []*Job
 }
 
-// forget lets the tester remember nothing of tests in a state that is not the machine's.
+// forget keeps the tester from remembering tests in a state other than the machine's. The returned function ends this.
 func (t *Try) forget() func() {
 	class := t.Request.Class
 	t.Request.Class = 0
@@ -30,9 +30,9 @@ func (s *Settings) Leaves(job *Job) bool {
 	return mode == Requeue || mode == Cancel
 }
 
-// Now looks for nodes of a set that the job could have if others left them, and returns these (_run_now). It has been
-// tested before that the job does not fit now. Candidates leave in their order until the job fits. Those that had to
-// are then tried again in another order, so that fewer leave.
+// Now looks for nodes of a set that the job could have if candidates left them, and returns these candidates
+// (_run_now). The caller has tested that the job does not fit otherwise. Candidates leave in their order
+// until the job fits. Those that had to leave are then tried in another order, so that fewer leave.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
@@ -54,8 +54,8 @@ func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Jo
 	}
 }
 
-// stopped looks for nodes of a job whose candidates are suspended: on their cores, in the row of jobs that preempt
-// others. Since 24.11 they stop in their order until the job fits.
+// stopped looks for nodes for a job whose candidates are suspended. It gets their cores, in the row of
+// jobs that preempt others. Since 24.11 candidates stop in their order until the job fits.
 func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 	x := t.Tester
 	defer func() { x.Extra, x.Stopped = false, nil }()
@@ -80,7 +80,7 @@ func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 	return nil
 }
 
-// Open adds to a job's nodes those that candidates have for themselves alone, of the usable ones (_bit_or_cond in
+// Open adds to a job's nodes the usable nodes that candidates share with no other job (_bit_or_cond in
 // node_scheduler.c).
 func Open(nodes, usable selection.Bits, candidates []*Job) {
 	for _, job := range candidates {
@@ -109,7 +109,7 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 	return nil, 0
 }
 
-// reorder puts the last candidate that had to leave first, and then those that have most of the job's nodes.
+// reorder moves the candidate at index last to the front, followed by those with most of the job's nodes.
 func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	if s.strictOrder {
 		job := list[last]
@@ -131,7 +131,7 @@ func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	slices.SortStableFunc(list, func(a, b *Job) int { return cmp.Compare(b.usable, a.usable) })
 }
 
-// chosen returns the candidates that leave the job's nodes, up to the first one that need not.
+// chosen returns the candidates that leave the job's nodes, up to the first one that need not leave.
 func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	for _, job := range list {
 		switch {
@@ -145,8 +145,8 @@ func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	return chosen
 }
 
-// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. Candidates leave at once,
-// so that it is now if the job fits without them (_will_run_test).
+// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. Candidates
+// leave at once: if the job fits without them, it could start now (_will_run_test).
 func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
 	if len(t.Candidates) == 0 {
 		return t.Tester.WillRun(t.State, t.Request, set, t.Counts, h)

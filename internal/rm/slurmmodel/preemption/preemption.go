@@ -1,6 +1,6 @@
-// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits: which jobs may be
-// preempted by which (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of them a job
-// takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
+// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits. It says which jobs
+// may preempt which others (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of these
+// a job takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
 package preemption
 
 import (
@@ -107,7 +107,7 @@ func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 // Keeps reports whether jobs of the partition are not preempted.
 func (p *Partition) Keeps() bool { return p.own && p.mode == Off }
 
-// Job is what preemption reads of a job, and what it remembers of it.
+// Job is what preemption reads of a job, and what it remembers about the job.
 type Job struct {
 	QOS       *accounts.QOS // nil for none
 	Partition *Partition
@@ -118,7 +118,7 @@ type Job struct {
 	Exclusive bool
 	// Start is its start and End the end of its time limit, in seconds since 1970.
 	Start, End int64
-	// Allocation is what it has while it runs.
+	// Allocation is what the job has while it runs.
 	Allocation *selection.Allocation
 	// Place is its place in slurmctld's list of jobs.
 	Place int
@@ -126,8 +126,8 @@ type Job struct {
 	// some in the present pass or cycle.
 	Began    int64
 	Underway bool
-	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the workload's ID of
-	// the job for which it was stopped, of a task ID_TASK.
+	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the job
+	// for which it was stopped: the workload's ID, or ID_TASK for a task.
 	Told int64
 	By   string
 
@@ -151,7 +151,7 @@ func (s *Settings) mayPreempt(by, job *Job) bool {
 	return slices.Contains(by.QOS.Preempts, job.QOS)
 }
 
-// Before reports whether a job comes before another one in the queue because it could preempt it
+// Before reports whether job a comes before job b in the queue because a could preempt b
 // (preempt_p_job_preempt_check).
 func (s *Settings) Before(a, b *Job) bool {
 	if s.byQOS {
@@ -160,7 +160,7 @@ func (s *Settings) Before(a, b *Job) bool {
 	return a.Partition.Tier > b.Partition.Tier && a.Partition.Nodes.Overlaps(b.Partition.Nodes)
 }
 
-// ModeOf returns what is done with a job that is preempted. It is Off if nothing is preempted, of nil settings.
+// ModeOf returns what is done with a job that is preempted. Settings that are nil preempt nothing: the mode is Off.
 func (s *Settings) ModeOf(job *Job) Mode {
 	if s == nil {
 		return Off
@@ -217,7 +217,7 @@ func (s *Settings) Order(candidates []*Job) {
 	})
 }
 
-// rank is lower for jobs that are preempted first: those of low tiers or QOS, and then small ones (_gen_job_prio).
+// rank is lower for jobs that are preempted first: jobs of low tiers or QOS, and then small jobs (_gen_job_prio).
 func (s *Settings) rank(job *Job) uint32 {
 	high := uint32(0)
 	switch {
@@ -229,8 +229,8 @@ func (s *Settings) rank(job *Job) uint32 {
 	return high<<16 + uint32(min(len(job.Allocation.Parts), 0xffff))
 }
 
-// Sort sorts a queue by a comparison that need not be transitive, as that of a queue with preemption: a merge sort
-// of halves, as the C library's qsort.
+// Sort sorts a queue by a comparison that need not be transitive: with preemption it is not. It is a
+// merge sort of halves, like the C library's qsort.
 func Sort[T any](list []T, compare func(a, b T) int) {
 	if len(list) < 2 {
 		return
@@ -251,8 +251,8 @@ func Sort[T any](list []T, compare func(a, b T) int) {
 	}
 }
 
-// Begin reports whether a job stops others now: not if it has done so within the last seconds, since these may still
-// be on their nodes.
+// Begin reports whether a job may stop others now. It may not for some seconds after it has stopped
+// jobs, since these may still be on their nodes.
 func (s *Settings) Begin(job *Job, now int64) bool {
 	if job.Began > now-s.rest && job.Began != 0 {
 		return false
@@ -272,8 +272,8 @@ const (
 	Returns             // it returns to the queue
 )
 
-// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time is only told so
-// at first, and its End becomes that of the grace time.
+// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time
+// is only warned at first, and its End becomes the end of the grace time.
 func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 	if job.Told == 0 {
 		grace := s.Grace(job)
@@ -295,7 +295,7 @@ func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 // Returns reports whether a job that is preempted returns to the queue.
 func (s *Settings) Returns(job *Job) bool { return job.Requeue && s.ModeOf(job) == Requeue }
 
-// Retry reports whether a job returns to the queue whose script has ended in its grace time, and counts that.
+// Retry reports whether a job returns to the queue after its script ended in its grace time. It counts returns.
 func (s *Settings) Retry(job *Job) bool {
 	retry := s.Returns(job)
 	if retry {
@@ -304,8 +304,8 @@ func (s *Settings) Retry(job *Job) bool {
 	return retry
 }
 
-// TooMany reports whether a job has returned to the queue so often because of its script's end that slurmctld holds it
-// (MaxBatchRequeue). It is then counted anew.
+// TooMany reports whether a job has returned to the queue so often because of its script's end that
+// slurmctld holds it (MaxBatchRequeue). If so, it sets the count to 0.
 func (s *Settings) TooMany(job *Job) bool {
 	if s == nil || job.retries < s.mostRetries {
 		return false
@@ -314,8 +314,8 @@ func (s *Settings) TooMany(job *Job) bool {
 	return true
 }
 
-// SetAside lets a job preempt others again that has preempted some in this cycle, as the next task of an array does. It
-// returns when it did so, or else the instant that it is given.
+// SetAside lets a job that has preempted others in this cycle preempt again, as the next task of an
+// array does. It returns when the job preempted others, or else the given instant.
 func (j *Job) SetAside(began int64) int64 {
 	if j.Underway {
 		began, j.Began, j.Underway = j.Began, 0, false

@@ -25,10 +25,10 @@ type Job struct {
 	FairShare float64
 	// Accrue is the second since which the job gains age; 0 if it gains none yet.
 	Accrue int64
-	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it,
-	// else the largest number of CPUs if the job gives one, else the least number.
+	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it.
+	// Otherwise it is the largest number of CPUs or, if the job does not give that, the least number.
 	Nodes, CPUs uint32
-	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] for none.
+	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] if it is unlimited.
 	Minutes uint32
 	// Partitions are the job's partitions, highest PriorityTier first. Own is the index of the partition
 	// that decides the job's own priority: the one that the job is considered for.
@@ -42,7 +42,7 @@ type Job struct {
 
 // Partition is the part of a partition that decides priorities.
 type Partition struct {
-	// JobFactor is PriorityJobFactor; Norm is its part of the largest one. See [NormalizePartitions].
+	// JobFactor is PriorityJobFactor; Norm is JobFactor divided by the largest one. See [NormalizePartitions].
 	JobFactor uint16
 	Norm      float64
 	// MaxMinutes is MaxTime; [slurmspec.Infinite] for none.
@@ -126,7 +126,7 @@ func truncate(priority float64) uint32 {
 	return uint32(priority)
 }
 
-// Of returns the parts of a job's priority at the second now, in the partition of index Own.
+// Of returns the parts of a job's priority at a second, in the partition of index Own.
 func (s *Settings) Of(j *Job, c Cluster, now int64) Parts {
 	p := Parts{Nice: j.Nice, Site: j.Site}
 	p.Age = s.age(j.Accrue, now) * s.Age
@@ -188,7 +188,7 @@ func (s *Settings) size(j *Job, c Cluster) float64 {
 			factor = 1 - factor
 		}
 	case s.FavorSmall:
-		// slurmctld subtracts whole numbers without sign: a job that is larger than the cluster is small.
+		// slurmctld subtracts unsigned numbers: a job that is larger than the cluster counts as a small one.
 		factor = float64(c.Nodes-j.Nodes) / nodes
 		if j.CPUs > 0 {
 			factor = (factor + float64(c.CPUs-j.CPUs)/cpus) / 2
@@ -244,8 +244,8 @@ func (s *Settings) Update(old, computed uint32) uint32 {
 	return computed
 }
 
-// Basic gives priorities with priority/basic: each job's is lower than that of the job before it. Its zero
-// value is that of a slurmctld that starts.
+// Basic gives priorities with priority/basic: each job gets a lower one than the job before it. The
+// zero value is the state of a slurmctld that starts.
 type Basic struct {
 	taken uint32 // the difference between topPriority and the lowest priority so far
 }
@@ -253,8 +253,8 @@ type Basic struct {
 // topPriority is above the priority of the first job (TOP_PRIORITY in job_mgr.c).
 const topPriority = 0xffff0000
 
-// Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in job_mgr.c).
-// nice lowers it, and not that of later jobs.
+// Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in
+// job_mgr.c). nice lowers this priority only, not those of later jobs.
 func (b *Basic) Next(nice int64) uint32 {
 	lowest := topPriority - b.taken
 	priority := uint32(1)

@@ -8,14 +8,14 @@ type Rank struct {
 	Reserved bool
 	Tier     int32
 	Priority uint32
-	// Number and Task are Slurm's. Of equal jobs the one that was submitted first comes first, and so on.
+	// Number and Task are Slurm's. Of equal jobs the one that was submitted first comes first.
 	Number, Task uint32
 	// Place is the place before the queue is sorted, which decides last.
 	Place  int32
 	Submit int64 // seconds since 1970
 }
 
-// Compare returns a number below 0 if a comes before b, and one above 0 if it comes after b.
+// Compare returns a number below 0 if a comes before b, and above 0 if a comes after b.
 func (a Rank) Compare(b Rank) int {
 	switch {
 	case a.Reserved != b.Reserved:

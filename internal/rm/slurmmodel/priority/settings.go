@@ -29,8 +29,8 @@ type Settings struct {
 	RawAssociation, RawPartition, RawQOS, RawTRES, MaxTRES                   bool
 }
 
-// ReadSettings reads the settings from slurm.conf, whose keys get returns. accounting says that slurmctld
-// has a slurmdbd; without one it ignores the weights of age and fair-share.
+// ReadSettings reads the settings from slurm.conf; get returns the value of a key. accounting says that
+// slurmctld has a slurmdbd; without it slurmctld ignores the weights of age and fair-share.
 func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
 	release slurmspec.Release) (*Settings, error) {
 	s := &Settings{MaxAge: 7 * 86400, Multifactor: release.Since(slurmspec.R2311)}

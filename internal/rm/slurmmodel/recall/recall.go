@@ -12,14 +12,14 @@ type Table[A any] struct {
 	// Entries are in blocks, so that a list that grows need not be copied. Their memory is used again.
 	blocks []*[perBlock]entry[A]
 	known  int // how many entries there are
-	// newest has the number of the newest entry of each slot, which is right if that entry has this slot.
+	// newest has the number of the newest entry of each slot. It is valid only if the entry has this slot.
 	newest []int32
 }
 
 type entry[A any] struct {
 	question []uint64
 	slot     int32
-	next     int32 // the entry before of this slot; -1 for none
+	next     int32 // the slot's entry before this one; -1 for none
 	answer   A
 }
 
@@ -34,8 +34,8 @@ func (t *Table[A]) Len() int { return t.known }
 // Clear forgets all answers.
 func (t *Table[A]) Clear() { t.known = 0 }
 
-// Find returns the place of an answer. If it is new, the caller has to give the answer; until then the place has that
-// of a forgotten question, whose memory the caller may use. Find copies the question.
+// Find returns the place of an answer. If the question is new, the caller has to fill it in: the place still
+// has the answer to a forgotten question, and the caller may use that one's memory. Find copies the question.
 func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	if t.newest == nil {
 		t.newest = make([]int32, slots)
@@ -75,7 +75,7 @@ func Append(question []uint64, first uint64, free int, numbers []int16) []uint64
 	return append(question, first)
 }
 
-// hash spreads questions. The products do not wait for each other.
+// hash returns a question's hash. Its multiplications do not wait for each other.
 func hash(words []uint64) uint64 {
 	const a, b = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	sum := uint64(len(words))

@@ -23,8 +23,8 @@ const (
 	oldestStart = 600
 )
 
-// Apply creates, changes or deletes a reservation. A deleted one is returned; used says whether jobs use one. The
-// error is slurmctld's refusal.
+// Apply creates, changes or deletes a reservation. It returns a deleted reservation. used says whether
+// jobs use a reservation. The error is slurmctld's refusal.
 func (l *List) Apply(
 	ev hpc.ReservationEvent, now int64, used func(*Reservation) bool,
 ) (gone *Reservation, err error) {
@@ -233,7 +233,7 @@ func (l *List) overlapsOthers(r *Reservation) bool {
 	})
 }
 
-// overlapsJobs reports whether running jobs may run into the reservation (_job_overlap).
+// overlapsJobs reports whether running jobs may still run when the reservation begins (_job_overlap).
 func (l *List) overlapsJobs(r *Reservation) bool {
 	if r.has(ignoreJobs) {
 		return false

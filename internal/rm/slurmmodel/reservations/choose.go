@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// chooseNodes gives a reservation a number of nodes of its partition or the default one (_select_nodes). Nodes
-// of other reservations at that time come last, and only with OVERLAP or MAINT; in 24.11 also those of
-// reservations that have one of these flags.
+// chooseNodes gives a reservation a number of nodes of its partition or the default one
+// (_select_nodes). Nodes that other reservations have at that time come last, and only if the new
+// reservation has the flag OVERLAP or MAINT; in 24.11 also if the other reservation has one of them.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {
@@ -64,8 +64,8 @@ func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.B
 	return chosen
 }
 
-// pickCount chooses nodes on which no job runs when the reservation begins (_pick_node_cnt). With IGNORE_JOBS
-// it also takes those of running jobs, of as few jobs as it needs.
+// pickCount chooses nodes on which no job runs when the reservation begins (_pick_node_cnt). With
+// IGNORE_JOBS it also takes nodes with running jobs, of as few jobs as it needs.
 func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selection.Bits {
 	if pool.Count() == count && r.has(ignoreJobs) {
 		return l.cluster.Choose(pool, count, r.Start)
@@ -92,9 +92,9 @@ func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selecti
 	return nil
 }
 
-// Choose chooses nodes of a set as releases before 24.11 do: the first ones, or with topology/tree those of the
-// leaves of the lowest and smallest switch that has enough, the fullest leaves first unless one suffices
-// (select_p_resv_test). It returns nil if no switch has enough.
+// Choose chooses nodes of a set as releases before 24.11 do (select_p_resv_test). Without switches it
+// takes the first ones. Otherwise it takes the lowest and smallest switch that has enough nodes: one
+// leaf if that suffices, or else the fullest leaves first. It returns nil if no switch has enough.
 func Choose(switches []selection.Switch, pool selection.Bits, count int) selection.Bits {
 	chosen := make(selection.Bits, len(pool))
 	if len(switches) == 0 {
@@ -158,7 +158,7 @@ func take(to, from selection.Bits, count int) {
 	}
 }
 
-// replaceNodes gives a reservation whose nodes slurmctld chose other nodes for those out of service
+// replaceNodes replaces nodes out of service in a reservation whose nodes slurmctld chose
 // (_validate_node_choice).
 func (l *List) replaceNodes(r *Reservation) {
 	if r.named || r.has(static) {

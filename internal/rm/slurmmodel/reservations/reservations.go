@@ -18,8 +18,8 @@ type Reservation struct {
 	Start, End int64
 	// Nodes are the reserved nodes.
 	Nodes selection.Bits
-	// Partition is that of a reservation with the flag PART_NODES, and the one from which Slurm chose nodes;
-	// empty for none.
+	// Partition is the partition of the flag PART_NODES, or the one from which Slurm chose nodes; empty
+	// for none.
 	Partition string
 
 	flags           uint64
@@ -57,8 +57,8 @@ func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.
 // Who asks to use a reservation.
 type Who struct {
 	User string
-	// Accounts are the job's account and those above it, from below. Without enforced associations it is the
-	// job's account alone. Names are in lower case.
+	// Accounts are the job's account and the accounts above it, from below. Without enforced associations
+	// it is the job's account alone. Names are in lower case.
 	Accounts []string
 }
 
@@ -66,7 +66,7 @@ type Who struct {
 // with a minus before a name denies them.
 func (r *Reservation) Admits(who Who) bool {
 	user := matches(r.users, who.User)
-	// With users beside them, accounts are those of the users' associations and of none below.
+	// If the list of users is not empty, accounts admit only their own associations, not those of accounts below.
 	own := who.Accounts
 	if len(r.users) > 0 && len(own) > 1 {
 		own = own[:1]
@@ -217,8 +217,8 @@ func (l *List) Tick(now int64) (begins, changed bool) {
 	return begins, changed
 }
 
-// Purge is the work of every thirty seconds (job_resv_check). It removes the reservations that have ended, and
-// returns them. used reports whether jobs run in one.
+// Purge is the work of every thirty seconds (job_resv_check). It removes the reservations that have
+// ended, and returns them. used reports whether jobs run in a reservation.
 func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservation) {
 	l.all = slices.DeleteFunc(l.all, func(r *Reservation) bool {
 		if r.End >= now {
@@ -234,7 +234,7 @@ func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservati
 	return gone
 }
 
-// Validate looks for nodes in place of those that have gone out of service (validate_all_reservations).
+// Validate replaces nodes that have gone out of service (validate_all_reservations).
 func (l *List) Validate() {
 	for _, r := range l.all {
 		l.replaceNodes(r)

@@ -13,7 +13,7 @@ type Want struct {
 	Who Who
 	// Start is the instant at which it would start, and Seconds its time limit.
 	Start, Seconds int64
-	// Partition and PartitionNodes are those of the partition in which it is considered.
+	// Partition is the partition in which the job is considered, and PartitionNodes are its nodes.
 	Partition      string
 	PartitionNodes selection.Bits
 	// Required are the nodes that it names; nil for none.
@@ -46,8 +46,8 @@ var (
 	errAccess  = errors.New("access denied to requested reservation")
 )
 
-// Admit returns an error if a new job may not use the reservation that it names, if it names one; r is nil if there
-// is none of the name (validate_job_resv).
+// Admit returns an error if a new job may not use the reservation that it names. names says whether it
+// names one; r is nil if there is no reservation of that name (validate_job_resv).
 func Admit(names bool, r *Reservation, who Who) error {
 	switch {
 	case !names:
@@ -63,8 +63,8 @@ func Admit(names bool, r *Reservation, who Who) error {
 // mostMoves is how often a start is moved behind a reservation.
 const mostMoves = 10
 
-// Test looks which nodes reservations leave to a job (job_test_resv). nodes are those left. overlaps says that
-// reservations of others took some. With move the start may be later; it is returned.
+// Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that
+// reservations of others took some. With move, the returned start may be later than the job's.
 func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
 	if w.Own != nil {
 		nodes, start, overlaps, answer = l.testOwn(w, now)
@@ -82,8 +82,8 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 	}
 }
 
-// Next returns when the first reservation of nodes begins, after an instant and before another, that is not a job's
-// own; 0 if none does (job_time_adj_resv).
+// Next returns the first start, after now and before another instant, of a reservation of the nodes
+// other than the job's own; 0 for none (job_time_adj_resv).
 func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (start int64) {
 	for _, r := range l.all {
 		if r.End <= now {
@@ -99,8 +99,8 @@ func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (
 	return start
 }
 
-// exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as
-// a whole, its end is returned.
+// exclude takes the nodes of reservations away that overlap a job's time. If a reservation excludes the
+// job as a whole, exclude returns the reservation's end.
 func (l *List) exclude(
 	w *Want, now, start int64, nodes selection.Bits, before bool,
 ) (end int64, overlaps bool, _ Answer) {

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 )
 
-// WhoIs is a job with its association; nil for none. If associations are enforced, the accounts above it count, too.
+// WhoIs returns the user and the account of a job; assoc is nil for none. If enforced, accounts above count, too.
 func WhoIs(user, account string, assoc *accounts.Association, enforced bool) Who {
 	who := Who{User: strings.ToLower(user), Accounts: []string{strings.ToLower(account)}}
 	if assoc == nil {

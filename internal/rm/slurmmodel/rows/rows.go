@@ -30,8 +30,8 @@ type Job struct {
 	CPUs      int
 }
 
-// row is a row of a partition. slurmctld counts the cores with each change, so that the count is wrong where cores of
-// jobs are removed that are not in the row.
+// row is a row of a partition. slurmctld adjusts the count of cores at each change. The count becomes
+// wrong when it removes cores of jobs that are not in the row.
 type row struct {
 	used  Cores // nil before the first job
 	count uint32

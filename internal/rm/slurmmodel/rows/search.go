@@ -22,11 +22,11 @@ type Search struct {
 	Since2411 bool
 }
 
-// Try looks for nodes while others hold cores, and reports whether the job fits. A job that wants whole nodes gets only
-// those of which nobody holds a core, apart from the excepted ones.
+// Try looks for nodes while others hold cores, and reports whether the job fits. A job that wants whole
+// nodes gets only nodes without used cores, apart from the excepted cores.
 type Try[T any] func(used, except Cores) (result T, ok bool)
 
-// Find looks for cores for a job that does not fit on those that nobody holds (steps 2 to 4 of _job_test).
+// Find looks for cores for a job that does not fit on the free cores (steps 2 to 4 of _job_test).
 func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	var nothing T
 	kept := t.kept(s)
@@ -37,7 +37,7 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	if _, ok := try(kept, except); !ok {
 		return nothing
 	}
-	if !s.Since2411 { // since then nodes with such cores are out
+	if !s.Since2411 { // since 24.11 nodes with such cores are left out
 		except = kept
 	}
 	own := t.partitions[s.Partition].Tier
@@ -80,7 +80,7 @@ func (t *Table) kept(s Search) Cores {
 	return kept
 }
 
-// spare leaves their cores to jobs of lower tiers, first to those of high ones, as long as the job fits.
+// spare leaves jobs of lower tiers their cores, beginning with the highest of these tiers, as long as the job fits.
 func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T {
 	for _, p := range t.order {
 		if t.partitions[p].Tier >= own || t.rows[p] == nil {
@@ -100,7 +100,7 @@ func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T
 	return result
 }
 
-// prepare returns the rows of its own partition that the job tries.
+// prepare returns the rows of the job's own partition that the job tries.
 func (t *Table) prepare(rows []row, s Search) []row {
 	if len(rows) > 1 && (!s.ByQOS || s.Stopped != nil) {
 		sort(rows)
@@ -109,7 +109,7 @@ func (t *Table) prepare(rows []row, s Search) []row {
 	switch last := &rows[count-1]; {
 	case s.ByQOS && !s.Extra:
 		count--
-	// The row gets the cores of all jobs but those that stop, and is not tried where jobs share none.
+	// The row gets the cores of all jobs except those that stop. It is not tried where jobs share no cores.
 	case s.Stopped != nil:
 		if last.used == nil {
 			last.used = nodeset.New(t.cores)

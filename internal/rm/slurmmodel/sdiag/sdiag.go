@@ -35,8 +35,8 @@ func (c *Counters) Reset(second int64) { c.Stats = rpc.Stats{Since: second} }
 
 // Pass is a pass of the main scheduler, or a cycle of backfill.
 type Pass struct {
-	// Queue is the length of its queue, Depth the number of jobs that it considered, and Tried of
-	// backfill the number of those for which it looked for nodes.
+	// Queue is the length of its queue, and Depth the number of jobs that it considered. Tried is the
+	// number of jobs for which backfill looked for nodes.
 	Queue, Depth, Tried int
 	// Table is the size of backfill's table.
 	Table int

@@ -72,8 +72,8 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// share appends a part for each node, with its CPUs unless the job has whole nodes. It reports false as distribute
-// does.
+// share appends a part for each node, with its CPUs unless the job has whole nodes. It also returns the
+// result of distribute.
 func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	for i := range nodes.All {
 		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
@@ -81,9 +81,9 @@ func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	return parts, t.request.OwnsNodes() || m.distribute(t, parts)
 }
 
-// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
-// rest a core at a time in turn (dist_tasks_compute_c_b). It reports false if tasks lack CPUs or generic resources,
-// which is asked since 24.11.
+// distribute gives each node its CPUs (dist_tasks_compute_c_b): for one task, then for as many tasks as
+// fill a core. Tasks that are left are dealt out in turn, a core at a time. Since 24.11 it reports
+// false if tasks lack CPUs or generic resources.
 func (m *Machine) distribute(t *test, parts []Part) bool {
 	r := t.request
 	strict := m.Since2411 && len(r.Devices) > 0
@@ -169,8 +169,8 @@ type distribution struct {
 	strict bool
 }
 
-// fillAll gives each node as many tasks as it may have, if the job has just as many. It reports false if tasks must be
-// given one by one.
+// fillAll gives each node as many tasks as it may have, if that is exactly the number of the job's
+// tasks. It reports false if tasks must be given one by one.
 func (d *distribution) fillAll() bool {
 	r, room := d.t.request, 0
 	if len(r.Devices) > 0 || r.Overcommit {
@@ -226,9 +226,9 @@ func (d *distribution) add(n int) {
 	p.CPUs = min(d.have[n], p.CPUs+d.t.request.CPUsPerTask)
 }
 
-// takeCores takes the cores of a node's sockets: whole tasks from one socket, and the rest from all in
-// turn (_cyclic_sync_core_bitmap), or from one socket after the other (_block_sync_core_bitmap). It returns for how
-// many CPUs there are no cores.
+// takeCores takes cores of a node's sockets. It fills one socket after the other
+// (_block_sync_core_bitmap), or takes whole tasks from one socket and the rest from all in turn
+// (_cyclic_sync_core_bitmap). It returns the number of CPUs that get no core.
 func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
 	per := r.CPUsPerCore(n)

@@ -11,7 +11,7 @@ type series struct {
 	nodes, cpus int
 	required    int // the first named node in it, or -1
 	weight      uint64
-	devices     []int // for the whole job, by request
+	devices     []int // generic resources for the whole job, by request
 }
 
 // consecutive takes nodes from the series that fits best, then from the next (_eval_nodes).
@@ -186,8 +186,8 @@ func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 	return p.served()
 }
 
-// candidates returns the nodes that can serve the job, without those that it names, and leaves only the
-// latter in the set.
+// candidates returns the nodes that can serve the job, except the nodes that the job names. It leaves
+// only the named nodes in the set.
 func (p *pick) candidates(nodes Bits) []int {
 	var order []int
 	for i := range nodes.All {

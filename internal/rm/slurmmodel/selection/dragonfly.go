@@ -1,7 +1,7 @@
 package selection
 
-// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly): all of one leaf if that
-// suffices, of the one with the most nodes unless the job has nodes already, or else of all leaves in turn.
+// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It takes all from one leaf
+// if that suffices: the leaf in use, or else the one with the most nodes. Otherwise it takes from all leaves in turn.
 func (p *pick) dragonfly(nodes Bits) bool {
 	best, s, over, ok := p.enter(nodes, func([]class, *switches) int { return p.highest(nodes) })
 	if over {
@@ -16,7 +16,7 @@ func (p *pick) dragonfly(nodes Bits) bool {
 	return ok
 }
 
-// highest returns the highest switch that has candidates, or one of the named nodes; -1 if there is none.
+// highest returns the highest switch above candidates or, if the job names nodes, above a named node; -1 for none.
 func (p *pick) highest(nodes Bits) int {
 	if named := p.t.request.Required; named != nil {
 		nodes = named
@@ -31,7 +31,7 @@ func (p *pick) highest(nodes Bits) int {
 	return top
 }
 
-// onlyLeaf returns the only leaf in use, or the one with the most nodes if none is; -1 if several are.
+// onlyLeaf returns the only leaf in use; if none is in use, the leaf with the most nodes; if several are, -1.
 func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	used, largest, most := -1, -1, 0
 	for i := range p.m.Switches {
@@ -69,9 +69,9 @@ func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
 	return cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 }
 
-// takeInTurn takes a node of each leaf, and again, until the job has all that it wants.
+// takeInTurn takes one node of each leaf in turn, until the job has all that it wants.
 func (p *pick) takeInTurn(best, nodes Bits) bool {
-	next := make([]int, len(p.m.Switches)) // the first node of each leaf that has not been looked at
+	next := make([]int, len(p.m.Switches)) // of each leaf, the first node not looked at yet
 	for taken := true; taken; {
 		taken = false
 		for i := range p.m.Switches {

@@ -12,13 +12,13 @@ type filter struct {
 	d       *DeviceRequest
 	o       *offered
 	per     int // CPUs of a core that the job may use
-	cpusPer int // CPUs for each of the resources
+	cpusPer int // CPUs for each resource
 	limit   int // resources that the job may use of the node; 0 for all
-	total   int // resources that it can have there
-	sockets int // needed
+	total   int // resources that the job can have on the node
+	sockets int // sockets that the job needs
 }
 
-// filter leaves no tasks if the node does not suffice.
+// filter fits the node to request number k. If the node does not suffice, it leaves the job no tasks there.
 func (f *fitting) filter(k int) {
 	r, first := f.p.t.request, f.p.first
 	d, o, step := &r.Devices[k], &f.at.offers[k], f.least
@@ -72,7 +72,7 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit sets how many of the resources the job may use, of which it has some for the whole of it (_set_max_gres).
+// setLimit limits the job's resources on the node (_set_max_gres). have is how many it already has on other nodes.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -113,8 +113,8 @@ func (x *filter) setLimit(have int) {
 	}
 }
 
-// lookAtSockets looks which sockets the job needs, those with most cores first, and how many resources it can have.
-// On the first attempt the job leaves cores of sockets without resources.
+// lookAtSockets finds the sockets that the job needs, beginning with those with most cores, and how
+// many resources it can have. On the first attempt the job gets no cores of sockets without resources.
 func (x *filter) lookAtSockets() {
 	at, first := x.at, x.p.first
 	fewest := (max(x.least, 1)*x.p.t.request.CPUsPerTask + x.per - 1) / x.per
@@ -153,7 +153,7 @@ func (x *filter) lookAtSockets() {
 	x.total = total
 }
 
-// limitTasks limits the resources, and the tasks to those that have theirs.
+// limitTasks limits the resources, and leaves only the tasks that get their resources.
 func (x *filter) limitTasks(step int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	if x.cpusPer > 0 {
@@ -191,7 +191,7 @@ func (x *filter) limitTasks(step int) {
 	}
 }
 
-// cores returns how many cores the tasks and the resources need, with fewer tasks if there are not so many.
+// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
 func (x *filter) cores() int {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	each := r.CPUsPerTask
@@ -252,8 +252,8 @@ func (x *filter) drop(s, count int) {
 	}
 }
 
-// takeForTasks counts the resources of a node that the job takes for the whole of it, for the tasks that it will have
-// there. It returns how many CPUs it takes with them, and 0 if it does not use the node (eval_nodes_gres).
+// takeForTasks counts the resources for the whole job that the job takes on a node, for its tasks there. It
+// returns how many CPUs the job takes with them; 0 if it does not use the node (eval_nodes_gres).
 func (p *pick) takeForTasks(node, cpus int) int {
 	if p.totals == nil || cpus == 0 {
 		return cpus

@@ -1,7 +1,7 @@
 package selection
 
-// giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). A job that
-// shares its nodes with no other gets all of them. It reports false if they do not suffice, which is asked since 24.11.
+// giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). An
+// exclusive job gets all of them. Since 24.11 it reports false if they do not suffice.
 func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
 	for i := range a.Parts {
@@ -45,8 +45,8 @@ func (m *Machine) giveAll(t *test, p *Part) {
 	}
 }
 
-// giveRequested gives a job what it asks for with one request. It returns how many resources for the whole job are
-// missing. Those that slurmctld only counts never are.
+// giveRequested gives a job what request number k asks for. It returns how many resources for the whole
+// job are missing; 0 if slurmctld only counts such resources.
 func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	d := &t.request.Devices[k]
 	left = d.PerJob
@@ -110,8 +110,8 @@ func (m *Machine) counted(node int, kind string) bool {
 	return true
 }
 
-// giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use, since 24.11 as many
-// as is the socket's share of the job's cores; then more of these sockets, and then those of others.
+// giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use (since 24.11
+// in proportion to the job's cores there), then more of these sockets, and then those of other sockets.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	have, cores := 0, 0
 	for _, c := range p.cores {
@@ -154,8 +154,8 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, tasks*d.PerTask-have)
 }
 
-// giveShare gives a job at most some of what it asks for as a whole, close to its cores, or else one
-// (_set_job_bits1). It returns how many.
+// giveShare gives a job resources for the whole job that are close to its cores, up to a number. If
+// there are none, it gives one from another socket (_set_job_bits1). It returns how many.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
@@ -174,8 +174,8 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// giveEvenly gives a job a number of resources since 24.11: of each socket in use as its share of the cores, then of
-// those close to no socket, and then more of the sockets in use (_set_node_bits, _set_job_bits1).
+// giveEvenly gives a job a number of resources since 24.11 (_set_node_bits, _set_job_bits1): of each socket
+// in use in proportion to its cores, then those close to no socket, then more of the sockets in use.
 func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
 	perCore := float64(want) / float64(p.countCores())
 	for s, cores := range p.cores {
@@ -190,8 +190,8 @@ func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have
 	return have
 }
 
-// giveClose gives a job at most some of what it asks for as a whole since 24.11, but one at least. It returns how
-// many.
+// giveClose gives a job resources for the whole job, up to a number, but at least one, since 24.11. It
+// returns how many.
 func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		per := m.Nodes[p.Node].Threads
@@ -206,8 +206,8 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	return m.giveAny(t, p, d, 1)
 }
 
-// giveSockets gives a job what it asks for of each socket since 24.11. If its cores are on other numbers of sockets
-// than it asks for, sockets with free resources count, too, or those without do not (_set_sock_bits).
+// giveSockets gives a job what it asks for of each socket since 24.11 (_set_sock_bits). If its cores are on
+// too few sockets, it also takes sockets with free resources; if on too many, it leaves out sockets without.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {
@@ -264,7 +264,7 @@ func (p *Part) countCores() (sum int) {
 	return sum
 }
 
-// giveAny gives a job at most some resources of a node, wherever they are. It returns how many.
+// giveAny gives a job resources of a node, up to a number, from any socket. It returns how many.
 func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	have := m.give(t, p, d, most, m.stride)
 	for s := range m.Nodes[p.Node].Sockets {
@@ -273,8 +273,8 @@ func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// give gives a job at most some resources of a socket of a node, or, with the number of sockets of the largest
-// node, of those close to no socket. It returns how many.
+// give gives a job resources of one socket of a node, up to a number. The socket m.stride stands for
+// resources close to no socket. It returns how many.
 func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (have int) {
 	width := m.stride + 1
 	free := make([]int, width)

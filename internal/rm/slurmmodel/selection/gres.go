@@ -9,15 +9,15 @@ import (
 // offered is what a node offers of the generic resources of a request (sock_gres_t).
 type offered struct {
 	bySocket []int // close to the cores of each socket
-	any      int   // close to those of no socket
+	any      int   // close to the cores of no socket
 	total    int
 	near     int // close to free cores
 	most     int // that the job may use of the node; 0 for all
-	// unfiltered is total before cores were looked at, since 24.11; 0 before.
+	// unfiltered is the total before [fitting.filter] looked at cores; 0 before that, and before 24.11.
 	unfiltered int
 }
 
-// limit lowers the number that the job may use. It reports whether there is such a limit, and it is lower.
+// limit lowers the number that the job may use to a limit. It reports whether the limit is lower than that number.
 func (o *offered) limit(most int) bool {
 	lower := most > 0 && (o.most == 0 || most < o.most)
 	if lower {
@@ -52,8 +52,8 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 	return true
 }
 
-// limitBySocket leaves no socket more than the job wants of one, and reports whether the rest suffices for a
-// node (_build_sock_gres_by_topo).
+// limitBySocket limits each socket's resources to what the job wants of a socket, and reports whether
+// the rest suffices for a node (_build_sock_gres_by_topo).
 func (o *offered) limitBySocket(d *DeviceRequest) bool {
 	if o.total == 0 {
 		return false
@@ -72,7 +72,7 @@ func (o *offered) limitBySocket(d *DeviceRequest) bool {
 	return o.total >= max(d.Count, d.PerTask)
 }
 
-// limitOffer leaves the job as many of the resources as it can have CPUs and memory for
+// limitOffer limits the resources to those for which the job can have CPUs and memory
 // (gres_select_filter_remove_unusable).
 func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bool {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
@@ -140,19 +140,19 @@ type fitting struct {
 	least, most int // tasks
 	needed      []bool
 
-	cpusPer  bool // the job gives CPUs for each of the resources
-	minCores int  // that the resources need, since 24.11
+	cpusPer  bool // the job gives CPUs for each resource
+	minCores int  // cores that the resources need, since 24.11
 }
 
-// offerDevices returns how many CPUs the job can use of a node, of which it could use some without its generic
-// resources.
+// offerDevices returns how many CPUs of a node the job can use with its generic resources. cpus is how
+// many it could use without them.
 func (p *pick) offerDevices(node, cpus, least, most int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	f := fitting{
 		p: p, n: &p.m.Nodes[node], at: at, cpus: cpus, least: least, most: most, needed: make([]bool, len(at.cores)),
 		minCores: math.MaxInt,
 	}
-	for _, bySocket := range []bool{true, false} { // those for each socket first
+	for _, bySocket := range []bool{true, false} { // first the requests per socket
 		for k := range r.Devices {
 			if r.Devices[k].PerSocket > 0 != bySocket {
 				continue
@@ -231,8 +231,8 @@ func (f *fitting) device(k int) {
 	}
 }
 
-// sockets looks which sockets the job needs, those with most cores first. It returns how many resources it can
-// have, and of how many sockets. On the first attempt the job leaves cores of other sockets.
+// sockets finds the sockets that the job needs, beginning with those with most cores. It returns how many resources
+// the job can have, and of how many sockets. On the first attempt the job gets no cores of other sockets.
 func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
 	r, at, first := f.p.t.request, f.at, f.p.first
 	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
@@ -269,7 +269,7 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	return total, sockets
 }
 
-// cores returns how many cores the tasks and the resources need, with fewer tasks if there are not so many.
+// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {
@@ -346,7 +346,7 @@ func (f *fitting) drop(s, count int) {
 	}
 }
 
-// devices returns how many resources of a request for the whole job it has already.
+// devices returns how many resources the job already has of request number k, which is for the whole job.
 func (p *pick) devices(k int) int {
 	if p.totals == nil {
 		return 0
@@ -354,7 +354,7 @@ func (p *pick) devices(k int) int {
 	return p.totals[k]
 }
 
-// beginDevices prepares a pick for requests for the whole job, and for CPUs of each resource.
+// beginDevices prepares a pick for resources that are requested for the whole job, and for CPUs per resource.
 func (p *pick) beginDevices() {
 	r, job := p.t.request, 0
 	for k := range r.Devices {
@@ -390,8 +390,8 @@ func (p *pick) beginDevices() {
 	}
 }
 
-// takeDevices counts the resources of a node that the job takes for the whole of it, and returns how many CPUs it
-// takes with them (gres_sched_add).
+// takeDevices counts the resources for the whole job that the job takes on a node. It returns how many
+// CPUs the job takes with them (gres_sched_add).
 func (p *pick) takeDevices(node, cpus int) int {
 	if p.m.Since2411 {
 		return p.takeForTasks(node, cpus)
@@ -417,8 +417,8 @@ func (p *pick) takeDevices(node, cpus int) int {
 	return cpus
 }
 
-// hasDevices reports whether the job has the resources for the whole of it, with those of some further nodes
-// (gres_sched_test, gres_sched_sufficient). nil is for none.
+// hasDevices reports whether the job has all resources for the whole job, together with the offers of
+// further nodes (gres_sched_test, gres_sched_sufficient). nil stands for no further nodes.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]
@@ -432,7 +432,7 @@ func (p *pick) hasDevices(further []int) bool {
 	return true
 }
 
-// addDevices adds what a node offers of each resource for the whole job (gres_sched_consec).
+// addDevices adds a node's offer of each resource that is for the whole job (gres_sched_consec).
 func (p *pick) addDevices(to []int, node int) []int {
 	if p.totals == nil {
 		return nil

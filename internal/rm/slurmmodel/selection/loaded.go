@@ -1,7 +1,7 @@
 package selection
 
 // leastLoaded takes the nodes that have the largest shares of their CPUs free, lighter ones first
-// (_eval_nodes_lln). Until 26.05 each look at a node leaves the job no more of it than it needs then.
+// (_eval_nodes_lln). Before 26.05 a look at a node lowers its offer to what the job still needs then.
 func (p *pick) leastLoaded(nodes Bits) bool {
 	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
@@ -42,9 +42,9 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 	return p.served()
 }
 
-// mostFree returns the node of a set that has the largest share of its CPUs free, the first one of equal
-// ones, with the number of CPUs that it offers; -1 if no node serves. A node that has as many as the last one taken
-// ends the search. Since 26.05 slurmctld takes the number from the node at which it has looked last.
+// mostFree returns the node of a set with the largest share of free CPUs (the first one of several), and how
+// many CPUs it offers; -1 if no node serves. A node with as many free CPUs as the node taken last ends the
+// search. Since 26.05 slurmctld returns the number of CPUs of the node that it looked at last.
 func (p *pick) mostFree(set Bits, last int) (best, looked int) {
 	best = -1
 	for i := range set.All {

@@ -44,16 +44,16 @@ type Machine struct {
 	TreeOptional bool
 	// Dragonfly is TopologyParam=Dragonfly: jobs that do not fit one leaf spread over all.
 	Dragonfly bool
-	// Turns are the partitions with PreemptMode=GANG, where jobs may hold cores of others; nil without it.
+	// Turns are the partitions if PreemptMode has GANG, so that jobs may hold cores of others; otherwise nil.
 	Turns []rows.Partition
-	// Turn is how jobs look for such cores.
+	// Turn is how jobs look for cores that others hold.
 	Turn rows.Search
 	// Since2411 and Since2605 say that the release is that or newer.
 	Since2411, Since2605 bool
 
-	stride int   // sockets of the node that has most
-	slots  int   // numbers of generic resources in use that a node has
-	kinds  []int // of nodes that differ in nothing but names, weights and generic resources
+	stride int   // most sockets of a node
+	slots  int   // most devices of a node
+	kinds  []int // the same number for nodes that differ only in names, weights and generic resources
 	first  []int // each node's first core in a set of [rows.Cores], and the number of all cores
 }
 
@@ -83,10 +83,10 @@ func (m *Machine) Prepare() {
 
 // State is what running jobs hold of a machine.
 type State struct {
-	free    []int16     // cores, by node and socket
-	cores   []int16     // free ones, by node
+	free    []int16     // free cores, by node and socket
+	cores   []int16     // free cores, by node
 	memory  []int64     // in use, by node
-	devices []int16     // in use, by node, device and socket; the last of a device's is for those of no socket
+	devices []int16     // in use, by node, device and socket; each device's last number is for no socket
 	jobs    []int16     // jobs on the node
 	whole   []int16     // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
 	busy    Bits        // nodes with a job
@@ -130,13 +130,13 @@ func (s *State) CopyTo(to *State) {
 // Allocation is what one job holds.
 type Allocation struct {
 	Nodes Bits
-	// CPUs are those of the job; of a job with whole nodes all CPUs of its nodes.
+	// CPUs is the number of the job's CPUs; with whole nodes all CPUs of its nodes.
 	CPUs int
-	// Parts are those of the nodes, in their order; nil of a job that does not start.
+	// Parts are in the order of the nodes; nil if the job does not start.
 	Parts []Part
 	// Whole says that nobody shares the job's nodes (OverSubscribe=EXCLUSIVE).
 	Whole bool
-	// Turn are its cores where jobs take turns, and otherwise nil.
+	// Turn has the job's cores where jobs take turns; otherwise it is nil.
 	Turn *rows.Job
 }
 

@@ -7,30 +7,30 @@ import (
 	"rmreplay/internal/rm/slurmmodel/recall"
 )
 
-// memory has the answers of [Tester.WillRun]. Backfill asks again what it asked in the cycle before, and of many jobs
-// alike: an answer depends on nothing but what a question has, the jobs on its nodes, and in which windows jobs end.
+// memory has answers of [Tester.WillRun]. Backfill asks the same again in the next cycle, and for similar
+// jobs. An answer depends only on the question, the jobs on its nodes, and the windows in which jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // changes of weights by the last question; since 24.11 those of running jobs
+	outside int // at the last question: x.outside, or since 24.11 the number of changes
 	table   recall.Table[remembered]
-	most    int // answers
-	// devices are the nodes whose weights tests change; none since 24.11, where no test sees those of
-	// another.
+	most    int // the largest number of answers
+	// devices are the nodes whose weights tests change. There are none since 24.11, where no test sees the
+	// weights of another test.
 	devices Bits
-	words   []uint64 // of the last question: its nodes, and the lowest bytes of the weights of devices
-	changes int      // of running jobs
-	changed []int    // number of the last one of each node
+	words   []uint64 // the last question: its nodes, and the lowest bytes of the weights of devices
+	changes int      // the number of changes of running jobs
+	changed []int    // by node, the number of the last change
 }
 
 // remembered is an answer.
 type remembered struct {
 	answer
-	after  []uint64 // the lowest bytes of the weights of nodes with devices afterwards
-	tests  []int    // how many jobs of its nodes had left before each test of the future
-	number int      // of changes when it last was right
+	after  []uint64 // the lowest bytes of the weights of nodes with devices, after the tests
+	tests  []int    // for each test of the future, how many jobs of its nodes had left before
+	number int      // memory.changes when the answer was last right
 }
 
-// question is what an answer depends on beside the nodes, their jobs and weights.
+// question is what an answer depends on, besides the nodes, their jobs and weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
@@ -96,7 +96,7 @@ func (x *Tester) Classify(r *Request) {
 // answer returns the answer to a question, from the memory or by tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
-	if x.Since2411 { // each question gives its nodes their weights, and is about jobs that end until an instant
+	if x.Since2411 { // each question sets its nodes' weights, and is about jobs that end until an instant
 		outside = m.changes
 	}
 	if m.outside != outside || m.table.Len() >= m.most {
@@ -122,8 +122,8 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	return known.answer
 }
 
-// holds reports whether an answer is still right: its nodes have the same jobs, and as many of these would have left
-// at each test. It brings the answer up to date.
+// holds reports whether an answer is still right: its nodes have the same jobs, and at each test as
+// many of them would have left. If so, it updates the answer.
 func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	if known.number == m.changes {
 		return true
@@ -135,8 +135,8 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs leave now with those of an answer, and renews the end after which the job
-// could start.
+// follow compares the windows in which jobs leave now with the windows of an answer. If they agree, it
+// updates the end after which the job could start.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true

@@ -12,7 +12,7 @@ type room struct {
 	cores   []int16   // usable, by socket
 	kept    []int16   // cores before generic resources reduced them
 	offers  []offered // for each request of generic resources
-	// tasks are those that the node has room for, and minCPUs the CPUs that they need, with generic resources.
+	// tasks are how many tasks the node has room for, and minCPUs the CPUs that these need, with generic resources.
 	tasks, minCPUs int
 }
 
@@ -137,8 +137,8 @@ func (at *room) copy(other *room) {
 	at.cores = append(at.cores[:0], other.cores...)
 }
 
-// look fills in what a node has for a job (can_job_run_on_node). anew ignores what other jobs hold. all
-// counts their cores as free, but not their memory and generic resources (test 0).
+// look fills in what a node has for a job (can_job_run_on_node). With anew, nothing that other jobs hold
+// counts. With allCores, only their memory and generic resources count, and their cores are free (test 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	at.ok, at.devices = false, 0
@@ -241,7 +241,7 @@ func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	return at.cpus > 0 && at.cpus >= r.MinCPUsPerNode
 }
 
-// limitByMemory reduces the CPUs to those whose memory is free.
+// limitByMemory reduces the CPUs to as many as there is free memory for.
 func (m *Machine) limitByMemory(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	free := n.Memory

@@ -4,7 +4,7 @@ package selection
 const anyTasks = 1 << 31
 
 // offer returns how many CPUs of a node the job can use (_select_cores). For a job with generic
-// resources it also says which cores they leave.
+// resources it also removes the cores that the job cannot use with them.
 func (p *pick) offer(node int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	least, most := p.tasks(node)

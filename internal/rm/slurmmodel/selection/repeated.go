@@ -5,9 +5,9 @@ import "rmreplay/internal/rm/slurmmodel/recall"
 // repeated has the answers of tests of jobs without generic resources.
 type repeated struct {
 	table   recall.Table[outlined]
-	outside int      // changes of weights by the last question; not since 24.11, where each gives its nodes their weights
-	words   []uint64 // of the last question
-	size    int      // words that the table has
+	outside int      // x.outside at the last question; unused since 24.11, where each question sets its nodes' weights
+	words   []uint64 // the last question, as the key in table
+	size    int      // words of all keys in table
 }
 
 // outlined is the answer to a test. allocation is nil if the job could not run.
@@ -19,9 +19,9 @@ type outlined struct {
 // mostWords bounds the memory.
 const mostWords = 1 << 18
 
-// search is [Tester.search] with WillRun, from the memory. The answer depends on nothing but what a question has, the
-// weights of its nodes, and what is free there. That often is what it was some cycles ago, or what it is after the ends
-// of other jobs.
+// search is [Tester.search] with WillRun; it remembers answers. An answer depends only on the question,
+// the weights of its nodes, and what is free there. The same state often comes back: some cycles later,
+// or when other jobs end.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
 	if r.Class == 0 || len(r.Devices) > 0 {
 		return x.search(s, r, nodes, c, WillRun, busy)
@@ -34,7 +34,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	m.words = x.memory.appendWeights(append(q.append(m.words[:0]), nodes...), nodes, x.Weights)
 	for i := range nodes.All {
 		used := s.memory[i]
-		if used>>31 != 0 { // there is no place for it
+		if used>>31 != 0 { // too large for the word
 			return x.search(s, r, nodes, c, WillRun, busy)
 		}
 		word := uint64(used) << 1
@@ -54,11 +54,11 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on
-// the request and the nodes alone. It is kept because each pass asks again whether waiting jobs could ever run.
+// possible is [Tester.test] with TestOnly, for nodes with their own weights; it remembers answers. They
+// depend on the request and the nodes alone. Each pass asks again whether waiting jobs could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
-	q.nowOnly = true // which no question of search has
+	q.nowOnly = true // no question of search sets it
 	m.words = append(q.append(m.words[:0]), set...)
 	known, isNew := m.find()
 	if isNew {

@@ -1,7 +1,7 @@
 package selection
 
-// spread takes as many nodes as the job wants, a task on each, then more tasks on these in turn, and further nodes
-// while the tasks do not fit (_eval_nodes_spread in 26.05).
+// spread takes as many nodes as the job wants and puts a task on each, then adds tasks to these nodes
+// in turn. It takes further nodes while tasks do not fit (_eval_nodes_spread in 26.05).
 func (p *pick) spread(nodes Bits) bool {
 	r := p.t.request
 	s := spreading{p: p, used: make([]int, len(p.m.Nodes)), cpus: p.cpus, wanted: p.nodes, most: uint32(p.mostByTasks())}
@@ -44,12 +44,12 @@ type spreading struct {
 	p            *pick
 	used         []int
 	cpus, wanted int // CPUs and nodes still needed
-	// most is how many nodes the job may still get. slurmctld's number has no sign, either.
+	// most is how many nodes the job may still get. It has no sign, as in slurmctld.
 	most uint32
 }
 
-// addOf puts a task on each node of a weight until the job has enough nodes. slurmctld does not end the search
-// then: of each heavier weight it takes a node, too.
+// addOf puts a task on each node of a weight until the job has enough nodes. After that, slurmctld
+// still takes one node of each heavier weight.
 func (s *spreading) addOf(nodes Bits) {
 	for i := range nodes.All {
 		if s.used[i] > 0 || s.p.has[i] == 0 {

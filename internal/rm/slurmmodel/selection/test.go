@@ -32,7 +32,7 @@ type test struct {
 	weights  Weights
 	rooms    []room
 	allCores bool // cores of other jobs count as free
-	anew     bool // so do their memory and generic resources
+	anew     bool // memory and generic resources of other jobs count as free, too
 	busy     bool // prefer nodes with jobs
 	// dedicated says that the test asks for nodes without other jobs, as backfill does at first. That changes only
 	// how many CPUs of a node count for --ntasks-per-node.
@@ -45,7 +45,7 @@ type test struct {
 	pick pick
 }
 
-// work is memory for tests. What it has is of the last choice or pick.
+// work is scratch memory for tests. It holds the last choice or pick.
 type work struct {
 	candidates          Bits
 	has                 []int
@@ -71,8 +71,8 @@ type Tester struct {
 	*Machine
 	// Weights are remembered between tests.
 	Weights Weights
-	// Extra says that the job that is tested may use the row of jobs that preempt others, and Stopped are those that
-	// it preempts (see [rows.Search]).
+	// Extra says that the tested job may use the row of jobs that preempt others. Stopped are the jobs
+	// that it preempts (see [rows.Search]).
 	Extra   bool
 	Stopped []*rows.Job
 
@@ -128,7 +128,7 @@ func (x *Tester) ClearWeights() {
 	x.outside++
 }
 
-// AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
+// AddWeight makes a node heavier than all nodes without this weight, which is a bit above the weights of slurm.conf.
 func (x *Tester) AddWeight(node int, weight uint64) {
 	x.Weights[node] |= weight
 	x.own.Clear(node)
@@ -214,7 +214,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 	return a
 }
 
-// result returns what a job gets on the chosen nodes, without its parts if it does not start.
+// result returns what a job gets on the chosen nodes. If the job does not start, the result has no parts.
 func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	if mode == WillRun && len(t.request.Devices) == 0 {
 		return m.outline(t, nodes.Clone())
@@ -226,8 +226,8 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	return a
 }
 
-// hasMemory reports whether the memory of an allocation is free. It is not if LLN of 26.05 gives a job more CPUs of a
-// node than that has memory for.
+// hasMemory reports whether the memory of an allocation is free. LLN of 26.05 may give a job more CPUs
+// of a node than the node has memory for.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {
 		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
@@ -262,8 +262,8 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	return true
 }
 
-// MayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
-// test of devices changes weights.
+// MayBeFull reports whether too few free cores mean that a job cannot run. Not so with LLN of 26.05,
+// which counts CPUs that nodes do not have, nor for jobs with devices, whose tests change weights.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
@@ -276,7 +276,7 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
-// tally knows which nodes of a set a job can use, and whether they are full, while jobs leave them.
+// tally follows, while running jobs leave, which nodes of a set a job can use and whether they are full.
 type tally struct {
 	x                  *Tester
 	r                  *Request
@@ -309,7 +309,7 @@ func (t *tally) look(node int) {
 	t.x.offers[node] = offer
 }
 
-// renew counts the nodes anew that a job has left.
+// renew looks again at the nodes that a job has left.
 func (t *tally) renew(a *Allocation) {
 	for i := 0; t.counts && i < len(a.Parts); i++ {
 		if node := a.Parts[i].Node; t.set.Has(node) {
@@ -321,7 +321,7 @@ func (t *tally) renew(a *Allocation) {
 // is reports whether the nodes are full.
 func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs) }
 
-// test is [Tester.test] with WillRun about the set, in a state that has the jobs that have not left.
+// test is [Tester.test] with WillRun for the set, in a state with the jobs that have not left.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	switch {
 	case !t.counts:
@@ -418,8 +418,8 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	return false
 }
 
-// withoutPoor tries again without the poorest nodes, and then without poorer ones, and so on. Nodes are as
-// rich as the CPUs and generic resources that the last attempt would have taken of them.
+// withoutPoor tries again without the poorest nodes, then also without the next poorer ones, and so on.
+// A node is as rich as the CPUs and generic resources that the last attempt would have taken of it.
 func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() bool) bool {
 	left, richest := candidates.Count(), 0
 	for i := range candidates.All {
@@ -579,12 +579,12 @@ type pick struct {
 	maximum int // CPUs that it may still get
 	has     []int
 
-	cpusForDevices int   // that each node gives at least because of its generic resources
-	tasksLeft      int   // without a node, since 24.11
-	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
+	cpusForDevices int   // least CPUs that a node gives because of its generic resources
+	tasksLeft      int   // tasks without a node, since 24.11
+	totals         []int // generic resources taken, by request; nil if no request is for the whole job
 }
 
-// newPick begins a pick. It holds until the next one of the test.
+// newPick begins a pick. The test's next pick overwrites it.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	clear(t.work.has)
 	t.pick = pick{
@@ -605,7 +605,7 @@ func (p *pick) mostByTasks() int {
 	return p.most
 }
 
-// take gives a node to the job. It reports false if the node does not serve together with those that it has.
+// take gives a node to the job. It reports false if the node does not serve together with the job's other nodes.
 func (p *pick) take(node, cpus int) bool {
 	if cpus = p.takeDevices(node, p.use(node, cpus)); cpus == 0 {
 		return false
@@ -618,7 +618,7 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and leaves it no more (_cpus_to_use).
+// use returns how many CPUs of a node the job takes, and limits the node's offer to them (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request
 	if r.Exclusive {

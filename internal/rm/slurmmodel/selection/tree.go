@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/hardware"
 )
 
-// tree takes nodes by topology/tree (_eval_nodes_topo): of the best switch the lightest nodes, of few and
-// close leaves. Since 24.11 a job that would use more leaves than it asks for tries again with fewer nodes,
-// if it may have fewer.
+// tree takes nodes by topology/tree (_eval_nodes_topo): the lightest nodes below the best switch, from
+// few leaves that are close to each other. Since 24.11 a job that would use more leaves than it asks
+// for tries again with fewer nodes, if it may have fewer.
 func (p *pick) tree(nodes Bits) bool {
 	if !p.m.Since2411 {
 		return p.tree1(nodes)
@@ -38,8 +38,8 @@ func (p *pick) tree1(nodes Bits) bool {
 	return true
 }
 
-// enter takes the nodes that a job names, and the lightest of those below the switch that top returns. It returns
-// what is left to choose from, and the switches. over says that the choice has ended, with ok as its result.
+// enter takes the nodes that a job names, and lighter nodes below the switch that top returns. It returns the
+// nodes to choose from, and the switches. over says that the choice has ended; ok is its result.
 func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (best Bits, s *switches, over, ok bool) {
 	if done, ok := p.required(nodes); done || !ok {
 		p.countLeaves(nodes)
@@ -81,9 +81,9 @@ func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (be
 type switches struct {
 	m     *Machine
 	used  []bool
-	nodes []int // that the job could get
-	cpus  []int // at first; 0 until 24.11
-	dist  []int // sums of the distances to those in use
+	nodes []int // nodes that the job could get
+	cpus  []int // CPUs at first; 0 until 24.11
+	dist  []int // sum of the distances to the switches in use
 }
 
 func newSwitches(m *Machine) switches {
@@ -91,7 +91,7 @@ func newSwitches(m *Machine) switches {
 	return switches{m: m, used: make([]bool, n), nodes: make([]int, n), cpus: make([]int, n), dist: make([]int, n)}
 }
 
-// switches begins a choice. It holds until the next one.
+// switches begins a choice. The next one overwrites the result.
 func (p *pick) switches(nodes Bits) *switches {
 	s := &p.t.work.switches
 	clear(s.used)
@@ -180,8 +180,8 @@ func (p *pick) classes(nodes Bits) []class {
 	return list
 }
 
-// top returns the switch whose nodes count: the highest one with enough nodes that has the lightest
-// nodes, or, with named nodes, the highest one that has one of them; -1 if there is none.
+// top returns the switch below which nodes are chosen; -1 for none. With named nodes it is the highest
+// switch above one of them, and otherwise the highest with enough nodes and the lightest ones.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required
@@ -208,8 +208,8 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	return top
 }
 
-// lightest adds weights until the nodes suffice; since 24.11 until they are as many as the job wants. light
-// are the nodes of all weights but the last. Both hold until the next call.
+// lightest adds the nodes of one weight after the other until they suffice; since 24.11 until they are as
+// many as the job wants. light are the nodes of all weights but the last. The next call overwrites both.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()
@@ -237,7 +237,7 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	return best, light, ok
 }
 
-// takeLight takes all lighter nodes.
+// takeLight takes all nodes that are lighter than the last weight.
 func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	taken := false
 	for i := range light.All {
@@ -314,7 +314,7 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	return false
 }
 
-// betterLeaf returns the better one of a leaf and the best leaf so hardware.Far, or -1 (_topo_choose_best_switch).
+// betterLeaf returns the better of two leaves: a leaf, and the best one so far or -1 (_topo_choose_best_switch).
 func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	if best < 0 || s.dist[leaf] >= hardware.Far || s.nodes[leaf] == 0 {
 		if s.nodes[leaf] > 0 && s.dist[leaf] < hardware.Far {
@@ -333,8 +333,8 @@ func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	return best
 }
 
-// compareSwitches returns a number above 0 if the switch i fits the rest of the job better than j, and
-// one below 0 if it fits worse. fits says whether the switch that decided on the side of i suffices.
+// compareSwitches returns a number above 0 if switch i fits the rest of the job better than j, and below 0 if
+// it fits worse. fits says whether the switch that decided for i suffices: i or one above it.
 func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
 	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
 	for {

@@ -35,7 +35,7 @@ func (m *Machine) countFree(s *State, used rows.Cores) {
 	}
 }
 
-// place chooses the cores of an allocation among those that are not in use: the first ones of each socket.
+// place chooses the cores of an allocation: the first cores of each socket that are not in use.
 func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	if a == nil || s.rows == nil || len(a.Parts) == 0 {
 		return
@@ -59,7 +59,7 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	}
 }
 
-// takeTurns looks for nodes whose cores the job shares with others that stop, or with those that it takes turns with.
+// takeTurns looks for nodes with cores to share: with jobs that stop, or with jobs that the job takes turns with.
 func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	s, r := t.state, t.request
 	view := *s

@@ -1,7 +1,7 @@
 package selection
 
-// Prefer makes nodes of a set heavier after [Tester.Weigh]: of nodes of one kind of which limits of nodes prefer
-// only some, the others (_build_node_list). preferred is nil for none.
+// Prefer makes nodes of a set heavier if limits on nodes do not prefer them, but prefer others of their
+// kind in the set (_build_node_list). It follows [Tester.Weigh]. preferred is nil for none.
 func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 	if preferred == nil {
 		return

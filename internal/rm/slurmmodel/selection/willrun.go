@@ -13,9 +13,9 @@ type Running struct {
 type Horizon = windows.Horizon[Running]
 
 // WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
-// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
-// the order of their ends, all of a window at a time, so the instant may be later than it need be. It
-// returns nil if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
+// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in the
+// order of their ends, all of a window at a time, so the instant may be later than necessary. It returns nil
+// if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	if r.Class == 0 {
 		x.tests = nil
@@ -24,8 +24,8 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 	return x.memory.answer(x, s, r, set, c, h).at(h)
 }
 
-// answer is the nodes that a job could have; nil if there is no instant. If now is false, it could have them
-// after the end of a running job.
+// answer has the nodes that a job could have; nil if it could never start. If now is false, it could
+// have them after the end of a running job.
 type answer struct {
 	allocation *Allocation
 	now        bool
@@ -120,8 +120,8 @@ func (x *Tester) leave(full *tally, job Running) {
 	full.renew(job.Allocation)
 }
 
-// endBefore returns the end time after which a job can start: that of the last job that has left in the forecast. In
-// 26.05 it is that of the last one that had nodes of the job.
+// endBefore returns the end after which a job can start: the end of the last job that left in the
+// forecast. In 26.05 only jobs with nodes of the waiting job count.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	last := w.Last
 	if h.Since2605 {

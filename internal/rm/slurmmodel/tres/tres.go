@@ -25,14 +25,14 @@ const (
 	Fixed // the number of these resources
 )
 
-// NoLimit as a limit in a [Vector] stands for none (INFINITE64 in slurm.h).
+// NoLimit in a [Vector] of limits stands for no limit (INFINITE64 in slurm.h).
 const NoLimit = math.MaxUint64
 
 // Vector has an amount for each resource of a [Table]. Memory is in MiB.
 type Vector []uint64
 
-// Table has the resources of a cluster. Limits and jobs are checked in its order, so that it decides
-// which of several exceeded limits becomes the reason.
+// Table has the resources of a cluster. Limits and jobs are checked in its order: if a job exceeds
+// several limits, the order decides which of them becomes the reason.
 type Table struct {
 	names []string
 	index map[string]int
@@ -128,9 +128,9 @@ func unit(name, letter string) int64 {
 	return 1 << (10 * max(0, power))
 }
 
-// Bill returns the billing of resources (assoc_mgr_tres_weighted in assoc_mgr.c): the sum of the weighted
-// amounts, or with most (PriorityFlags=MAX_TRES) the largest one of those on nodes and the sum of the
-// others. Without weights it is the number of CPUs.
+// Bill returns the billing of resources (assoc_mgr_tres_weighted in assoc_mgr.c): the sum of the
+// weighted amounts. With PriorityFlags=MAX_TRES (most) it is the largest weighted amount of the
+// resources on nodes, plus the sum of the others. Without weights it is the number of CPUs.
 func (t *Table) Bill(weights []float64, amounts Vector, most bool) float64 {
 	if weights == nil {
 		return float64(amounts[CPU])

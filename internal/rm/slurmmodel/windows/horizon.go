@@ -11,7 +11,7 @@ type Horizon[J Job] struct {
 	Now int64 // seconds since 1970
 	// Running are the running jobs in the order of their ends; jobs of one end in Slurm's order.
 	Running []J
-	// Linear is bf_window_linear: by how many seconds each window is longer than the one before; 0 doubles it.
+	// Linear is bf_window_linear: each window is longer than the one before by so many seconds; 0 doubles it.
 	Linear int64
 	// PreferBusy is bf_busy_nodes.
 	PreferBusy bool

@@ -16,12 +16,12 @@ type Job interface {
 type Walk[J Job] struct {
 	Jobs []J // in the order of their ends
 	Set  nodeset.Set
-	// Linear is bf_window_linear: by how many seconds each window is longer than the one before; 0 doubles it.
+	// Linear is bf_window_linear: each window is longer than the one before by so many seconds; 0 doubles it.
 	Linear int64
 	// Until is when the jobs do not matter any more; 0 for never.
 	Until int64
 
-	// Gone is how many jobs with nodes of the set have left. Last is the index of the last one of them.
+	// Gone is how many jobs with nodes of the set have left, and Last the index of the job that left last.
 	Gone, Last int
 
 	at             int // the next job
@@ -30,7 +30,7 @@ type Walk[J Job] struct {
 
 const (
 	firstWindow = 30
-	// mostRemovals is the number of jobs after whose end a round makes no test.
+	// mostRemovals bounds the jobs that leave in a round: with more of them it makes no test.
 	mostRemovals = 200
 )
 

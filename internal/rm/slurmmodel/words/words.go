@@ -24,8 +24,8 @@ func About(reason slurmspec.Reason, text string) string {
 	return ""
 }
 
-// Names has the names of sets of nodes. It remembers the last ones: of many jobs each pass says that they lack the same
-// nodes.
+// Names has the names of sets of nodes. It remembers the last ones, because in each pass many jobs lack
+// the same nodes.
 type Names struct {
 	Machine *selection.Machine
 	known   [64]struct {

@@ -107,13 +107,13 @@ func (e *editor) checkCommand(command string) error {
 	return nil
 }
 
-// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by
-// commands that have its effect.
+// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by commands with the
+// same effect.
 func (e *editor) accountsFile() string {
 	return filepath.Base(strings.TrimSuffix(e.site.AccountsFile, " as commands"))
 }
 
-// warnOfNoEffect warns of a setting that slurmctld does not look at.
+// warnOfNoEffect warns about a setting that slurmctld ignores.
 func (e *editor) warnOfNoEffect(p parameter) {
 	lower := strings.ToLower(p.key)
 	warn := func(why string) {

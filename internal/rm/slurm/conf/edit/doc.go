@@ -1,7 +1,7 @@
 // Package edit changes a site's configuration by the names of its parameters. Sweeps and searches
 // use it to try other settings on a copy of a cluster directory.
 //
-// A parameter is what has one value. Its name is one of
+// A parameter has a single value. Its name has one of these forms:
 //
 //	KEY                              a key of slurm.conf: PriorityWeightAge
 //	KEY.OPTION                       one option of a key whose value is a list:
@@ -13,11 +13,11 @@
 //	user NAME OPTION                 user ada fairshare, in all accounts of the user
 //	user NAME in ACCOUNT OPTION      user ada in physics fairshare
 //
-// and the last three also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu", "qos normal
+// The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu", "qos normal
 // Flags.DenyOnLimit". Keys and options are compared without case.
 //
-// The value of an option or an item is what follows its "=". "true" sets a flag or adds a name to
-// a list, and "false" takes the option, the item or the limit away.
+// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to a list, and
+// "false" removes the option, the item or the limit.
 //
 //   - [Setting.Check] tells of a setting what is wrong for any cluster. A misspelt option is an
 //     error here, although slurmctld ignores it, and so is a number for which slurmctld would use

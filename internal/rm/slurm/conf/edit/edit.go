@@ -21,7 +21,7 @@ type Edited struct {
 	Files map[string][]byte
 	// Lines are what the site itself would write for the settings, in the order of the settings.
 	Lines []Line
-	// Warnings tell of settings that have no effect with the rest of the configuration.
+	// Warnings are about settings that have no effect with the rest of the configuration.
 	Warnings []string
 }
 
@@ -80,14 +80,14 @@ type editor struct {
 	site *conf.Cluster
 	dir  string
 
-	keys       []string          // of slurm.conf that are set, in the spelling of the first setting
+	keys       []string          // keys of slurm.conf that are set, in the spelling of the first setting
 	values     map[string]string // their values by key in lower case
-	lines      []*conf.Statement // of partitions that are changed, in the order of the settings
+	lines      []*conf.Statement // lines of changed partitions, in the order of the settings
 	partitions map[string]*conf.Statement
 	commands   []string // for sacctmgr
 	accounts   *associations.Set
 	warnings   []string
-	checks     []func() // of warnings that depend on all settings
+	checks     []func() // checks for warnings that depend on all settings
 }
 
 // set applies one setting.
@@ -131,8 +131,8 @@ func (e *editor) setKey(p parameter, value string) error {
 	return nil
 }
 
-// setPartition changes an attribute in the line of a partition. The line's own attribute comes before
-// that of PartitionName=DEFAULT.
+// setPartition changes an attribute in the line of a partition. The line's own attribute has precedence over an
+// attribute of PartitionName=DEFAULT.
 func (e *editor) setPartition(p parameter, value string) error {
 	line, err := e.partition(p.object)
 	if err != nil {
@@ -168,7 +168,7 @@ func (e *editor) setPartition(p parameter, value string) error {
 	return nil
 }
 
-// partition returns the line of a partition, as far as it is edited.
+// partition returns the line of a partition after the settings so far.
 func (e *editor) partition(name string) (*conf.Statement, error) {
 	if line := e.partitions[name]; line != nil {
 		return line, nil
@@ -201,7 +201,7 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 	return &line, nil
 }
 
-// attribute returns an attribute of a partition: its own or the default one.
+// attribute returns an attribute of a partition: its own value or else the default.
 func (e *editor) attribute(line *conf.Statement, key string) string {
 	if value, ok := line.Get(key); ok {
 		return value
@@ -231,7 +231,7 @@ func (e *editor) knownTRES(name string) error {
 		name, strings.Join(builtinTRES, ", "), didYouMean(name, slices.Values(tracked)))
 }
 
-// knownName checks an item of a partition's list of accounts or QOS. Groups are not known.
+// knownName checks an item of a partition's list of accounts or QOS. It does not check groups, which are not known.
 func (e *editor) knownName(key, name string) error {
 	if !e.site.Accounting() || strings.HasSuffix(key, "groups") {
 		return nil
@@ -287,8 +287,8 @@ const (
 	replaced = "# replaced: "
 )
 
-// render changes the files of slurm.conf. It comments out the lines of keys that are set, and appends
-// the keys: of several lines Slurm uses the last. It replaces a partition's line where it stands.
+// render changes the files of slurm.conf. It comments out the lines of keys that are set, and appends the new lines.
+// It replaces a partition's line where it stands.
 func (e *editor) render(out *Edited) error {
 	changed := map[string]map[int]string{} // what stands below a commented line, by file and line
 	comment := func(s conf.Statement, below string) {
@@ -365,8 +365,8 @@ func commentOut(text []byte, lines map[int]string) []byte {
 	return out.Bytes()
 }
 
-// relative returns the path of a file in the cluster directory. It fails for a file outside, which an
-// Include names: the copy would not have it.
+// relative returns the path of a file relative to the cluster directory. It fails for an included file outside the
+// directory, because the copy would not have the file.
 func (e *editor) relative(path string) (string, error) {
 	name, err := filepath.Rel(e.dir, path)
 	if err != nil || !filepath.IsLocal(name) {
@@ -375,8 +375,8 @@ func (e *editor) relative(path string) (string, error) {
 	return name, nil
 }
 
-// withItem returns a comma list in which an item has a value. The item stands where it stood, or
-// last. on sets a name without a value, and off takes the item away.
+// withItem returns a comma list in which an item has a value. The item keeps its place; a new item comes last. The
+// value on sets a name without a value, and off removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == on {

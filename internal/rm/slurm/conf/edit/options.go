@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// option is the form of one option of a list. The zero option is a flag.
+// option says which values one option of a list may have. The zero option is a flag.
 type option struct {
 	number     bool
 	least, max int64    // of a number
@@ -119,7 +119,7 @@ func flags(names ...string) map[string]option {
 	return all
 }
 
-// lists are the keys of slurm.conf whose values are lists of options, all of which are known.
+// lists has the keys of slurm.conf that are lists of options, if all possible options are known.
 var lists = map[string]map[string]option{
 	"accountingstorageenforce": flags("all", "associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys"),
 	"dependencyparameters": {
@@ -138,13 +138,13 @@ var lists = map[string]map[string]option{
 	"selecttypeparameters": of("SelectTypeParameters"),
 }
 
-// of returns the options of a key, all of which the releases' history knows.
+// of returns the options of a key from the releases' history, which knows all of them.
 func of(key string) map[string]option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)
 }
 
-// The lists with items of a site.
+// The keys with lists of items that a site chooses.
 var (
 	weightLists = []string{"priorityweighttres", "tresbillingweights"}
 	nameLists   = []string{"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos"}

@@ -21,7 +21,7 @@ const (
 	off = "false"
 )
 
-// kind is what a parameter belongs to.
+// kind says to what a parameter belongs.
 type kind string
 
 const (
@@ -36,15 +36,15 @@ const (
 type parameter struct {
 	kind    kind
 	object  string // the partition, QOS, account or user
-	account string // of a user; empty for all
+	account string // the account of a user; empty for all accounts
 	key     string
 	part    string // the option or the item of a list; empty for the whole value
 }
 
-// id is equal for two spellings of one parameter.
+// id returns the same text for all spellings of one parameter.
 func (p parameter) id() string {
 	object := p.object
-	if p.kind != ofPartition { // Slurm compares the names of partitions with case, and others without
+	if p.kind != ofPartition { // Slurm compares names of partitions with case, and other names without
 		object = strings.ToLower(object)
 	}
 	return strings.Join([]string{string(p.kind), object, strings.ToLower(p.account), strings.ToLower(p.key),
@@ -88,8 +88,8 @@ func parse(name string) (p parameter, err error) {
 	return p, nil
 }
 
-// Check returns an error if no cluster can have the setting: its parameter does not exist, or Slurm
-// would refuse or ignore the value.
+// Check returns an error if the setting is wrong for every cluster: its parameter does not exist, or Slurm would
+// refuse or ignore the value.
 func (s Setting) Check() error {
 	_, err := s.parse()
 	return err
@@ -124,7 +124,7 @@ func (s Setting) parse() (parameter, error) {
 	return p, err
 }
 
-// several are the keys of slurm.conf that may begin several lines.
+// several are the keys of slurm.conf that may begin more than one line.
 var several = []string{"downnodes", "frontendname", "include", "nodename", "nodeset", "partitionname"}
 
 // checkKey checks a key of slurm.conf, or one option of it.

@@ -1,9 +1,9 @@
-// Package privacy keeps messages about a cluster's configuration from quoting other files, and copies of it from
-// having secrets.
+// Package privacy makes sure that messages about a cluster's configuration do not quote other files, and that copies
+// of the configuration contain no secrets.
 //
-// A slurm.conf may include any file, and a file beside it may be a link to any. When root reads the
-// configuration of somebody else, that can be a file which its writer may not read. So no message
-// quotes a file outside the cluster's directory.
+// A slurm.conf may include any file, and a file beside it may be a link to any file. When root reads somebody else's
+// configuration, it may thus read a file that the configuration's author must not read. So no message quotes a file
+// outside the cluster's directory.
 package privacy
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// outside reports whether a file is not below a directory, after all links.
+// outside reports whether a file is not below a directory, after all links are followed.
 func outside(dir, path string) bool {
 	relative, err := filepath.Rel(resolved(dir), resolved(path))
 	return err != nil || !filepath.IsLocal(relative)
@@ -52,7 +52,7 @@ func (u *Files) Read(path string, text []byte) {
 // Has reports whether a file is outside the directory.
 func (u *Files) Has(path string) bool { return slices.Contains(u.files, path) }
 
-// Error returns an error that names the places in files outside the directory and leaves out what is there.
+// Error returns an error that names places in files outside the directory, but does not quote their text.
 func (u *Files) Error(err error) error {
 	if err == nil {
 		return nil
@@ -70,7 +70,7 @@ func (u *Files) Texts(messages []string) {
 	}
 }
 
-// text is Error for the text of a message. Each of its lines begins with a place, or goes on about the line before.
+// text is Error for the text of a message. Each line of a message begins with a place or continues the previous line.
 func (u *Files) text(message string) string {
 	var kept []string
 	hiding := false
@@ -89,7 +89,7 @@ func (u *Files) text(message string) string {
 	return strings.Join(kept, "\n")
 }
 
-// place finds FILE:LINE of a file outside the directory, and what stands before it.
+// place finds FILE:LINE of a file outside the directory, and the text before it.
 func (u *Files) place(line string) (before, place string) {
 	for _, file := range u.files {
 		at := strings.Index(line, file+":")

@@ -1,5 +1,5 @@
-// Package slurmdbd adapts a site's slurmdbd.conf to a replay: which keys the run's own slurmdbd
-// gets, and what a key is for the releases that do not have it.
+// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own slurmdbd gets, and
+// what is lost in releases that do not have a key.
 package slurmdbd
 
 import (
@@ -27,7 +27,7 @@ type Key struct {
 	Reason string
 	// Secret hides the value in reports.
 	Secret bool
-	// effect is the difference that a missing key makes to jobs; "" if it makes none.
+	// effect says how a missing key affects jobs; "" if it does not.
 	effect string
 }
 
@@ -86,23 +86,23 @@ func dropped(reason string, kind syntax.Kind, names ...string) []Key {
 	return keys
 }
 
-// Finding is what becomes of a statement of the site's file.
+// Finding says what happens to a statement of the site's file in a replay.
 type Finding struct {
 	// Key is in the spelling of the manual page.
 	Key string
 	// From is the value, hidden if it is secret. To is the value in a replay; "" if it has none.
 	From, To string
-	// Reason says why To differs from From; "" if it does not.
+	// Reason says why To differs from From; "" if they are equal.
 	Reason string
-	// Unknown says that the release does not have the key, so that the site itself has to change
-	// it. Warning is the difference that this makes to jobs; "" if it makes none.
+	// Unknown says that the release does not have the key, so that the site itself has to change it. Warning says how
+	// this affects jobs; "" if it does not.
 	Unknown bool
 	Warning string
 }
 
-// Settings are what a replay sets in slurmdbd.conf.
+// Settings are the values that a replay sets in slurmdbd.conf.
 type Settings struct {
-	// Cluster is the cluster's name. Address and Port are slurmdbd's own.
+	// Cluster is the cluster's name. Address and Port are slurmdbd's address and port.
 	Cluster, Address string
 	Port             uint16
 	// User is the user that runs slurmdbd and owns the file, which must have mode 0600.
@@ -114,7 +114,7 @@ type Settings struct {
 	TrackWCKey bool
 }
 
-// Adapt returns what becomes of a site's statement in a replay with a release.
+// Adapt says what happens to a site's statement in a replay with a release.
 func (s Settings) Adapt(key, value string, release slurmspec.Release) Finding {
 	i := slices.IndexFunc(Keys, func(k Key) bool { return strings.EqualFold(k.Name, key) })
 	if i < 0 { // impossible: the parser has refused it
@@ -180,7 +180,7 @@ func (s Settings) values() []setting {
 	return slices.DeleteFunc(list, func(v setting) bool { return v.value == "" })
 }
 
-// Write returns the slurmdbd.conf of a run with the site's statements that it keeps.
+// Write returns the slurmdbd.conf of a run, including the site's statements that the run keeps.
 func (s Settings) Write(site []Finding) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# slurmdbd of cluster %s in a replay. Do not edit: written anew for every run.\n", s.Cluster)

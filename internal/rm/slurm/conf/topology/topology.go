@@ -15,9 +15,9 @@ import (
 
 // File is a topology.yaml, or the switches of a topology.conf.
 type File struct {
-	// Topologies are those of the file, the cluster's default first.
+	// Topologies are the file's topologies, the cluster's default first.
 	Topologies []Topology
-	// Warnings are about what slurmctld ignores, each with the file and the line.
+	// Warnings are about text that slurmctld ignores. Each has the file and the line.
 	Warnings []string
 
 	r reader
@@ -29,7 +29,7 @@ type Topology struct {
 	Name string
 	// Plugin is the plugin that places jobs: "topology/tree".
 	Plugin string
-	// Groups are its switches, blocks, rings or toruses.
+	// Groups are the topology's switches, blocks, rings or toruses.
 	Groups []Group
 	// Sizes are the sizes of blocks in nodes, the planning base first.
 	Sizes []int
@@ -40,7 +40,7 @@ type Topology struct {
 
 // Group is a switch, a block, a ring or a torus.
 type Group struct {
-	// Name is internal to Slurm. Nodes is a host list of nodes, and Children one of switches.
+	// Name is internal to Slurm. Nodes is a host list of nodes. Children is a host list of switches.
 	Name, Nodes, Children string
 	// At is the file and the line.
 	At string
@@ -58,8 +58,8 @@ var kinds = []struct{ key, groups, name string }{
 	{"torus3d", "toruses", "name"}, {"tree", "switches", "switch"},
 }
 
-// Parse reads a file. name stands for the file in messages. The error has the line of the first
-// mistake with which slurmctld would not start.
+// Parse reads a file. name stands for the file in messages. The error is about the first mistake with which slurmctld
+// would not start, and has its line.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{r: reader{name: name}}
 	list, err := f.r.document(text)
@@ -186,7 +186,7 @@ func (f *File) checkGroups(t *Topology) error {
 // maxLevels is how many levels of switches slurmctld resolves.
 const maxLevels = 20
 
-// checkTree checks that every child exists and that the switches are no cycle.
+// checkTree checks that every child exists and that the switches form no cycle.
 func (f *File) checkTree(t *Topology) error {
 	level := make(map[string]int, len(t.Groups)) // 0: not known yet
 	for _, g := range t.Groups {
@@ -240,21 +240,21 @@ func (f *File) checkSizes(t *Topology) error {
 	return nil
 }
 
-// Cluster is what a file is checked against.
+// Cluster has the facts about a cluster against which a file is checked.
 type Cluster struct {
-	// Nodes are the names of all nodes, and Known reports whether a name is one of them.
+	// Nodes are the names of all nodes. Known reports whether a name is a node's.
 	Nodes []string
 	Known func(name string) bool
 	// Expand expands a host list of nodes.
 	Expand func(list string) ([]string, error)
-	// Partitions has the topology that each partition names, by partition.
+	// Partitions has the name of each partition's topology, by partition.
 	Partitions map[string]string
 	// OwnPlaces reports whether a node's line in slurm.conf has its place in a topology.
 	OwnPlaces bool
 }
 
-// Check checks the nodes of a file, and the topologies that partitions name. The error is one with
-// which slurmctld would not start.
+// Check checks the nodes of a file, and the topologies that partitions name. The error is about a mistake with which
+// slurmctld would not start.
 func (f *File) Check(c Cluster) (warnings []string, err error) {
 	for partition, name := range c.Partitions {
 		if !slices.ContainsFunc(f.Topologies, func(t Topology) bool { return t.Name == name }) {
@@ -299,7 +299,7 @@ func (c Cluster) expand(g Group) ([]string, error) {
 	return c.Expand(g.Nodes)
 }
 
-// Missing returns the first plugin of the file that a release has not yet; "" if it has all.
+// Missing returns the first plugin of the file that a release does not have yet; "" if the release has all.
 func (f *File) Missing(release slurmspec.Release) string {
 	for _, t := range f.Topologies {
 		if life, ok := history.Plugins[t.Plugin]; ok && !life.Includes(release) {

@@ -37,7 +37,7 @@ const (
 	flagOrObject // "flat: true", or "flat:" with options
 )
 
-// field says what stands at a key.
+// field says what value a key has.
 type field struct {
 	kind kind
 	of   schema // the keys of an object
@@ -68,7 +68,7 @@ var grammar = schema{
 // value is a value of the file.
 type value struct {
 	line   int
-	text   string // of a text, and of a number
+	text   string // the text of a text or a number
 	flag   bool
 	list   []value
 	fields map[string]value
@@ -234,8 +234,7 @@ func (r *reader) sequence(v *value, n *ast.SequenceNode, f field, what string) e
 	return nil
 }
 
-// scalar reads a text, a number or a flag. The words for flags are those of data_convert_type in
-// src/common/data.c.
+// scalar reads a text, a number or a flag. The words for flags are from data_convert_type in src/common/data.c.
 func (r *reader) scalar(v *value, n ast.ScalarNode, k kind, what string) error {
 	v.text = n.GetToken().Value
 	switch n := n.(type) {

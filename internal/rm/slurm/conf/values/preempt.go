@@ -9,8 +9,8 @@ import (
 // may come with it.
 var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
 
-// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). That
-// the release knows each of them has been checked.
+// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). It has been checked before
+// that the release knows each of them.
 func preemptMode(value string) error {
 	modes, count := words(value), 0
 	for _, mode := range modes {

@@ -25,8 +25,8 @@ func (get Settings) lower(key string) string {
 	return strings.ToLower(value)
 }
 
-// Together returns what slurmctld of a release refuses of values that exclude each other. Each
-// value must have passed [Check].
+// Together returns the values that slurmctld of a release refuses because they exclude each other. Each value must
+// have passed [Check].
 func Together(get Settings, release slurmspec.Release) []Refusal {
 	var found []Refusal
 	for _, rule := range []struct {
@@ -110,7 +110,7 @@ func mcsPlugin(get Settings) error {
 	return nil
 }
 
-// decay: usage that neither decays nor is reset would overflow.
+// decay refuses usage that neither decays nor is reset, because it would overflow.
 func decay(get Settings) error {
 	value, set := get("PriorityDecayHalfLife")
 	if _, reset := get("PriorityUsageResetPeriod"); set && !reset && strings.Trim(value, "0:-") == "" {

@@ -1,8 +1,8 @@
-// Package values knows for which values of slurm.conf slurmctld ends at its start, beyond the
-// types that the parser checks. The checks follow _validate_and_set_defaults and
-// _parse_partitionname in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and
-// the plugins select and gres, of Slurm 22.05 to 26.05. What only some of these releases know is
-// in [rmreplay/internal/slurmspec/history], and is translated before it comes here.
+// Package values knows the values of slurm.conf with which slurmctld does not start, beyond the types that the parser
+// checks. The checks follow _validate_and_set_defaults and _parse_partitionname in src/common/read_config.c,
+// preempt_mode_num in slurm_protocol_defs.c, and the plugins select and gres, of Slurm 22.05 to 26.05. Keys and
+// values that only some of these releases know are in [rmreplay/internal/slurmspec/history]. They are translated
+// before this package checks them.
 package values
 
 import (
@@ -84,7 +84,7 @@ func prefix(want string, accepted ...string) check {
 	}
 }
 
-// atLeast checks a number. The parser has refused what is none.
+// atLeast checks a number. The parser has refused values that are not numbers.
 func atLeast(least uint64) check {
 	return func(value string) error {
 		if n, err := syntax.ParseUint(value, 1<<32-1); err == nil && n < least {
@@ -98,7 +98,7 @@ func atLeast(least uint64) check {
 // numbers.
 var spanSyntax = regexp.MustCompile(`^(\d+(:\d+){0,2}|\d+-\d*|\d+-\d+(:\d+){1,2})$`)
 
-// span checks a time such as MaxTime. It may be as long as you like, since Slurm counts it in minutes.
+// span checks a time such as MaxTime. It has no upper limit, since Slurm counts it in minutes.
 func span(value string) error {
 	if endless(value) || spanSyntax.MatchString(value) {
 		return nil

@@ -1,5 +1,5 @@
-// Package rpctest has what tests of Slurm's messages share: the stock programs of Slurm's releases,
-// and a recorder that stands for slurmctld.
+// Package rpctest has helpers for tests of Slurm's messages: it runs the stock programs of Slurm's
+// releases, and has a recorder that takes slurmctld's place.
 package rpctest
 
 import (
@@ -54,8 +54,8 @@ func ReadMessage(c net.Conn) (*rpc.Message, error) {
 	}
 }
 
-// Recorder stands for slurmctld: it records the messages that clients send, and answers each of
-// them.
+// Recorder takes slurmctld's place: it records the messages that clients send, and answers each
+// message.
 type Recorder struct {
 	net.Listener
 	// Messages has the messages that [Recorder.Next] has not returned.

@@ -32,10 +32,10 @@ func (s *Slurm) libraries() string {
 	return filepath.Join(s.root, "usr/lib", arch)
 }
 
-// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than oldest. The programs are
-// those of [RootsVariable]. Without such a root, 22.05 is the release that is installed on this
-// machine. Each skips a release, with a message, that does not have the programs, and
-// all of them under -short.
+// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than oldest. The programs
+// come from the roots in [RootsVariable]. Without a root for 22.05, the release installed on this
+// machine is used for 22.05. Each skips, with a message, a release without the programs. Under
+// -short it skips all releases.
 func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
 	t.Helper()
 	roots := os.Getenv(RootsVariable)
@@ -60,8 +60,8 @@ func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*
 	}
 }
 
-// need skips the test, with a message, unless the release has the programs and is the one that it
-// is named after.
+// need skips the test, with a message, unless the release has the programs and they report the
+// release's version.
 func (s *Slurm) need(t *testing.T, programs []string) {
 	t.Helper()
 	for _, p := range append([]string{"scontrol"}, programs...) {
@@ -69,7 +69,7 @@ func (s *Slurm) need(t *testing.T, programs []string) {
 			t.Skipf("SKIPPED: nothing is checked against the real Slurm %v: %v", s.Release, err)
 		}
 	}
-	// The clients read slurm.conf before they say their version.
+	// The clients read slurm.conf before they print their version.
 	dir := t.TempDir()
 	conf := s.ControllerConf(t, dir, "127.0.0.1", 1, "NodeName=n1\nPartitionName=p1 Nodes=n1")
 	out, err := s.RunClient(t, conf, dir, "", "scontrol", "--version")
@@ -117,17 +117,17 @@ func (s *Slurm) command(program, argv0 string) ([]string, error) {
 // Command returns the words that run one of the release's clients.
 func (s *Slurm) Command(program string) ([]string, error) { return s.command(program, program) }
 
-// Controller makes a program named slurmctld in dir, which is the release's own, and returns its
-// path. slurmctld looks at the name that it was started by.
+// Controller makes the release's slurmctld available in dir under the name slurmctld, and returns
+// the path. slurmctld behaves differently under another name.
 func (s *Slurm) Controller(t *testing.T, dir string) string {
 	t.Helper()
 	return s.program(t, "slurmctld-wlm", filepath.Join(dir, "slurmctld")) // /usr/sbin/slurmctld can be Debian's emulator
 }
 
-// Program makes a program in dir that is the release's own daemon of a name, and returns its path.
+// Program makes the release's daemon with the given name available in dir, and returns its path.
 func (s *Slurm) Program(t *testing.T, dir, name string) string {
 	t.Helper()
-	stock := name + "-wlm" // as in Controller
+	stock := name + "-wlm" // as for Controller
 	if _, err := s.find(stock); err != nil {
 		stock = name
 	}
@@ -137,7 +137,7 @@ func (s *Slurm) Program(t *testing.T, dir, name string) string {
 // PluginDir returns the directory of the release's plugins.
 func (s *Slurm) PluginDir() string { return filepath.Join("/", s.libraries(), "slurm-wlm") }
 
-// program makes the program path of a stock one.
+// program makes a stock program available at path.
 func (s *Slurm) program(t *testing.T, stock, path string) string {
 	t.Helper()
 	if s.root == "" {
@@ -161,9 +161,9 @@ func (s *Slurm) program(t *testing.T, stock, path string) string {
 	return path
 }
 
-// OwnAddress returns the loopback address that this machine's name stands for: 127.0.1.1 on many
-// Debian machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens there and nowhere else.
-// OwnAddress skips the test, with a message, if the name stands for no such address.
+// OwnAddress returns the loopback address of this machine's host name: 127.0.1.1 on many Debian
+// machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens there and nowhere else. If
+// the name has no loopback address, it skips the test with a message.
 func OwnAddress(t testing.TB) string {
 	t.Helper()
 	host, err := os.Hostname()

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// noBitmap is the size of a bitmap that is not there (NO_VAL in slurm.h).
+// noBitmap is the size that stands for a missing bitmap (NO_VAL in slurm.h).
 const noBitmap = 0xfffffffe
 
-// Decoder reads values from a message. The first failure stays: every later read returns
-// zero, so a caller reads all fields of a message in one go and calls [Decoder.Finish] once.
-// The decoder compares every length with the bytes that are left before it allocates memory.
+// Decoder reads values from a message. The decoder keeps the first failure, and every later read
+// returns zero. So a caller can read all fields of a message and call [Decoder.Finish] once at the
+// end. The decoder compares every length with the bytes that are left before it allocates memory.
 //
 // Each method takes the name of the field, which an error repeats.
 type Decoder struct {
@@ -31,8 +31,8 @@ func (d *Decoder) Err() error { return d.err }
 // Left returns the number of bytes that have not been read.
 func (d *Decoder) Left() int { return len(d.b) - d.off }
 
-// Fail makes the message an error, unless it is one already. The error names the message and
-// the position.
+// Fail records a failure, unless there is one already. The error names the message and the
+// position.
 func (d *Decoder) Fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf("decoding %s at byte %d: %s", d.What, d.off, fmt.Sprintf(format, args...))

@@ -6,7 +6,7 @@
 // array is the number of its elements (u32), then the elements. An instant is an i64: seconds
 // since the Unix epoch.
 //
-// The package knows no message: package rpc says which fields a message has.
+// The package does not know any messages: package rpc says which fields a message has.
 package wire
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Encoder appends values to Bytes. The zero Encoder begins with nothing.
+// Encoder appends values to Bytes. The zero Encoder is empty and ready for use.
 type Encoder struct {
 	// Bytes are the values so far.
 	Bytes []byte
@@ -44,9 +44,8 @@ func (e *Encoder) Bool16(v bool) {
 // Time appends an instant in seconds since the Unix epoch; 0 is "not set".
 func (e *Encoder) Time(seconds int64) { e.U64(uint64(seconds)) }
 
-// Str appends a string. The empty one is sent as NULL, which every field of the protocol
-// reads as "not given". A NUL ends the string, as in C, so no text can shift the fields
-// after it.
+// Str appends a string. An empty string is sent as NULL, which every field of the protocol reads as
+// "not given". A NUL ends the string, as in C, so no text can shift the fields after it.
 func (e *Encoder) Str(s string) {
 	s = untilNUL(s)
 	if s == "" {
