@@ -311,6 +311,48 @@ func checkPreemptions(t *testing.T, dir string) {
 		t.Errorf("%d preemptions in %d lines of slurmctld.log, want %d at least", len(logged), lines, enough)
 	}
 	t.Logf("%d preemptions in slurmctld.log, in the record and in explain", len(logged))
+	checkLostRuns(t, dir, rows)
+}
+
+// checkLostRuns checks that preempted runs have both their instants from sacct, and that a requeued job's reasons start
+// anew.
+func checkLostRuns(t *testing.T, dir string, rows []run.Row) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "logs", "sacct.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(line, "|"); f[12] == "PREEMPTED" {
+			want = append(want, f[1]+" "+f[10]+"Z "+f[11]+"Z")
+		}
+	}
+	for i := range rows {
+		again := false
+		for _, r := range rows[i].Runs() {
+			if r.PreemptedBy != "" {
+				got = append(got, fmt.Sprint(rows[i].RMJob, " ", r.Start, " ", r.End))
+			}
+			again = again || r.EndedBy == rm.Requeue
+		}
+		if !again {
+			continue
+		}
+		story, _ := storyOf(t, dir, nameOf(&rows[i]))
+		for _, lost := range story.Lost {
+			for _, span := range story.Reasons {
+				if span.From == lost.End && lost.EligibleAgain > lost.End && (span.Reason != "BeginTime" || span.Planned != 0) {
+					t.Errorf("%s was requeued; then explain has %+v", story.Job, span)
+				}
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < enough {
+		t.Errorf("preempted runs in sacct (-) and in the record (+)\n%s", diff)
+	}
 }
 
 // storyLine is a lost run in what explain prints.

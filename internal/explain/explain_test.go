@@ -254,6 +254,124 @@ func TestStoryOfRequeue(t *testing.T) {
 	}
 }
 
+// requeued gives the last job of a history a lost run before its last one.
+func (h *history) requeued(start, end, eligible int, nodes string) *run.Row {
+	row := &h.rows[len(h.rows)-1]
+	row.Segments = []run.Segment{
+		{Start: at(start), End: at(end), EndedBy: rm.Requeue, Nodes: nodes, NodeCount: 1, Processors: 4, Eligible: row.Eligible},
+		{Start: row.Start, End: row.End, EndedBy: rm.Ended, NodeCount: row.NodeCount, Processors: row.Processors},
+	}
+	row.Eligible = at(eligible)
+	return row
+}
+
+// The jobs ahead and those that overtook count since the job's first submission, whenever it was eligible and however
+// often it was requeued.
+func TestCrowds(t *testing.T) {
+	var h history
+	h.job("running", "ann", "n1", 1, 0, 1, 30, 60)
+	h.job("early", "ann", "n2", 1, 1, 10, 30, 60)     // in the queue at its submission, started before it was eligible
+	h.job("again", "ben", "n[3-4]", 2, 1, 40, 70, 60) // ran, and was in the queue again
+	h.requeued(2, 4, 5, "n4")                         // at 5
+	h.job("lost", "ben", "n[3-4]", 2, 1, 70, 80, 60)  // ran at its submission, and again
+	h.requeued(3, 8, 9, "n4")
+	h.job("me", "bob", "n2", 1, 5, 80, 90, 60)
+	h.job("passing", "cid", "n3", 1, 6, 81, 99, 60) // its first run overtook, its last one did not
+	h.requeued(20, 25, 26, "n3")
+	h.job("after", "cid", "n3", 1, 6, 80, 90, 60)
+	h.job("never", "cid", "", 1, 6, -1, 0, 60)
+	h.job("elsewhere", "cid", "n4", 1, 6, 7, 8, 60)
+	h.rows[len(h.rows)-1].Partition = "debug"
+	me := func() *run.Row {
+		for i := range h.rows {
+			if h.rows[i].Job == "me" {
+				return &h.rows[i]
+			}
+		}
+		return nil
+	}()
+	for _, test := range []struct {
+		name   string
+		change func()
+		want   string
+	}{
+		{"eligible late", func() { me.Eligible = at(75) }, "started before it"},
+		{"requeued", func() {
+			me.Segments = []run.Segment{{Start: at(6), End: at(50), EndedBy: rm.Requeue}, {Start: at(80), End: at(90), EndedBy: rm.Ended}}
+		}, "started before its last start"},
+		{"cancelled", func() { me.Start, me.End, me.State, me.Segments = 0, at(80), hpc.Cancelled, nil }, "started before it left the queue"},
+	} {
+		test.change()
+		s, err := h.record().Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(s.Ahead.List, s.Ahead.Processors, s.Overtook.List, s.Overtook.Processors)
+		if got != "[early again] 12 [passing] 4" {
+			t.Errorf("%s: %s", test.name, got)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"2 jobs with 12 processors were in the queue of its partition at its submission and " + test.want + ";",
+			"1 job with 4 processors came to this queue later and " + test.want + ";",
+		} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q\n%s", test.name, want, b.String())
+			}
+		}
+	}
+}
+
+// The longest wait for nodes is that of all waits, and the jobs that held nodes are those of the run that came next. The
+// time until a requeued job is eligible again is no wait for nodes, and a plan from before its lost run is over.
+func TestHoldersOfRequeue(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		start, end, again int
+		reasons           bool
+		middle            time.Duration // since the beginning
+		holder            string
+	}{
+		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // of 43 to 100
+		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // of 3 to 60
+		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // of 42 to 100
+		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // of 3 to 20
+	} {
+		var h history
+		h.job("first", "ann", "n1", 1, 0, 1, 58, 60)
+		h.job("second", "ann", "n2", 1, 0, 58, 99, 60)
+		h.job("me", "bob", "n2", 1, 2, 100, 150, 60)
+		h.requeued(test.start, test.end, test.again, "n1")
+		if test.reasons {
+			h.waits("me", 3, "Priority", 200)
+			h.waits("me", test.again+1, "Resources", 0)
+		}
+		rec := h.record()
+		s, err := rec.Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Holders) != 1 || s.Holders[0].Job != test.holder {
+			t.Errorf("%s: holders %+v\n%s", test.name, s.Holders, b.String())
+		}
+		if want := "held by      at " + Instant(at(0).Add(test.middle)).Text(time.UTC) + ", in the middle"; !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q\n%s", test.name, want, b.String())
+		}
+		me := &rec.rows[2]
+		before, after := rec.spanAt(me, at(test.start-1)), rec.spanAt(me, at(test.again+2))
+		if test.reasons && (before.Planned != at(200) || after.Planned != 0) {
+			t.Errorf("%s: planned for %v, and after the requeue for %v", test.name, before.Planned, after.Planned)
+		}
+	}
+}
+
 // The size of a machine that the record does not have is not 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {

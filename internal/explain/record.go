@@ -146,6 +146,9 @@ func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
 		if s.From > t {
 			break
 		}
+		if s.From != at.To { // a run that was lost lies between them, and the plan before it is over
+			planned = 0
+		}
 		at, planned = s, cmp.Or(s.Planned, planned)
 	}
 	at.Planned = planned

@@ -62,12 +62,19 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	if s.Planned != 0 {
 		fmt.Fprintf(&b, "planned      first seen at %s, to start at %s\n", s.Planned.Text(zone), s.PlannedStart.Text(zone))
 	}
-	s.Ahead.render(&b, "ahead", "were in the queue at its submission and started before it")
-	s.Overtook.render(&b, "overtook", "came later and started before it")
+	before := "started before it"
+	switch {
+	case s.Start == 0:
+		before = "started before it left the queue"
+	case len(s.Lost) > 0:
+		before = "started before its last start"
+	}
+	s.Ahead.render(&b, "ahead", "were in the queue of its partition at its submission and "+before)
+	s.Overtook.render(&b, "overtook", "came to this queue later and "+before)
 	for i, h := range s.Holders {
 		label := ""
 		if i == 0 {
-			longest, _ := s.longest()
+			longest, _ := s.longest(true)
 			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait for nodes:\n", Instant(longest.middle()).Text(zone))
 		}
 		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User),

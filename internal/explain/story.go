@@ -56,15 +56,14 @@ type Story struct {
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
-	// Ahead are the jobs of its partition that were pending at its submission and started before
-	// it. Overtook are the jobs of its partition that were submitted later and started before it.
+	// Ahead are the jobs of its partition that were pending at its first submission and started before
+	// its last start. Overtook are those that were submitted later and first started before that.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before is the processors of the jobs that started before this job; higher counts only those with
-	// a higher priority.
+	// before has the processors of the jobs that started since it might, higher of those with a higher priority.
 	higher, before int
-	// Holders are the jobs that held this job's later nodes in the middle of its wait, the most
-	// processors first.
+	// Holders held the nodes on which the job ran next, in the middle of its longest wait for nodes, also
+	// after a lost run. The most processors come first.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -291,13 +290,24 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this job while it was eligible.
+// crowds finds the jobs that started before this one. For the weight of its priority only those count that started since
+// it might start.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
 		other := &rec.rows[i]
-		if other == row || other.Start == 0 || other.Start < max(row.Submit, min(row.Eligible, until)) || other.Start >= until || !shareNodes(row, other) {
+		if other == row || !shareNodes(row, other) {
+			continue
+		}
+		if other.Start != 0 && other.Start >= max(row.Submit, min(row.Eligible, until)) && other.Start < until {
+			s.before += other.Processors
+			if other.Priority > s.Priority {
+				s.higher += other.Processors
+			}
+		}
+		processors, ok := startedBetween(other, row.Submit, until)
+		if !ok {
 			continue
 		}
 		to := &s.Ahead
@@ -305,11 +315,7 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 			to = &s.Overtook
 		}
 		to.Jobs++
-		to.Processors += other.Processors
-		s.before += other.Processors
-		if other.Priority > s.Priority {
-			s.higher += other.Processors
-		}
+		to.Processors += processors
 		if len(to.List) < listed {
 			to.List = append(to.List, key{other.Job, other.Task}.String())
 		}
@@ -321,11 +327,29 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
-// longest returns the longest span in which the job waited for nodes or for an unknown reason, and
-// the sum of all such spans in seconds.
-func (s *Story) longest() (span Span, sum float64) {
+// startedBetween reports whether a job's first start since an instant at which it was in the queue, or not yet submitted,
+// is before another one, with the processors of that run.
+func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool) {
+	for _, r := range row.Runs() {
+		if r.Start >= from {
+			return r.Processors, r.Start < until
+		}
+		if r.EndedBy != rm.Requeue || r.End > from { // it had nodes at that instant, or had ended
+			break
+		}
+	}
+	return 0, false
+}
+
+// longest returns the longest time in which the job waited for nodes, or nobody knows for what, and
+// the sum of all these times in seconds. Those after a lost run count with requeued only: they are a cause of their own.
+func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
-		if kindOf(r.Part, r.Reason) == "" {
+		part := r.Part
+		if requeued && part == waits.Requeued && s.eligibleAt(r.From) {
+			part = waits.PartOf(r.Reason)
+		}
+		if kindOf(part, r.Reason) == "" {
 			sum += r.Seconds
 			if r.Seconds > span.Seconds {
 				span = r
@@ -335,22 +359,38 @@ func (s *Story) longest() (span Span, sum float64) {
 	return span, sum
 }
 
+// eligibleAt reports whether the job might start again, after its last lost run before an instant.
+func (s *Story) eligibleAt(t Instant) bool {
+	ok := true
+	for _, l := range s.Lost {
+		if l.End <= t {
+			ok = l.EligibleAgain <= t
+		}
+	}
+	return ok
+}
+
 // middle returns the middle of a span.
 func (s *Span) middle() hpc.Time {
 	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
 }
 
-// holders finds the jobs that held the job's later nodes while it waited for nodes, or nodes of its
+// holders finds the jobs that held the job's next nodes while it waited for nodes, or nodes of its
 // partition if it never started. It finds none if the job waited for something else.
 func (s *Story) holders(rec *Record, row *run.Row) {
-	longest, sum := s.longest()
+	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
 		return
 	}
 	middle := longest.middle()
 	own := map[string]bool{}
-	for _, name := range nodesIn(row.Nodes) {
-		own[name] = true
+	for _, r := range row.Runs() { // the run for which it waited then, which it may have lost
+		if r.Start >= middle {
+			for _, name := range nodesIn(r.Nodes) {
+				own[name] = true
+			}
+			break
+		}
 	}
 	for i := range rec.rows {
 		other := &rec.rows[i]
@@ -534,7 +574,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		s.Causes = append(s.Causes, Cause{Kind: Before, Weight: before / s.Wait, Text: beforeWindow})
 	}
 	ranked := s.ranked()
-	longest, rest := s.longest()
+	longest, rest := s.longest(false)
 	if rest > negligible*s.Wait {
 		for _, c := range rec.forNodes(row, longest.middle()) {
 			c.Weight *= rest / s.Wait
@@ -546,7 +586,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 	}
 	if ranked > 0 {
 		s.Causes = append(s.Causes, Cause{Kind: Ranked, Weight: ranked, Text: fmt.Sprintf(
-			"jobs with a higher priority than %d took %d of %d %s that started before it", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
+			"jobs with a higher priority than %d took %d of %d %s that started before it, since it might start", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })
 	s.Causes = s.Causes[:min(3, len(s.Causes))]

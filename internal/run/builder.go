@@ -358,8 +358,13 @@ func (r *taskRow) endSuspension(at hpc.Time) {
 // requeue takes the job's nodes away and makes it pending again.
 func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
-	if o := e.Outcome; o != nil && o.End >= r.start && o.End != 0 {
-		lost = o.End
+	if o := e.Outcome; o != nil {
+		if o.Start != 0 && o.Start <= e.At { // a later one is when the job that waits again may start
+			r.ranFrom(o.Start)
+		}
+		if o.End >= r.start && o.End != 0 {
+			lost = o.End
+		}
 	}
 	if r.state == hpc.Suspended { // so that the run ends here, and not where it was suspended
 		r.openSegment(lost)
@@ -376,6 +381,26 @@ func (r *taskRow) requeue(e *rm.Event) {
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
 	rare.suspended, rare.stopped, rare.tres = 0, 0, ""
 	rare.exitCode, rare.signal = 0, 0
+}
+
+// ranFrom sets the start of the present run as the accounting has it, so that both its ends are of one source: an event
+// has the instant at which it was seen.
+func (r *taskRow) ranFrom(start hpc.Time) {
+	if !r.started {
+		return
+	}
+	list := r.segments()
+	if r.held || len(list) == 0 {
+		r.start = start
+		return
+	}
+	first := len(list) - 1
+	for first > 0 && list[first-1].EndedBy == rm.Suspend {
+		first--
+	}
+	if s := &list[first]; s.EndedBy != rm.Requeue && (s.End == 0 || start <= s.End) && (first == 0 || list[first-1].End <= start) {
+		r.start, s.Start = start, start
+	}
 }
 
 // keepLost stores, with a lost run, its nodes, its cause, and when the job was eligible for it. The job's own
@@ -443,6 +468,7 @@ func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.Start == 0 || (!r.started && o.NodeCount == 0 && o.Nodes == "") {
 		return
 	}
+	r.ranFrom(o.Start)
 	r.start = o.Start
 	if segments := r.segments(); !r.held && (len(segments) == 0 || segments[len(segments)-1].EndedBy == rm.Requeue) {
 		r.openSegment(o.Start)

@@ -48,6 +48,11 @@ func TestBuilder(t *testing.T) {
 		change(o)
 		return o
 	}
+	const seen = 900 * time.Millisecond // how much later than the accounting's second an event comes
+	late := func(e rm.Event) rm.Event {
+		e.At = e.At.Add(seen)
+		return e
+	}
 	priority := uint32(50)
 	for _, test := range []struct {
 		name   string
@@ -174,6 +179,42 @@ func TestBuilder(t *testing.T) {
 				Segments: []Segment{
 					{Start: at(2), End: at(4), Nodes: "n[1-2]", NodeCount: 2, Processors: 8, EndedBy: rm.Requeue, Cause: hpc.Preempted},
 					{Start: at(20), End: at(30), NodeCount: 1, Processors: 4, EndedBy: rm.Ended},
+				},
+			}},
+		},
+		{
+			name: "runs have both ends from the accounting, which has whole seconds",
+			job:  hpc.Job{ID: "a"},
+			events: []rm.Event{
+				event(1, rm.Accepted, "a", nil),
+				late(event(2, rm.Started, "a", given("n1", 1, 4))),
+				late(event(5, rm.Requeue, "a", with(given("n1", 1, 4), func(o *rm.Outcome) {
+					o.State, o.Start, o.End = hpc.Preempted, at(2), at(5)
+				}))),
+				late(event(20, rm.Started, "a", given("n1", 1, 4))),
+				late(event(22, rm.Suspend, "a", nil)),
+				late(event(24, rm.Resume, "a", nil)),
+				late(event(25, rm.Requeue, "a", with(given("n1", 1, 4), func(o *rm.Outcome) {
+					o.State, o.Start, o.End = hpc.NodeFail, at(20), at(25)
+				}))),
+				late(event(30, rm.Started, "a", given("n1", 1, 4))),
+				late(event(30, rm.Requeue, "a", with(given("n1", 1, 4), func(o *rm.Outcome) {
+					o.Start, o.End = at(30), at(30)
+				}))),
+				late(event(40, rm.Started, "a", given("n1", 1, 4))),
+				late(event(49, rm.Ended, "a", with(given("n1", 1, 4), func(o *rm.Outcome) {
+					o.State, o.Start, o.End = hpc.TimedOut, at(40), at(49)
+				}))),
+			},
+			want: []Row{{
+				Job: "a", Task: -1, State: hpc.TimedOut, Submit: at(1), Start: at(40), End: at(49),
+				Nodes: "n1", NodeCount: 1, Processors: 4, Restarts: 3,
+				Segments: []Segment{
+					{Start: at(2), End: at(5), Nodes: "n1", NodeCount: 1, Processors: 4, EndedBy: rm.Requeue, Cause: hpc.Preempted},
+					{Start: at(20), End: at(22).Add(seen), Nodes: "n1", NodeCount: 1, Processors: 4, EndedBy: rm.Suspend},
+					{Start: at(24).Add(seen), End: at(25), Nodes: "n1", NodeCount: 1, Processors: 4, EndedBy: rm.Requeue, Cause: hpc.NodeFail},
+					{Start: at(30), End: at(30), Nodes: "n1", NodeCount: 1, Processors: 4, EndedBy: rm.Requeue},
+					{Start: at(40), End: at(49), NodeCount: 1, Processors: 4, EndedBy: rm.Ended},
 				},
 			}},
 		},

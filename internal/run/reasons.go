@@ -99,13 +99,43 @@ func (r *Reasons) give(row *Row) {
 	row.Reasons = r.Of(row)
 }
 
+// requeued is the reason of a job that was requeued, until it is eligible again.
+const requeued = "BeginTime"
+
+// requeues are spans without their ends, one for each requeue: what the job waited for before its lost run is over.
+func (r *Row) requeues() []Span {
+	var list []Span
+	for i, s := range r.Segments {
+		if s.EndedBy != rm.Requeue {
+			continue
+		}
+		eligible := r.Eligible // of the last run, or of the job that waits
+		if slices.ContainsFunc(r.Segments[i+1:], func(next Segment) bool { return next.EndedBy == rm.Requeue }) {
+			eligible = r.Segments[i+1].Eligible // the next run was lost, too
+		}
+		span := Span{From: s.End}
+		if eligible > s.End {
+			span.Reason = requeued
+		}
+		list = append(list, span)
+	}
+	return list
+}
+
 // Of returns the reasons of a job, from its first submission until its last start, its end or the
-// end of the run. The time before a window has the reason [BeforeWindow].
+// end of the run. They start anew at each requeue. The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]
-	if row.Task >= 0 {
-		seen = slices.Concat(r.seen[reasonKey{row.Job, -1}], seen) // of one instant, the task's counts
+	if again := row.requeues(); row.Task >= 0 || len(again) > 0 {
+		array := []Span(nil)
+		if row.Task >= 0 {
+			array = r.seen[reasonKey{row.Job, -1}]
+			if len(again) > 0 { // the array no longer stands for it
+				array = slices.DeleteFunc(slices.Clone(array), func(s Span) bool { return s.From > row.Segments[0].Start })
+			}
+		}
+		seen = slices.Concat(array, again, seen) // of one instant, the task's counts
 		slices.SortStableFunc(seen, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	}
 	var list []Span
@@ -126,7 +156,11 @@ func (r *Reasons) Of(row *Row) []Span {
 		if s.From < row.Submit || s.From >= until {
 			continue
 		}
-		add(s.From)
+		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // the resource manager says it, too
+			s.From = current.From
+		} else {
+			add(s.From)
+		}
 		current = s
 	}
 	add(until)

@@ -156,3 +156,40 @@ func TestReasons(t *testing.T) {
 		t.Errorf("a job that did not wait: %+v", list)
 	}
 }
+
+// A requeue ends what the job waited for before its lost run: its reason is BeginTime until it is eligible again, if the
+// record says when, and until the resource manager says more.
+func TestReasonsAfterRequeue(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	waiting := func(s int64, task int, reason string) Event {
+		return Event{At: at(s), Kind: rm.Waiting, Job: "a", Task: task, Reason: reason, Start: at(99)}
+	}
+	row := Row{Job: "a", Submit: at(0), Start: at(90), Eligible: at(70), Segments: []Segment{
+		{Start: at(10), End: at(20), EndedBy: rm.Requeue}, {Start: at(30), Eligible: at(25), End: at(35), EndedBy: rm.Suspend},
+		{Start: at(38), End: at(40), EndedBy: rm.Requeue}, {Start: at(50), End: at(60), EndedBy: rm.Requeue}, {Start: at(90)},
+	}}
+	want := []Span{
+		{From: at(0), To: at(5)},
+		{From: at(5), To: at(20), Reason: "Dependency", Planned: at(99)},
+		{From: at(20), To: at(27), Reason: "BeginTime"},
+		{From: at(27), To: at(40), Reason: "Priority", Planned: at(99)},
+		{From: at(40), To: at(60)}, // it is not known when it was eligible
+		{From: at(60), To: at(80), Reason: "BeginTime"},
+		{From: at(80), To: at(90), Reason: "Resources", Planned: at(99)},
+	}
+	events := func(task int) []Event {
+		begins := waiting(24, task, "BeginTime")
+		begins.Start = 0
+		return []Event{waiting(5, task, "Dependency"), begins, waiting(27, task, "Priority"), waiting(80, task, "Resources")}
+	}
+	for _, row.Task = range []int{-1, 3} {
+		if diff := cmp.Diff(want, NewReasons(events(row.Task), at(100)).Of(&row)); diff != "" {
+			t.Errorf("task %d (-want +got)\n%s", row.Task, diff)
+		}
+	}
+	// The array's reasons are no longer those of a task that has run.
+	list := NewReasons(events(-1), at(100)).Of(&row)
+	if len(list) != 5 || list[1].Reason != "Dependency" || list[2].Reason != "BeginTime" || list[4].To != at(90) {
+		t.Errorf("of its array: %+v", list)
+	}
+}

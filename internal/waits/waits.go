@@ -237,6 +237,9 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 	s.Part = PartOf(s.Reason)
 	switch {
 	case p.Again:
+		if after && s.Part.early() && seen < eligible {
+			s.Reason = ""
+		}
 		s.Part = Requeued
 	case after && s.Part.early() && seen < eligible && (row.AskedBegin <= 0 || !row.AskedDependency):
 		// Slurm calls a job with a begin time and a dependency eligible at its begin time.

@@ -1,6 +1,8 @@
 package waits
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +108,24 @@ func TestNeverStarted(t *testing.T) {
 		if _, ok := Wait(&row); ok {
 			t.Errorf("%s: a wait", name)
 		}
+	}
+}
+
+// After a lost run a job waits for its begin time until it is eligible again, not until the next question.
+func TestReasonsAfterRequeue(t *testing.T) {
+	row := run.Row{Submit: at(0), Eligible: at(42), Start: at(60), Segments: []run.Segment{
+		{Start: at(10), End: at(40), EndedBy: rm.Requeue}, {Start: at(60), EndedBy: rm.Ended},
+	}, Reasons: []run.Span{reason(0, 40, "Priority"), reason(40, 45, "BeginTime"), reason(45, 60, "Resources")}}
+	var got []string
+	for _, s := range Of(&row, at(60)) {
+		got = append(got, fmt.Sprint(s.From.Sub(at(0)).Minutes(), s.To.Sub(at(0)).Minutes(), s.Part, s.Reason))
+	}
+	want := []string{
+		fmt.Sprint(0., 10., Priority, "Priority"), fmt.Sprint(40., 42., Requeued, "BeginTime"),
+		fmt.Sprint(42., 45., Requeued, ""), fmt.Sprint(45., 60., Requeued, "Resources"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -49,16 +49,15 @@ const (
 	reasonsAtOnce = 500
 )
 
-// waits notes that a job is pending.
+// waits notes that a job is pending, again or for the first time.
 func (r *reasons) waits(number uint32) {
 	if r.every <= 0 {
 		return
 	}
-	if _, known := r.told[number]; known {
-		return
+	if _, known := r.told[number]; !known {
+		r.queue = append(r.queue, number)
 	}
 	r.told[number] = told{}
-	r.queue = append(r.queue, number)
 	r.arm()
 }
 
