@@ -103,7 +103,8 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 const mostAfter = 10 * time.Second
 
 // Interrupted returns what completes the rows of a run that was interrupted: the priorities of jobs that run, and what
-// slurmdbd alone knows of all jobs, if it answers soon. It runs virtual time as [Engine.Report] does.
+// slurmdbd alone knows of all jobs, if it answers soon. It runs virtual time, in which slurmctld starts and ends jobs:
+// call [Engine.Report] before it, and what happens then is not of the run.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
 	defer cancel()
@@ -120,6 +121,9 @@ func (e *Engine) Interrupted() (amend func(*run.Row)) {
 		}
 	}
 	return func(row *run.Row) {
+		if row.Start == 0 && row.End == 0 {
+			return // slurmdbd may know of a start since then
+		}
 		if row.Priority == 0 && row.End == 0 {
 			row.Priority = priorities[row.RMJob]
 		}
