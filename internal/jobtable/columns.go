@@ -62,7 +62,7 @@ var Columns = slices.Concat([]*Column{
 		number: at(func(r *run.Row) hpc.Time { return r.Submit })},
 	{Name: "eligible", Doc: "when it might start first", kind: instant,
 		number: at((*run.Row).FirstEligible)},
-	{Name: "start", Doc: "when it started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
+	{Name: "start", Doc: "when its last run started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
 	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
 	{Name: "wait", Doc: "start - submit, less lost runs", kind: seconds, number: waits.Seconds},
 	{Name: "wait_since_eligible", Doc: "the wait after dependencies, begin time and holds", kind: seconds,
