@@ -173,6 +173,14 @@ func TestInterruptedPreemptions(t *testing.T) {
 		t.Error("no job ran when the replay was interrupted")
 	}
 	checkUntilEnd(t, records["interrupted"])
+	for name, dir := range records {
+		for _, args := range [][]string{{"workload", "convert", dir, "-o", filepath.Join(scratch, name+".jsonl")}, {"accounting", "import", filepath.Join(scratch, "acc"), dir}} {
+			out, err := exec.Command(program(t), args...).CombinedOutput()
+			if err != nil || strings.Count(string(out), dir+" is not valid: ") != 1 && name != "whole" || strings.Contains(string(out), "valid") && name == "whole" {
+				t.Errorf("%v: %v: says %s", args, err, out)
+			}
+		}
+	}
 }
 
 // happening is a start or an end in slurmctld.log. A task of an array has its own number in parentheses.
