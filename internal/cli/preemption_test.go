@@ -174,7 +174,10 @@ func TestInterruptedPreemptions(t *testing.T) {
 	}
 	checkUntilEnd(t, records["interrupted"])
 	for name, dir := range records {
-		for _, args := range [][]string{{"workload", "convert", dir, "-o", filepath.Join(scratch, name+".jsonl")}, {"accounting", "import", filepath.Join(scratch, "acc"), dir}} {
+		for _, args := range [][]string{
+			{"workload", "convert", dir, "-o", filepath.Join(scratch, name+".jsonl")},
+			{"accounting", "import", filepath.Join(scratch, "acc"), dir},
+		} {
 			out, err := exec.Command(program(t), args...).CombinedOutput()
 			if err != nil || strings.Count(string(out), dir+" is not valid: ") != 1 && name != "whole" || strings.Contains(string(out), "valid") && name == "whole" {
 				t.Errorf("%v: %v: says %s", args, err, out)
@@ -208,7 +211,7 @@ func checkUntilEnd(t *testing.T, dir string) {
 		if line[3] != "" || line[5] != "" {
 			what = "end"
 		}
-		text := fmt.Sprintf("%s %s %d", line[4], what, int64(at.UnixSeconds()))
+		text := fmt.Sprintf("%s %s %d", line[4], what, at.UnixSeconds())
 		switch {
 		case at > r.Manifest.VirtualEnd:
 			after++
@@ -220,10 +223,10 @@ func checkUntilEnd(t *testing.T, dir string) {
 	}
 	for i := range rows {
 		for _, s := range rows[i].Held() {
-			recorded = append(recorded, fmt.Sprintf("%d start %d", rows[i].RMJob, int64(s.Start.UnixSeconds())))
+			recorded = append(recorded, fmt.Sprintf("%d start %d", rows[i].RMJob, s.Start.UnixSeconds()))
 			limited := s.EndedBy == rm.Ended && rows[i].State != hpc.Completed && rows[i].State != hpc.Failed // the log says it otherwise
 			if s.End != 0 && !limited {
-				recorded = append(recorded, fmt.Sprintf("%d end %d", rows[i].RMJob, int64(s.End.UnixSeconds())))
+				recorded = append(recorded, fmt.Sprintf("%d end %d", rows[i].RMJob, s.End.UnixSeconds()))
 			}
 		}
 	}
