@@ -172,6 +172,71 @@ func TestInterruptedPreemptions(t *testing.T) {
 	if running == 0 {
 		t.Error("no job ran when the replay was interrupted")
 	}
+	checkUntilEnd(t, records["interrupted"])
+	for name, dir := range records {
+		for _, args := range [][]string{
+			{"workload", "convert", dir, "-o", filepath.Join(scratch, name+".jsonl")},
+			{"accounting", "import", filepath.Join(scratch, "acc"), dir},
+		} {
+			out, err := exec.Command(program(t), args...).CombinedOutput()
+			if err != nil || strings.Count(string(out), dir+" is not valid: ") != 1 && name != "whole" || strings.Contains(string(out), "valid") && name == "whole" {
+				t.Errorf("%v: %v: says %s", args, err, out)
+			}
+		}
+	}
+}
+
+// happening is a start or an end in slurmctld.log. A task of an array has its own number in parentheses.
+var happening = regexp.MustCompile(`(?m)^\[(\S+)\] (?:sched: Allocate|sched/backfill: _start_job: (Started)|_job_complete:|(preempted)) ` +
+	`JobId=(?:\d+_\d+\()?(\d+)\)?(?: NodeList.*| in .*|( done)| has been requeued .*)$`)
+
+// checkUntilEnd checks that all starts and ends in slurmctld's log are in the record of an interrupted run up to its
+// virtual end, and nothing else. The log goes on, because slurmctld then gets time to send slurmdbd its records. Of jobs that were
+// cancelled or reached their limits it checks the starts.
+func checkUntilEnd(t *testing.T, dir string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "slurmctld.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, rows := openRows(t, dir)
+	var logged, instant, recorded []string // instant: when it was interrupted, before or after
+	after := 0
+	for _, line := range happening.FindAllStringSubmatch(string(log), -1) {
+		at, err := hpc.ParseTime(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := "start"
+		if line[3] != "" || line[5] != "" {
+			what = "end"
+		}
+		text := fmt.Sprintf("%s %s %d", line[4], what, at.UnixSeconds())
+		switch {
+		case at > r.Manifest.VirtualEnd:
+			after++
+		case at.Add(time.Millisecond) > r.Manifest.VirtualEnd: // the log has whole milliseconds
+			instant = append(instant, text)
+		default:
+			logged = append(logged, text)
+		}
+	}
+	for i := range rows {
+		for _, s := range rows[i].Held() {
+			recorded = append(recorded, fmt.Sprintf("%d start %d", rows[i].RMJob, s.Start.UnixSeconds()))
+			limited := s.EndedBy == rm.Ended && rows[i].State != hpc.Completed && rows[i].State != hpc.Failed // the log says it otherwise
+			if s.End != 0 && !limited {
+				recorded = append(recorded, fmt.Sprintf("%d end %d", rows[i].RMJob, s.End.UnixSeconds()))
+			}
+		}
+	}
+	slices.Sort(logged)
+	slices.Sort(recorded)
+	recorded = slices.DeleteFunc(recorded, func(text string) bool { return slices.Contains(instant, text) })
+	if diff := cmp.Diff(logged, recorded); diff != "" {
+		t.Errorf("starts and ends in slurmctld.log (-) and in the record (+) until %s\n%s", r.Manifest.VirtualEnd, diff)
+	}
+	t.Logf("%d starts and ends until %s; the log has %d later", len(logged), r.Manifest.VirtualEnd, after)
 }
 
 // rmreplay runs the program and returns what it prints.

@@ -83,6 +83,9 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	if err != nil {
 		return err
 	}
+	if doubt := formats.Doubt(path); doubt != "" {
+		g.Say("rmreplay: %s", doubt)
+	}
 	losses, err := formats.SaveAs(opts.output, w, opts.to)
 	if err != nil {
 		return err

@@ -335,10 +335,10 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		facts = factsOf(p, record)
 	}
+	report, rerr := engine.Report(ctx, facts) // first: its end is that of the run
 	if interrupted(ctx, err) {
 		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}
-	report, rerr := engine.Report(ctx, facts)
 	if err == nil {
 		err = rerr
 	}

@@ -249,6 +249,18 @@ func TestStoryOfRequeue(t *testing.T) {
 	if text := b.String(); !strings.Contains(text, first) || !strings.Contains(text, again) {
 		t.Errorf("want %q and %q\n%s", first, again, text)
 	}
+	for end, want := range map[hpc.Time]string{0: "; waits again since ", at(60): "; waited again since "} {
+		row := &h.rows[0]
+		row.Start, row.End, row.State, row.Segments = 0, end, hpc.Pending, row.Segments[:2]
+		if s, err = h.record().Job("me"); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		want = "started      " + Instant(at(10)).Text(time.UTC) + want + Instant(at(40)).Text(time.UTC) + ", after 1 lost run: PENDING after "
+		if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v: want %q\n%s", err, want, &b)
+		}
+	}
 	if got := (&run.Row{Eligible: at(4), Segments: []run.Segment{{Start: at(5), EndedBy: rm.Ended}}}).FirstEligible(); got != at(4) {
 		t.Errorf("a job that ran once: %v", got)
 	}

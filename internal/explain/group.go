@@ -39,7 +39,7 @@ type Group struct {
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`
 	MeanSinceEligible metrics.Float `json:"mean_wait_since_eligible_s"`
-	// NeverStarted jobs have no wait. NeverStartedWait is their time in the queue, in seconds.
+	// NeverStarted jobs have no wait, as those that did not start again after a lost run. NeverStartedWait is their time in the queue, in seconds.
 	NeverStarted     int                `json:"never_started_jobs"`
 	NeverStartedWait metrics.Float      `json:"never_started_wait_s"`
 	Parts            []metrics.WaitPart `json:"wait_parts"`

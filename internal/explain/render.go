@@ -27,9 +27,17 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	if s.Eligible > s.Submit {
 		fmt.Fprintf(&b, ", eligible %s", s.Eligible.Text(zone))
 	}
-	if s.Start != 0 {
+	switch n := len(s.Lost); {
+	case s.Start != 0:
 		fmt.Fprintf(&b, "\nstarted      %s, after %s in the queue", s.Start.Text(zone), span(s.Wait))
-	} else {
+	case n > 0:
+		again := "waits again"
+		if s.End != 0 {
+			again = "waited again"
+		}
+		fmt.Fprintf(&b, "\nstarted      %s; %s since %s, after %s: %s after %s in the queue", s.Lost[0].Start.Text(zone), again,
+			s.Lost[n-1].End.Text(zone), quantity.Regular(n, "lost run"), s.State, span(s.Wait))
+	default:
 		fmt.Fprintf(&b, "\nstarted      never: %s after %s in the queue", s.State, span(s.Wait))
 	}
 	if s.SinceEligible != nil && *s.SinceEligible < s.Wait {

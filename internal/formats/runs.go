@@ -41,3 +41,15 @@ func openRecorded(path string) (*run.Run, error) {
 	r.Dir, r.Manifest.Workload.Path = path, path
 	return r, nil
 }
+
+// Doubt says why the run in a directory is not valid, and what to do. It is "" for a valid run and for all that is no run.
+func Doubt(path string) string {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return ""
+	}
+	r, err := run.Open(path)
+	if err != nil || r.Manifest.Doubt() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is not valid: %s (rmreplay rerun makes the run again)", path, r.Manifest.Doubt())
+}

@@ -40,8 +40,8 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 // to the job. A duration is in seconds, and is -1 if the job did not get that far.
 type Fields struct {
 	transform.Fields
-	Task       int     `expr:"task"` // of an array, or -1
-	Started    bool    `expr:"started"`
+	Task       int     `expr:"task"`    // of an array, or -1
+	Started    bool    `expr:"started"` // also if it waits again after a lost run
 	Ended      bool    `expr:"ended"`
 	Wait       float64 `expr:"wait_s"`
 	Ran        float64 `expr:"ran_s"` // from its start to its end; run_time_s is what it asked for
@@ -195,7 +195,7 @@ func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) 
 	f := Fields{Fields: transform.FieldsOf(w, &of, start), Task: row.Task}
 	f.Name, f.User, f.Group, f.Account = row.Name, row.User, row.Group, row.Account
 	f.Partition, f.QOS, f.Reservation, f.ExitCode = row.Partition, row.QOS, row.Reservation, row.ExitCode
-	f.Started, f.Ended = row.Start != 0, row.End != 0
+	f.Started, f.Ended = row.FirstStart() != 0, row.End != 0
 	number := func(name string) float64 {
 		if v := byName[name].number(row); !math.IsNaN(v) {
 			return v
@@ -216,7 +216,7 @@ func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) 
 	f.WaitRequeued = number("wait_requeued")
 	f.WaitUnknown = number("wait_unknown")
 	f.Start, f.End = -1, -1
-	if f.Started {
+	if row.Start != 0 {
 		f.Start = row.Start.Sub(start).Seconds()
 	}
 	if f.Ended {

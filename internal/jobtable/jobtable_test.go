@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -119,5 +120,20 @@ func TestInert(t *testing.T) {
 	}
 	if got := b.String(); !strings.HasSuffix(got, "\na,'@SUM(1),'=HYPERLINK(1)\n") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A job that waits again after a lost run has started, and its table has no start.
+func TestWaitsAgain(t *testing.T) {
+	r := history(t)
+	rows, err := r.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := &rows[0]
+	row.Start, row.End, row.State = 0, 0, hpc.Pending
+	row.Segments = []run.Segment{{Start: hpc.Unix(1e9 + 5), End: hpc.Unix(1e9 + 9), EndedBy: rm.Requeue}}
+	if f := fieldsOf(&workload.Workload{}, &hpc.Job{}, row, 0); !f.Started || f.Ended || f.Start != -1 || f.Wait != -1 {
+		t.Errorf("started %v, ended %v, start %v, wait %v", f.Started, f.Ended, f.Start, f.Wait)
 	}
 }

@@ -188,6 +188,8 @@ type Omission string
 const (
 	// NeverStarted jobs have no wait, turnaround or slowdown.
 	NeverStarted Omission = "never_started"
+	// NotStartedAgain jobs lost a run, and had not started again when they or the run ended. They have none of these.
+	NotStartedAgain Omission = "not_started_again"
 	// NotEnded jobs have a wait and no other time. What they used counts.
 	NotEnded Omission = "not_ended"
 	// Preset jobs were running when the window began: the scheduler did not decide their
@@ -391,8 +393,12 @@ func (a *accumulator) within(from, to hpc.Time) time.Duration {
 
 // addTimes adds a job's wait, turnaround and slowdown.
 func (a *accumulator) addTimes(r *run.Row) {
-	if r.Start == 0 {
+	switch {
+	case r.FirstStart() == 0:
 		a.m.LeftOut[NeverStarted]++
+		return
+	case r.Start == 0:
+		a.m.LeftOut[NotStartedAgain]++
 		return
 	}
 	a.m.Started++

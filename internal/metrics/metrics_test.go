@@ -154,6 +154,10 @@ func TestSegments(t *testing.T) {
 	if got.Requeues != 1 || got.Preemptions != 0 || got.LostProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
 		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.LostProcessorSeconds, got.HeldByState)
 	}
+	again := run.Row{State: hpc.Pending, Submit: at(0), Segments: requeued.Segments[:1]}
+	if m := Compute([]run.Row{again, {State: hpc.Pending, Submit: at(0)}}, Options{}); m.LeftOut[NeverStarted] != 1 || m.LeftOut[NotStartedAgain] != 1 {
+		t.Errorf("of a job that waits again and one that never started, %v are left out", m.LeftOut)
+	}
 	requeued.Segments[0].PreemptedBy = "x"
 	killed := job(0, 0, 10, 1, 3)
 	killed.State = hpc.Preempted

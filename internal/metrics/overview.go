@@ -18,7 +18,7 @@ import (
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
 	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]
-	NeverStarted int               // accepted jobs without a start
+	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
 
 	// FirstSubmit and LastSubmit bound the submissions other than preset jobs. FirstStart and LastEnd
@@ -127,8 +127,10 @@ func (o *Overview) count(r *run.Row, opts Options) {
 	if r.State == hpc.Rejected {
 		return
 	}
-	if r.Start == 0 {
+	if r.FirstStart() == 0 && r.State != hpc.Pending {
 		o.NeverStarted++
+	}
+	if r.Start == 0 {
 		return
 	}
 	if o.FirstStart == 0 || r.Start < o.FirstStart {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
 
@@ -26,6 +27,13 @@ func TestOverview(t *testing.T) {
 		{Job: "5", User: "c", Partition: "cpu", State: hpc.Rejected, Submit: at(30)},
 	}
 	o := NewOverview(rows, Options{Window: monday}, at(27))
+	lost := []run.Segment{{Start: at(1), End: at(2), EndedBy: rm.Requeue}}
+	for state, want := range map[hpc.State]int{hpc.Pending: 0, hpc.Cancelled: 1} { // those that lost a run started
+		again := []run.Row{{State: state, Submit: at(0), Segments: lost}, {State: state, Submit: at(0)}}
+		if got := NewOverview(again, Options{}, at(27)).NeverStarted; got != want {
+			t.Errorf("%s: %d ended before they started, want %d", state, got, want)
+		}
+	}
 	if o.Jobs != 6 || o.Preset != 1 || o.NeverStarted != 1 || o.States[hpc.Rejected] != 1 {
 		t.Errorf("counted %d jobs, %d preset, %d never started, %v", o.Jobs, o.Preset, o.NeverStarted, o.States)
 	}

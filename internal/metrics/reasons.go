@@ -60,7 +60,7 @@ func ReasonsOfAll(rows iter.Seq[*run.Row], m *run.Manifest) []ReasonTotal {
 			}
 			had[name], last = true, name
 		}
-		if row.Start == 0 && len(had) > 0 {
+		if row.FirstStart() == 0 && len(had) > 0 {
 			totals[last].NeverStarted++
 		}
 	}

@@ -159,7 +159,7 @@ func endStory(o *metrics.Overview) string {
 		return ""
 	}
 	text := enumerate(parts) + "."
-	if never := o.NeverStarted - o.States[hpc.Pending]; never > 0 {
+	if never := o.NeverStarted; never > 0 {
 		text += fmt.Sprintf(" %s ended before %s started.", quantity.Counted(never, "job", "jobs"),
 			quantity.Plural(never, "it", "they"))
 	}

@@ -343,6 +343,9 @@ func writeReport(dir, name string, r *run.Run) error {
 	return err
 }
 
+// Doubt says why a source is a run that is not valid, or "".
+func Doubt(source string) string { return formats.Doubt(source) }
+
 // isRun reports whether a source is a run, or a workload that has the outcome of its jobs, and not
 // accounting records. A workload without outcomes is an error.
 func isRun(path string) (bool, error) {

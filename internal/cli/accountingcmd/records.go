@@ -65,6 +65,11 @@ import goes through it.`,
 			if err != nil {
 				return console.BadInput(err)
 			}
+			for _, source := range args[1:] {
+				if doubt := service.Doubt(source); doubt != "" {
+					o.Say("rmreplay: %s", doubt)
+				}
+			}
 			if asJSON {
 				return o.PrintJSON(r)
 			}

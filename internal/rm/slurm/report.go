@@ -104,7 +104,8 @@ const mostAfter = 10 * time.Second
 
 // Interrupted returns a function that completes the rows of an interrupted run. It adds the
 // priorities of running jobs and, if slurmdbd answers soon, the values that only slurmdbd has. It
-// runs virtual time as [Engine.Report] does.
+// runs virtual time, in which slurmctld starts and ends jobs. So [Engine.Report] must be called
+// first: what happens later is not part of the run.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
 	defer cancel()
@@ -121,6 +122,9 @@ func (e *Engine) Interrupted() (amend func(*run.Row)) {
 		}
 	}
 	return func(row *run.Row) {
+		if row.Start == 0 && row.End == 0 {
+			return // slurmdbd may know of a start since then
+		}
 		if row.Priority == 0 && row.End == 0 {
 			row.Priority = priorities[row.RMJob]
 		}
