@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := OpenState(old, "test"); err == nil || !strings.Contains(err.Error(), "journal.0 is of an earlier version") {
+	if _, _, _, err := OpenState(old, "test"); err == nil || !strings.Contains(err.Error(), "journal.0, and this one cannot read it") {
 		t.Errorf("an earlier version: %v", err)
 	}
 	private := filepath.Join(dir, "state")
