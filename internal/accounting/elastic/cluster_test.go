@@ -218,6 +218,19 @@ func get(t *testing.T, server *httptest.Server, path string) (p panel, status in
 	return p, answer.StatusCode
 }
 
+// inTime returns what get returns. It asks again, twice at most, if a machine with other tests exceeded the limit of
+// time of questions.
+func inTime(t *testing.T, server *httptest.Server, path string) (p panel, status int) {
+	t.Helper()
+	for range 3 {
+		if p, status = get(t, server, path); status != http.StatusServiceUnavailable || !strings.Contains(p.Error, "took too long") {
+			break
+		}
+		t.Logf("%s: %s", path, p.Error)
+	}
+	return p, status
+}
+
 // different returns how two panels differ, except for the last digits of numbers. Where the cluster counts
 // no job at all, it has 0 for some sums that the store does not know.
 func different(want, got panel, name string) string {
@@ -327,8 +340,8 @@ func equal(t *testing.T, want, got *httptest.Server, absent []string) {
 				values.Set("page", fmt.Sprint(r.IntN(3)))
 			}
 			path := "panels/" + name + "?" + values.Encode()
-			a, status := get(t, want, path)
-			b, other := get(t, got, path)
+			a, status := inTime(t, want, path)
+			b, other := inTime(t, got, path)
 			if status != http.StatusOK || other != http.StatusOK {
 				t.Errorf("%s: %d %s, want %d %s", path, other, b.Error, status, a.Error)
 				continue
