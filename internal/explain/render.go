@@ -27,19 +27,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	if s.Eligible > s.Submit {
 		fmt.Fprintf(&b, ", eligible %s", s.Eligible.Text(zone))
 	}
-	switch n := len(s.Lost); {
-	case s.Start != 0:
-		fmt.Fprintf(&b, "\nstarted      %s, after %s in the queue", s.Start.Text(zone), span(s.Wait))
-	case n > 0:
-		again := "waits again"
-		if s.End != 0 {
-			again = "waited again"
-		}
-		fmt.Fprintf(&b, "\nstarted      %s; %s since %s, after %s: %s after %s in the queue", s.Lost[0].Start.Text(zone), again,
-			s.Lost[n-1].End.Text(zone), quantity.Regular(n, "lost run"), s.State, span(s.Wait))
-	default:
-		fmt.Fprintf(&b, "\nstarted      never: %s after %s in the queue", s.State, span(s.Wait))
-	}
+	s.renderStart(&b, zone)
 	if s.SinceEligible != nil && *s.SinceEligible < s.Wait {
 		fmt.Fprintf(&b, ", %s of it since it was eligible", span(*s.SinceEligible))
 	}
@@ -97,6 +85,23 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// renderStart writes when the job started, or since when it waits again.
+func (s *Story) renderStart(b *bytes.Buffer, zone *time.Location) {
+	switch n := len(s.Lost); {
+	case s.Start != 0:
+		fmt.Fprintf(b, "\nstarted      %s, after %s in the queue", s.Start.Text(zone), span(s.Wait))
+	case n > 0:
+		again := "waits again"
+		if s.End != 0 {
+			again = "waited again"
+		}
+		fmt.Fprintf(b, "\nstarted      %s; %s since %s, after %s: %s after %s in the queue", s.Lost[0].Start.Text(zone), again,
+			s.Lost[n-1].End.Text(zone), quantity.Regular(n, "lost run"), s.State, span(s.Wait))
+	default:
+		fmt.Fprintf(b, "\nstarted      never: %s after %s in the queue", s.State, span(s.Wait))
+	}
 }
 
 // priorityParts writes the parts of the priority in points.

@@ -398,7 +398,8 @@ func (r *taskRow) ranFrom(start hpc.Time) {
 	for first > 0 && list[first-1].EndedBy == rm.Suspend {
 		first--
 	}
-	if s := &list[first]; s.EndedBy != rm.Requeue && (s.End == 0 || start <= s.End) && (first == 0 || list[first-1].End <= start) {
+	s := &list[first]
+	if s.EndedBy != rm.Requeue && (s.End == 0 || start <= s.End) && (first == 0 || list[first-1].End <= start) {
 		r.start, s.Start = start, start
 	}
 }
