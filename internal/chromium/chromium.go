@@ -283,3 +283,31 @@ func (b *Browser) Faint() (found []string) {
 	})()`, &found)
 	return found
 }
+
+// Roles counts what is on the page for a screen reader, by role, and returns the roles of pictures, links, fields, buttons
+// and regions that have no name.
+func (b *Browser) Roles() (roles map[string]int, nameless []string) {
+	b.t.Helper()
+	var tree struct {
+		Nodes []struct {
+			Role, Name struct{ Value any }
+			Ignored    bool
+		}
+	}
+	b.Call("Accessibility.getFullAXTree", nil, &tree)
+	roles = make(map[string]int)
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		role, _ := n.Role.Value.(string)
+		roles[role]++
+		switch role {
+		case "image", "img", "graphics-document", "link", "button", "region", "navigation", "textbox", "combobox":
+			if name, _ := n.Name.Value.(string); name == "" {
+				nameless = append(nameless, role)
+			}
+		}
+	}
+	return roles, nameless
+}

@@ -411,26 +411,9 @@ func looks(t *testing.T, r *reader) {
 		}
 	}
 	r.Call("Emulation.clearDeviceMetricsOverride", nil, nil)
-	var tree struct {
-		Nodes []struct {
-			Role, Name struct{ Value any }
-			Ignored    bool
-		}
-	}
-	r.Call("Accessibility.getFullAXTree", nil, &tree)
-	roles := make(map[string]int)
-	for _, n := range tree.Nodes {
-		role := fmt.Sprint(n.Role.Value)
-		if n.Ignored {
-			continue
-		}
-		roles[role]++
-		switch role {
-		case "image", "img", "graphics-document", "link", "button", "region", "textbox", "combobox":
-			if name := fmt.Sprint(n.Name.Value); name == "" || name == "<nil>" {
-				t.Errorf("a %s without a name", role)
-			}
-		}
+	roles, nameless := r.Roles()
+	if len(nameless) > 0 {
+		t.Errorf("without a name: %q", nameless)
 	}
 	if pictures := roles["image"] + roles["img"]; pictures < 10 || roles["heading"] < len(panels) || roles["table"] < 3 {
 		t.Errorf("for a screen reader there are %v", roles)

@@ -142,26 +142,9 @@ func TestInBrowser(t *testing.T) {
 // is a heading of the first rank, and Tab reaches everything that a pointer does, with a visible mark.
 func toReaders(t *testing.T, tab *chromium.Browser) {
 	t.Helper()
-	var tree struct {
-		Nodes []struct {
-			Role, Name struct{ Value any }
-			Ignored    bool
-		}
-	}
-	tab.Call("Accessibility.getFullAXTree", nil, &tree)
-	roles := map[string]int{}
-	for _, n := range tree.Nodes {
-		role := fmt.Sprint(n.Role.Value)
-		if n.Ignored {
-			continue
-		}
-		roles[role]++
-		switch role {
-		case "image", "img", "graphics-document", "link", "button", "region", "navigation", "textbox":
-			if name := fmt.Sprint(n.Name.Value); name == "" || name == "<nil>" {
-				t.Errorf("a %s without a name", role)
-			}
-		}
+	roles, nameless := tab.Roles()
+	if len(nameless) > 0 {
+		t.Errorf("without a name: %q", nameless)
 	}
 	for _, role := range []string{"main", "heading", "navigation", "textbox", "button"} {
 		if roles[role] == 0 {
