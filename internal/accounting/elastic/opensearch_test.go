@@ -73,7 +73,7 @@ func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived 
 // in the middle. The pages have an error or a number of jobs that were sent until then, and in the end the numbers
 // of the store: with two nodes, and with three again.
 func TestNodeLost(t *testing.T) {
-	const jobs, part = 3000, 250
+	const jobs, part = 1200, 100
 	nodes := servertest.NewCluster(t, servertest.OpenSearch2, 3)
 	node, lost := nodes[0], nodes[2]
 	node.Ask(http.MethodPut, "/_index_template/copies", `{"index_patterns":["copies"],"template":{"settings":{"number_of_shards":3,"number_of_replicas":1}}}`, nil)
@@ -164,7 +164,7 @@ func TestNodeLost(t *testing.T) {
 
 // testLists lists more jobs than a request gets, from three shards.
 func testLists(t *testing.T, node *servertest.OpenSearch) {
-	const jobs = 11_000
+	const jobs = 5_500
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {
 		t.Fatal(err)
