@@ -23,14 +23,15 @@ import (
 // to the broker. In the end the server has each job once, and it read on soon after a crash. With RMREPLAY_LONG_TESTS these
 // are a million documents and 100 kills.
 func TestKafkaKilled(t *testing.T) {
+	t.Parallel()
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	documents, kills := int64(3000), 2
 	if n := longKills(t); n > 0 {
 		documents, kills = documentsAKill*int64(n), n
 	}
-	t.Setenv(kafkaVariable, broker.Address+"/slurm")
+	from := kafkaVariable + "=" + broker.Address + "/slurm"
 	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
-	s := start(t, dir, address)
+	s := start(t, dir, address, from)
 	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.Address), kgo.DefaultProduceTopic("slurm"), kgo.AllowAutoTopicCreation())
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestKafkaKilled(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
-			s = start(t, dir, address)
+			s = start(t, dir, address, from)
 			produce()
 			again := time.Now()
 			untilAll(t, n, stored, &s.log)
@@ -99,6 +100,7 @@ func TestKafkaKilled(t *testing.T) {
 // TestKafkaPlugin runs short jobs on stock daemons whose stock plugin sends them to Apache Kafka, from where the server
 // reads them. The broker is away while some of them end. All come, and are as sacct has them.
 func TestKafkaPlugin(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	rpctest.Each(t, slurmspec.R2411, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		if slurm.Release.Since(slurmspec.R2605) {
 			needLong(t)
@@ -109,9 +111,8 @@ func TestKafkaPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSite(t, slurm, "jobcomp_kafka", "JobCompType=jobcomp/kafka\nJobCompLoc="+properties+"\nJobCompParams=topic=test,requeue_on_msg_timeout")
-		t.Setenv(kafkaVariable, broker.Address+"/test")
 		data := filepath.Join(t.TempDir(), "data")
-		server := start(t, data, freeAddress(t))
+		server := start(t, data, freeAddress(t), kafkaVariable+"="+broker.Address+"/test")
 		ctx, svc := context.Background(), service.New()
 		arrived := func(jobs int64) {
 			t.Helper()

@@ -27,6 +27,7 @@ import (
 // to the server: one that forwards, and one whose store is an index of three shards. In the end the index has each job
 // once, with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see longKills.
 func TestForwardKilled(t *testing.T) {
+	t.Parallel()
 	t.Run("forward", func(t *testing.T) { testForwardKilled(t, false) })
 	t.Run("store", func(t *testing.T) { testForwardKilled(t, true) })
 }
@@ -37,17 +38,14 @@ func testForwardKilled(t *testing.T, asStore bool) {
 	if n := longKills(t); n > 0 {
 		documents, kills, clients = documentsAKill*int64(n), n, 64
 	}
-	what := "`--forward`"
+	what, to := "`--forward`", forwardVariable+"="+node.URL
 	if asStore {
-		what = "`--store elasticsearch`"
-		t.Setenv(storeVariable, node.URL+"/slurm")
+		what, to = "`--store elasticsearch`", storeVariable+"="+node.URL+"/slurm"
 		node.Ask(http.MethodPut, "/_index_template/shards", `{"index_patterns":["slurm"],"template":{"settings":{"number_of_shards":3}}}`, nil)
-	} else {
-		t.Setenv(forwardVariable, node.URL)
 	}
 	p := &posting{address: freeAddress(t), documents: documents}
 	dir := filepath.Join(t.TempDir(), "data")
-	s := start(t, dir, p.address)
+	s := start(t, dir, p.address, to)
 	var group sync.WaitGroup
 	for c := range clients {
 		group.Go(func() { p.run(c) })
@@ -62,7 +60,7 @@ func testForwardKilled(t *testing.T, asStore bool) {
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
-			s = start(t, dir, p.address)
+			s = start(t, dir, p.address, to)
 		} else {
 			node.Kill()
 			node.Start()
@@ -191,6 +189,7 @@ func checkSummary(t *testing.T, address string, documents int64) {
 // numbers of a server that got the same documents. 26.05 posts to OpenSearch 3, the others to OpenSearch 2.
 func TestPluginIndex(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		t.Parallel() // it waits most of the time
 		if slurm.Release.Series() == slurmspec.R2411.Series() {
 			needLong(t)
 		}

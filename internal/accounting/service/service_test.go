@@ -77,10 +77,10 @@ type server struct {
 }
 
 // start starts a server, and waits until it answers.
-func start(t testing.TB, dir, address string) *server {
+func start(t testing.TB, dir, address string, variables ...string) *server {
 	t.Helper()
 	s := &server{dir: dir, address: address, command: exec.Command(os.Args[0])}
-	s.command.Env = append(os.Environ(), serveVariable+"="+dir+" "+address)
+	s.command.Env = append(append(os.Environ(), variables...), serveVariable+"="+dir+" "+address)
 	s.command.Stderr = &s.log
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.command.Start(); err != nil {
