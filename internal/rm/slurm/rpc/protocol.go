@@ -88,8 +88,8 @@ type ownLayouts struct {
 	stats        func(*decoder) *Stats
 }
 
-// next returns the table of a later version: a copy of p in which change replaces the
-// layouts that differ. p stays as it is.
+// next returns the table of a later version: a copy of p in which change replaces the layouts that
+// differ. p does not change.
 func (p *protocol) next(v Version, change func(*protocol)) *protocol {
 	n := *p
 	n.version = v
