@@ -73,7 +73,7 @@ func eachSlurm(t *testing.T, test func(*testing.T, *install.Installation)) {
 }
 
 // eachSlurmIfLong runs a slow test on the installed Slurm, and on each release if
-// RMREPLAY_LONG_TESTS is set. What it tests of newer releases, shorter tests cover.
+// RMREPLAY_LONG_TESTS is set. Shorter tests cover the newer releases.
 func eachSlurmIfLong(t *testing.T, test func(*testing.T, *install.Installation)) {
 	t.Helper()
 	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
@@ -153,7 +153,7 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 	return files
 }
 
-// scenario is a cluster and a workload for it, and the Slurm that plays it.
+// scenario is a cluster, a workload for the cluster, and the Slurm that replays the workload.
 type scenario struct {
 	slurm      *install.Installation
 	cluster    *conf.Cluster
@@ -184,7 +184,7 @@ type outcome struct {
 	unfinished []string
 }
 
-// without drops the warnings with a code, which a test expects.
+// without drops the warnings with a code that the test expects.
 func (o *outcome) without(code string) *outcome {
 	o.warnings = slices.DeleteFunc(o.warnings, func(w Warning) bool { return w.Code == code })
 	return o
@@ -277,7 +277,8 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	return e
 }
 
-// job returns a job of ann's. submit is in seconds after the epoch, and the run time in seconds.
+// job returns a job of ann's. at and runs are in seconds: the submit time after the epoch, and the
+// run time.
 func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(at)}
 	j.User = "ann"

@@ -285,9 +285,7 @@ func testFullQueue(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestLongestRunTime: a run time that ends after the last representable instant is a long run
-// TestLongestRunTime: a run time that ends after the last representable instant is a long run
-// time.
+// TestLongestRunTime: a run time that ends after the last representable instant is a long run time.
 func TestLongestRunTime(t *testing.T) { eachSlurm(t, testLongestRunTime) }
 
 func testLongestRunTime(t *testing.T, slurm *install.Installation) {
@@ -299,8 +297,8 @@ func testLongestRunTime(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestOverlappingActions: every action begins at its instant, whether or not an earlier action
-// has ended. Only inputs of the same instant wait for it.
+// TestOverlappingActions: every action begins at its instant, whether or not an earlier action has
+// ended. Only inputs of the same instant wait for an action.
 func TestOverlappingActions(t *testing.T) { eachSlurm(t, testOverlappingActions) }
 
 func testOverlappingActions(t *testing.T, slurm *install.Installation) {
@@ -323,7 +321,7 @@ func testOverlappingActions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestAccountingActions: a change by sacctmgr acts in slurmctld at once.
+// TestAccountingActions: a change by sacctmgr takes effect in slurmctld at once.
 func TestAccountingActions(t *testing.T) { eachSlurm(t, testAccountingActions) }
 
 func testAccountingActions(t *testing.T, slurm *install.Installation) {

@@ -267,8 +267,8 @@ func checkAccounts(t *testing.T, r *slurmdb.Result) {
 	}
 }
 
-// disconnectOthers ends the other connections to the database. slurmdbd may have an open transaction,
-// which locks tables, and slurmdbd does not run when the driver does not wait.
+// disconnectOthers ends the other connections to the database. slurmdbd may have an open
+// transaction, which locks tables, and slurmdbd runs only while the driver waits.
 func disconnectOthers(t *testing.T, db *sql.DB) {
 	t.Helper()
 	var others []int64
@@ -296,7 +296,7 @@ func disconnectOthers(t *testing.T, db *sql.DB) {
 
 // otherSchemas changes a database of Slurm 22.05 into the schemas of later and earlier versions
 // (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other,
-// and reads each. Only the values without a column in a version may be missing.
+// and reads a workload from each. Only the values without a column in a version may be missing.
 func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 	t.Helper()
 	db, err := sql.Open("mysql", source)

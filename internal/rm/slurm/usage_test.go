@@ -150,7 +150,7 @@ add user flo account=used
 			t.Errorf("%s has used %v, want %v within 1 %%", who, got, want)
 		}
 	}
-	// 42,200 s of 2,050,000.
+	// The excess is 42,200 s of 2,050,000 s.
 	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.HasSuffix(w[0].Text, "by 2.1 % of all usage: used/flo") || !w[0].AffectsResult {
 		t.Errorf("warnings %+v, want one of used/flo", w)
 	}

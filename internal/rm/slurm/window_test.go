@@ -34,10 +34,10 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(
-		// It requests less than it got, and depends on a job that is not in the workload.
+		// The job requests less than it got, and depends on a job that is not in the workload.
 		job("old", -5000, 9000, with(tasks(4), ranOn("c1", -3000, 6000))),
 		job("two", 0, 9000, with(tasks(8), ranOn("c[3-4]", 700, 5000))),
-		// It waited for both GPU nodes, which were free. Slurm alone would start it at once.
+		// The job waited although g1 was free. Slurm alone would start the job at once.
 		job("pending", 1000, 60, with(tasks(4), on("g1"))),
 		job("blocked", 1000, 60, with(tasks(4), on("c1"))),
 		job("later", 4000, 60, with(tasks(4), on("c2"))),
@@ -70,10 +70,10 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestWindowEdge: what happens in the last seconds before a window. slurmctld of 23.11 and newer
-// executes itself anew then, three seconds before the window. Preset jobs that start later start a
-// second before that. Jobs that pend start when the window begins, although
-// no node has registered yet, and those with generic resources too.
+// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later executes itself anew
+// three seconds before the window. Preset jobs with a later recorded start begin a second before
+// that instant. Pending jobs start when the window begins, although no node has registered yet;
+// jobs with generic resources do, too.
 func TestWindowEdge(t *testing.T) { eachSlurm(t, testWindowEdge) }
 
 func testWindowEdge(t *testing.T, slurm *install.Installation) {
@@ -247,7 +247,7 @@ func testEmptyWindow(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowLate: a preset job whose node is missing does not run, and a warning says so.
+// TestWindowLate: a preset job whose node is missing does not run, and causes a warning.
 func TestWindowLate(t *testing.T) { eachSlurm(t, testWindowLate) }
 
 func testWindowLate(t *testing.T, slurm *install.Installation) {
@@ -342,9 +342,9 @@ func testWindowDependencies(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestActionsBeforeWindow: an administrator's change before a window remains in force in it.
-// slurmctld reads the slurm.conf in force when the window begins and keeps the state of its
-// partitions. Afterwards the site's ReconfigFlags decide what it keeps.
+// TestActionsBeforeWindow: an administrator's change before a window remains in force in the
+// window. slurmctld reads the slurm.conf in force when the window begins and keeps the state of its
+// partitions. Afterwards the site's ReconfigFlags decide what slurmctld keeps.
 func TestActionsBeforeWindow(t *testing.T) { eachSlurm(t, testActionsBeforeWindow) }
 
 func testActionsBeforeWindow(t *testing.T, slurm *install.Installation) {
