@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// manner are configurations in the manner of those that sites publish. from and to are the series
-// that they can be for. Each release gets the lines, or must not get those that begin with "!".
-// warning is what a replay on 22.05 warns of.
+// manner are configurations that resemble those of real sites. from and to are the oldest and the
+// newest series that each can be for. lines are, by release, lines that the adapted configuration
+// has; it lacks a line that begins with "!" here. warning is what a replay on 22.05 warns of.
 var manner = []struct {
 	name, from, to string
 	lines          map[slurmspec.Release]string

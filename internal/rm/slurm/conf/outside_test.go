@@ -84,7 +84,7 @@ func TestOutsideChanges(t *testing.T) {
 	}
 }
 
-// TestPipeInCluster: a named pipe in a cluster's directory hangs nobody.
+// TestPipeInCluster: Open refuses a named pipe in a cluster's directory and does not wait for it.
 func TestPipeInCluster(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, slurmConf), 0o600); err != nil {

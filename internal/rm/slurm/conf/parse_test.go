@@ -206,8 +206,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestIncludeBeside checks that a file beside slurm.conf is read in place of an absolute one of the same
-// name, and that this is said: the absolute one may be that of another cluster.
+// TestIncludeBeside checks that Open reads a file beside slurm.conf in place of an included file
+// with an absolute path and the same name, and reports this. The absolute path may belong to
+// another cluster.
 func TestIncludeBeside(t *testing.T) {
 	const site = smallest + "Include /site/slurm/nodes.conf\n"
 	for _, tt := range []struct {

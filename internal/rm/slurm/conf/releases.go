@@ -29,8 +29,8 @@ func CheckRelease(release slurmspec.Release) error {
 	return fmt.Errorf("the configuration of Slurm %s is not known (want one of %s)", name, strings.Join(names, ", "))
 }
 
-// ruleOf returns the rule for a key, compared without case, in a release. The rule for a key
-// of other releases drops the key. ruleOf returns nil for a key of no release.
+// ruleOf returns the rule for a key, compared without case, in a release. The rule for a key of
+// other releases drops the key. ruleOf returns nil for a key that no release has.
 func ruleOf(key string, release slurmspec.Release) *rule {
 	r := rulesByKey[strings.ToLower(key)]
 	if r == nil || r.known.Includes(release) {

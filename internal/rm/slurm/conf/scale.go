@@ -165,7 +165,7 @@ func (sc *scaling) value(s Statement) (Statement, bool) {
 	return s, stays
 }
 
-// partition lists the nodes of a partition, unless it has all nodes.
+// partition rewrites the node list of a partition; a partition with all nodes stays as it is.
 func (sc *scaling) partition(s Statement) Statement {
 	i := slices.IndexFunc(sc.cluster.Partitions, func(p Partition) bool { return p.Name == s.Value })
 	if i < 0 { // PartitionName=DEFAULT: every partition lists its own nodes

@@ -48,7 +48,7 @@ func translated(t *testing.T, text, partition string, release slurmspec.Release)
 }
 
 // TestTranslate: what a release does not know is translated, or left out with a warning if that
-// changes scheduling. The site's own file needs the same.
+// changes scheduling. The site's own file needs the same changes.
 func TestTranslate(t *testing.T) {
 	const absent = ""
 	for _, test := range []struct {
@@ -162,7 +162,7 @@ func TestTranslatePartition(t *testing.T) {
 	}
 }
 
-// TestDefaultsByRelease: where a default changed, the replay has that of the site's release.
+// TestDefaultsByRelease: where defaults differ, the replay has the default of the site's release.
 func TestDefaultsByRelease(t *testing.T) {
 	for _, test := range []struct {
 		name, text        string

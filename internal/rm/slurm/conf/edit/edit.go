@@ -188,7 +188,7 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 	case 0:
 		return nil, fmt.Errorf("the cluster has no partition %s%s", name, didYouMean(name, slices.Values(names)))
 	case 1:
-	default: // only of DEFAULT, whose lines add to each other
+	default: // several lines of DEFAULT, which add to each other
 		return nil, fmt.Errorf("slurm.conf has %d lines PartitionName=%s (want one)", len(found), name)
 	}
 	line := found[0]
@@ -287,10 +287,10 @@ const (
 	replaced = "# replaced: "
 )
 
-// render changes the files of slurm.conf. It comments out the lines of keys that are set, and appends the new lines.
-// It replaces a partition's line where it stands.
+// render changes the files of slurm.conf. It comments out the lines of keys that are set, and
+// appends the new lines. It replaces the line of a partition in place.
 func (e *editor) render(out *Edited) error {
-	changed := map[string]map[int]string{} // what stands below a commented line, by file and line
+	changed := map[string]map[int]string{} // the new text below each commented line, by file and line
 	comment := func(s conf.Statement, below string) {
 		if changed[s.File] == nil {
 			changed[s.File] = map[int]string{}

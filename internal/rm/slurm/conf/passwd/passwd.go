@@ -30,7 +30,7 @@ func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.U
 		return nil, err
 	}
 	names := make(map[uint32]string)
-	further := make(map[string][]string) // the groups of members
+	further := make(map[string][]string) // supplementary groups by user
 	for _, g := range groups {
 		if len(g.fields) > 3 {
 			for name := range strings.SplitSeq(g.fields[3], ",") {

@@ -38,7 +38,7 @@ type Files struct {
 	read  map[string][]byte
 }
 
-// Read notes that a file is read, and what is in it.
+// Read notes the path and the text of a file that was read.
 func (u *Files) Read(path string, text []byte) {
 	if outside(u.Dir, path) {
 		u.files = append(u.files, path)

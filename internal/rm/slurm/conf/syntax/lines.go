@@ -24,7 +24,7 @@ func Quote(v string) string {
 // IsSpace is C's isspace in the C locale, as Slurm's parser uses it.
 func IsSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
 
-// IsBlank reports whether s has nothing but space.
+// IsBlank reports whether s has only spaces or is empty.
 func IsBlank(s string) bool {
 	for i := range len(s) {
 		if !IsSpace(s[i]) {

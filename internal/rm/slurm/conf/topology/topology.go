@@ -90,7 +90,7 @@ func Parse(name string, text []byte) (*File, error) {
 func Tree(name string, switches []Group) (*File, error) {
 	f := &File{r: reader{name: name}, Topologies: []Topology{{Name: "default", Plugin: "topology/tree", Groups: switches}}}
 	if len(switches) == 0 {
-		return f, nil // slurmctld starts without any
+		return f, nil // slurmctld starts without switches
 	}
 	return f, f.checkGroups(&f.Topologies[0])
 }

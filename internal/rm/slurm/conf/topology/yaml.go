@@ -74,7 +74,7 @@ type value struct {
 	fields map[string]value
 }
 
-// has reports whether an object has a key, and whether the key has a value.
+// has reports whether an object has a key.
 func (v value) has(key string) bool {
 	_, ok := v.fields[key]
 	return ok
@@ -155,7 +155,7 @@ func (r *reader) checkLimits(text []byte) error {
 	return nil
 }
 
-// value reads a node as the field says. what names the place in messages.
+// value reads a YAML node as a value of the field's kind. what names the place in messages.
 func (r *reader) value(n ast.Node, f field, what string) (value, error) {
 	v := value{line: n.GetToken().Position.Line}
 	switch n := n.(type) {

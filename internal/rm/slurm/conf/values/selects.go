@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// allocated are the resources that SelectTypeParameters may name, one at a time
+// allocated are the resources of SelectTypeParameters. A value may have only one of them
 // (_parse_select_type_param in src/common/read_config.c).
 var allocated = []string{"cr_core", "cr_core_memory", "cr_cpu", "cr_cpu_memory", "cr_memory", "cr_socket",
 	"cr_socket_memory"}
