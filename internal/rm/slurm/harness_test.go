@@ -32,8 +32,8 @@ const lead = time.Minute
 // deadline is the real time that a scenario may take, even on a busy machine.
 const deadline = 3 * time.Minute
 
-// rootsVariable names a directory with the root of a system for each other release of Slurm:
-// 24.11, 26.05, and 22.05 if another one is installed.
+// rootsVariable names a directory with the root of a system for each other release of Slurm: 24.11,
+// 26.05, and 22.05 if the machine has another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every

@@ -76,7 +76,8 @@ type Item struct {
 	Requirement
 	Path    string // empty if missing
 	Version string // empty if the file has none or reports none
-	// Release is the release that a plugin was built for; zero if it is not a plugin or names none.
+	// Release is the release that a plugin was built for; zero for a program, and for a plugin without
+	// a release.
 	Release slurmspec.Release
 
 	fails error // says why a program did not run when it was asked for its version
@@ -359,9 +360,8 @@ type finder struct {
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
 	database   string   // root with MariaDB and nss_wrapper, if the other directories lack them; may be empty
-	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
-	// it prints.
-	// The error says why the program does not run.
+	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what it
+	// prints. The error says why the program does not run.
 	ask func(plugins, path string, args ...string) (string, error)
 }
 
@@ -514,8 +514,8 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 }
 
 // findPluginDir finds the plugin directory, which is needed to ask the programs for their versions.
-// It prefers the directory under slurmctld's own prefix. If there is a loader, it finds Slurm's own
-// library there.
+// It prefers the directory under slurmctld's own prefix. If there is a loader, the directory
+// becomes its first directory of libraries, since Slurm's own library is there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {
@@ -599,11 +599,11 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// askScript runs a program of Slurm for its version. Most of them read a slurm.conf first. slurmdbd
-// looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The script's
-// first argument is the directory for both files. The script makes and removes this directory. The
-// second argument is Slurm's plugin directory, or empty. The script runs in a session of its own,
-// so that it removes the directory even if this program is killed.
+// askScript runs a program of Slurm for its version. Most programs read a slurm.conf first.
+// slurmdbd looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The
+// script's first argument is the directory for both files. The script makes and removes this
+// directory. The second argument is Slurm's plugin directory, or empty. The script runs in a
+// session of its own, so that it removes the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1

@@ -31,7 +31,7 @@ const allowNamespaces = "allow user namespaces: sysctl user.max_user_namespaces=
 // NetworkError says that a replay must have a private network, but that this machine allows none.
 type NetworkError struct{ Err error }
 
-// Error names the way out.
+// Error says how to allow a private network.
 func (e *NetworkError) Error() string {
 	return fmt.Sprintf("%s=private, and this machine gives no private network: %v (%s)", NetworkVariable, e.Err, allowNamespaces)
 }
