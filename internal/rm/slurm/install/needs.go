@@ -32,7 +32,7 @@ func (n Needs) files() uint64 {
 	return uint64(64 + min(n.Nodes, toController) + 2*min(n.Nodes, toNodes))
 }
 
-// processes is the number of processes and threads of the driver and the daemons.
+// processes is the number of processes and threads of a replay.
 func (n Needs) processes() uint64 {
 	count := uint64(80 + min(n.Nodes, toNodes))
 	if n.Accounting {
