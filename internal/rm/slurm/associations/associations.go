@@ -19,8 +19,7 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Set is what the commands of a file declare. All names are in lower case, as sacctmgr keeps
-// them.
+// Set has what the commands of a file declare. All names are in lower case, as sacctmgr keeps them.
 type Set struct {
 	// Accounts are the accounts by name, and Users the accounts of each user. root is always
 	// in both.
@@ -36,7 +35,7 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
-	adds     bool // the commands add a cluster; if not, rmreplay adds it before them
+	adds     bool // whether the commands add a cluster; if not, rmreplay adds the cluster first
 	line     int  // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition

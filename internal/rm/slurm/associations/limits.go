@@ -50,7 +50,7 @@ type Policy struct {
 	PreemptExempt *int64
 	// Flags are in lower case: "denyonlimit", "partitiontimelimit", "overpartqos".
 	Flags []string
-	// LimitFactor multiplies the association's TRES limits; 0 for none.
+	// LimitFactor multiplies the association's TRES limits; 0 if it is not set.
 	LimitFactor float64
 }
 
@@ -102,7 +102,7 @@ func (s *Set) Of(user, account, partition string) *Association {
 	return found
 }
 
-// byUser returns a user's associations. An index holds them once all commands are read.
+// byUser returns a user's associations. Its first call after a change of the set makes the index.
 func (s *Set) byUser(user string) []*Association {
 	if s.users == nil {
 		s.users = map[string][]*Association{}
@@ -180,8 +180,8 @@ func (s *Set) DefaultQOS(a *Association) string {
 }
 
 // Inherited returns an association's own limits per job. A limit that it does not set is inherited
-// from the nearest association above that sets it, because slurmdbd hands limits down. Group limits
-// are not inherited.
+// from the nearest association above that sets it, because slurmdbd passes these limits on to the
+// associations below. Group limits are not inherited.
 func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
@@ -402,8 +402,8 @@ type limitWord struct {
 	set   func(l *Limits, value string)
 }
 
-// tres returns a function that sets counts of TRES from a list. The function one does so for a
-// single TRES.
+// tres returns a function that sets counts of TRES from a list such as "cpu=10,mem=4G". one returns
+// a function that sets the count of one TRES.
 func tres(of func(*Limits) *TRES) func(*Limits, string) {
 	return func(l *Limits, value string) { of(l).set(value) }
 }
@@ -548,7 +548,7 @@ func changed(list []string, a assignment) []string {
 	}
 }
 
-// set reads "cpu=10,mem=4G,gres/gpu=2" into the counts. -1 takes a limit away.
+// set reads "cpu=10,mem=4G,gres/gpu=2" into the counts. -1 removes a limit.
 func (t *TRES) set(value string) {
 	for item := range strings.SplitSeq(value, ",") {
 		name, number, ok := strings.Cut(item, "=")

@@ -97,7 +97,7 @@ func next(data []byte, longest int) (record, rest []byte) {
 	return data[:end+1], data[end+1:]
 }
 
-// parse reads one record. The daemons run with TZ=UTC, so its times are in UTC.
+// parse reads one record. The daemons run with TZ=UTC, so the record's times are in UTC.
 func parse(record []byte) (Record, error) {
 	c := Record{Task: -1, Truncated: !bytes.HasSuffix(record, []byte("\n"))}
 	line := strings.TrimSuffix(string(record), "\n")

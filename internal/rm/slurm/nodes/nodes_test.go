@@ -194,7 +194,7 @@ func TestTerminate(t *testing.T) {
 	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "4s "+epilogDone)
-	wantCode(t, c.terminate(2, rpc.RequestTerminateJob, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
+	wantCode(t, c.terminate(2, rpc.RequestTerminateJob, 99), slurmspec.ErrKillJobAlreadyComplete) // an unknown job
 }
 
 func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
@@ -289,7 +289,7 @@ func TestTerminateWhileSuspended(t *testing.T) {
 	s.want("0s " + epilogDone)
 }
 
-// The signals that end a sleep end the script, and no others do.
+// Only the signals that end a sleep end the script.
 func TestSignal(t *testing.T) {
 	const usr1, term = 10, 15
 	s, c := newStage(t, Delays{})
@@ -404,7 +404,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// A node answers for those in the forward list, and reports those that are down.
+// A node answers for the nodes in the forward list, and reports the nodes that are down.
 func TestForward(t *testing.T) {
 	_, c := newStage(t, Delays{})
 	c.Down("n3")
