@@ -16,8 +16,8 @@ type Backfill string
 const (
 	// Planned jobs have a planned start, and nodes that are reserved for them from that start on.
 	Planned Backfill = "planned"
-	// NotReached are jobs that the cycle did not reach. It ended earlier because of bf_max_job_test,
-	// bf_max_job_start, bf_node_space_size or bf_max_time, or it stopped after a pause.
+	// NotReached are jobs that the cycle did not reach. The cycle ended earlier because of
+	// bf_max_job_test, bf_max_job_start, bf_node_space_size or bf_max_time, or after a pause.
 	NotReached Backfill = "not-reached"
 	// UserDepth and PartitionDepth are jobs beyond bf_max_job_user, bf_max_job_part or
 	// bf_max_job_user_part.
@@ -28,7 +28,7 @@ const (
 	// NoNodes are jobs for which too few nodes are free of planned jobs at every start within
 	// bf_window.
 	NoNodes Backfill = "no-nodes"
-	// BeyondWindow are jobs that could start after bf_window.
+	// BeyondWindow are jobs whose earliest start would be after bf_window.
 	BeyondWindow Backfill = "beyond-window"
 	// NotPlanned are jobs that cannot start now and that a setting keeps out of the plan:
 	// bf_min_age_reserve, bf_min_prio_reserve, bf_one_resv_per_job, bf_job_part_count_reserve, or

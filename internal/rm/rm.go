@@ -115,7 +115,7 @@ type Outcome struct {
 	User, Group                  string
 	Account, Partition, QOS      string
 	Reservation                  string
-	TimeLimit                    int64 // seconds; -1 for none
+	TimeLimit                    int64 // seconds; -1 for no limit
 	ExitCode, Signal             int
 	Restarts                     int // number of requeues
 	// Priority is the job's priority when it started; 0 if the resource manager does not report

@@ -6,10 +6,10 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Statistics are the counters of slurmctld at an instant, as Slurm's sdiag shows them. They are a
-// row of a record's scheduler.parquet. Counters begin at Since, which is the last midnight (UTC) or
-// slurmctld's start; only Requests are counted from slurmctld's start. Times of cycles are virtual:
-// with the frozen clock, only sleeps take time in a cycle.
+// Statistics are the counters of slurmctld at an instant, as Slurm's sdiag shows them. A value of
+// this type is a row of scheduler.parquet in the run's record. Counters begin at Since, which is
+// the last midnight (UTC) or slurmctld's start; only Requests are counted from slurmctld's start.
+// Times of cycles are virtual: with the frozen clock, only sleeps take time in a cycle.
 type Statistics struct {
 	At    hpc.Time `parquet:"at_time,timestamp(nanosecond)"`
 	Since hpc.Time `parquet:"since_time,timestamp(nanosecond)"`

@@ -12,7 +12,7 @@ type Window struct {
 	// Open has the reservations that exist at Start, in their state at Start. Their At is when they
 	// were made. Later has the events of reservations after Start.
 	Open, Later []hpc.ReservationEvent
-	// Named maps the name of a reservation to a submit time: the earliest submission to the
-	// reservation among the jobs that are pending at Start.
+	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
+	// are pending at Start.
 	Named map[string]hpc.Time
 }

@@ -36,7 +36,7 @@ add user ben account=biology fairshare=10 qos=normal,high
 		job("two", 10, 60, on("c2")),
 		job("array", 10, 20, with(on("c3"), func(j *hpc.Job) { j.Array = "0-1"; j.Name = "a|b" })),
 
-		// Ann has used the machine, so ben's job comes first. A high QOS comes before both.
+		// Ann has used the machine, so ben's job comes first. The job with QOS high comes before both.
 		job("holder", 1000, 300, with(on("g1"), tasks(4))),
 		job("ann's", 1010, 60, with(on("g1"), tasks(4))),
 		job("ben's", 1015, 60, with(on("g1"), tasks(4), func(j *hpc.Job) { j.User = "ben" })),

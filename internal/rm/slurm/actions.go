@@ -21,7 +21,7 @@ import (
 type action struct {
 	hpc.Action
 	since hpc.Time
-	// then is called when the action has ended and slurmctld answers; it may be nil.
+	// then is called when the action has ended and slurmctld answers again; it may be nil.
 	then func() error
 }
 

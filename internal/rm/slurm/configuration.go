@@ -111,10 +111,10 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	return nil
 }
 
-// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at
-// the cluster directory. It scales the file's nodes by the cluster's factor. The nodes must be
-// the same, and accounting must stay on or off, since slurmctld changes them only when it is
-// restarted.
+// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the
+// cluster directory. It scales the file's nodes by the cluster's factor. The file must have the
+// cluster's nodes, and accounting must stay on or off, because slurmctld changes these only at a
+// restart.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)

@@ -24,7 +24,7 @@
 //	daemons     starts and stops processes
 //	network     has the driver's connections
 //	rpc         encodes and decodes Slurm's messages
-//	nodes       plays all compute nodes
+//	nodes       simulates all compute nodes
 //	accounting  runs slurmdbd and MariaDB
 //	fairshare   makes the usage that slurmctld starts with
 //	jobcomp     reads the records of finished jobs

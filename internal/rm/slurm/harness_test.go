@@ -164,8 +164,8 @@ type scenario struct {
 	controller replay.Controller // nil for a rigid replay
 	usage      []hpc.Usage
 	accrued    []hpc.Accrual
-	factor     float64       // of the measured clock; 0: frozen
-	reasons    time.Duration // between questions why jobs are pending; 0: none
+	factor     float64       // factor of the measured clock; 0 for the frozen clock
+	reasons    time.Duration // interval between questions why jobs are pending; 0 for no questions
 	logs       string
 	// started is called with the engine before the workload is played; it may be nil.
 	started func(*Engine)
@@ -294,7 +294,7 @@ func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 // after returns the instant that many seconds after the epoch.
 func after(seconds int) hpc.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// since returns an instant as seconds after the epoch; -1 for none.
+// since returns an instant as seconds after the epoch; -1 if it is not set.
 func since(t hpc.Time) float64 {
 	if t.IsZero() {
 		return -1

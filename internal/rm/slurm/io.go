@@ -15,7 +15,7 @@ type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems
 	moving map[uint32]hpc.Time // the instant of the launch of each job in the model
-	next   hpc.Time            // the timer of the next end of a phase
+	next   hpc.Time            // when the timer for the next end of a phase is due
 }
 
 func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
@@ -97,7 +97,7 @@ func (t *transfers) runTime(s *submission, task int) time.Duration {
 }
 
 // NextPhase returns the next instant at which a job enters another phase of its I/O; [hpc.Never] if
-// none does.
+// no job does.
 func (e *Engine) NextPhase() hpc.Time {
 	if t := e.jobs.transfers; t.model != nil {
 		return t.model.NextPhase()

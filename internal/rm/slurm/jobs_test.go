@@ -102,8 +102,8 @@ func compareSacct(text string, rows ...run.Row) ([]string, error) {
 }
 
 // TestCancelBeforeTheAnswer: a user cancels a job before slurmctld has answered its submission
-// (slurmctld sleeps for a microsecond of virtual time at each). The engine cancels it after the
-// answer.
+// (slurmctld sleeps for a microsecond of virtual time at each submission). The engine cancels the
+// job after the answer.
 func TestCancelBeforeTheAnswer(t *testing.T) { eachSlurm(t, testCancelBeforeTheAnswer) }
 
 func testCancelBeforeTheAnswer(t *testing.T, slurm *install.Installation) {

@@ -370,7 +370,7 @@ func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
 		{At: after(111), Run: []string{"scontrol", "update", "JobId=2", "NumNodes=1"}},
 	}
 	s.started = func(e *Engine) {
-		for _, node := range []string{"c2", "c4"} { // slurmctld does not learn that they are down
+		for _, node := range []string{"c2", "c4"} { // slurmctld does not learn that these nodes are down
 			e.loop.At(after(100), func() { e.nodes.Down(node) })
 			e.loop.At(after(130), func() { e.nodes.Up(node) })
 		}
@@ -381,7 +381,7 @@ func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
 		t.Fatal(err)
 	}
 	for _, typ := range []string{"REQUEST_SIGNAL_TASKS", "REQUEST_ABORT_JOB"} {
-		// Version 0 stands for slurmctld's own.
+		// Version 0 stands for slurmctld's own version.
 		repeated := regexp.MustCompile("New agent .*retry:T .*msg_type:" + typ + " protocol_version:0\n")
 		if !repeated.Match(log) {
 			t.Errorf("slurmctld repeated no %s", typ)

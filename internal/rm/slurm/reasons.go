@@ -72,7 +72,7 @@ func (r *reasons) arm() {
 	r.At(hpc.Time(next).Add(reasonOffset), r.due)
 }
 
-// due asks if something has happened since the last question.
+// due asks again if something has happened since the last question.
 func (r *reasons) due() {
 	if r.seen == r.emitted && r.skipped < mostSkipped {
 		r.skipped++

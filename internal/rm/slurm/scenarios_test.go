@@ -29,7 +29,7 @@ import (
 //	workload      the jobs and events of the scenarios below
 //	replay        the outcome of each job, and then of nodes and reservations
 //
-// replay may have its own workload. Package rmtest describes the lines. Its arguments are
+// replay may have its own workload. Package rmtest describes the lines. The arguments of replay are
 // drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. With
 // releases=(LIST), only these releases of Slurm replay the workload, because their outcome differs
 // from the others'. The words "affects the result" in a schedule mark a warning that makes the

@@ -105,7 +105,7 @@ func (a *attack) try(address string, data []byte) {
 	if data == nil {
 		return // a connection that is closed at once
 	}
-	_ = c.SetReadDeadline(time.Now().Add(time.Second)) // a socket has deadlines
+	_ = c.SetReadDeadline(time.Now().Add(time.Second)) // cannot fail for a socket
 	answer, err := io.ReadAll(c)
 	if len(answer) > 0 {
 		a.t.Errorf("%s answered a stranger with %d bytes", address, len(answer))

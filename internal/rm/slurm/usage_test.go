@@ -139,7 +139,7 @@ add user flo account=used
 	s.workload.Actions = []hpc.Action{{At: s.workload.Start, Run: []string{"sshare", "-amP", "-o", "Account,User,Partition,RawUsage"}}}
 	o := s.play(t)
 	used := rawUsage(t, &s)
-	const preroll = 4 * 3 * 3600 // usage of four processors from the start of the jobs to that of the window
+	const preroll = 4 * 3 * 3600 // usage of four processors from the start of the jobs to the start of the window
 	for who, want := range map[string]float64{
 		"whole||": 200_000, "whole|ben|": 100_000, "whole|ann|": preroll,
 		"first|cyd|": 300_000, "second|cyd|": 400_000,

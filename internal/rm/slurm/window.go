@@ -31,7 +31,7 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 }
 
 // WindowReservations returns the reservations that the engine makes for a window. slurmdbd's
-// records of reservations are compared with them.
+// records are compared with these reservations.
 func WindowReservations(w rm.Window) []hpc.ReservationEvent { return window.Reservations(w) }
 
 // SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority

@@ -122,8 +122,8 @@ func firstComplaint(out string) string {
 
 // script prepares a site's commands for sacctmgr. It removes comments, because sacctmgr would exit
 // with an error code after them. It adds the command that makes the cluster if the site's commands
-// have none, since sacctmgr refuses users of a cluster that does not exist. Users with equal
-// options are added by one command.
+// lack it, since sacctmgr refuses users of a cluster that does not exist. Users with equal options
+// are added by one command.
 func script(commands, cluster string) []string {
 	var lines []string
 	for _, line := range strings.Split(commands, "\n") {

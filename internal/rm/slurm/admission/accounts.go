@@ -30,8 +30,8 @@ func (s *Site) of(user, account, partition string) *associations.Association {
 	return a
 }
 
-// standing has the own and the inherited values of an association. line has the association and
-// those above it.
+// standing has the own and the inherited values of an association. line has the association and all
+// associations above it.
 type standing struct {
 	line       []*associations.Association
 	limits     associations.Limits

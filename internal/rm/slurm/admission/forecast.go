@@ -35,7 +35,7 @@ type Asked struct {
 	Requests int    `json:"requests"` // different submissions
 	ByRules  int    `json:"by_rules"` // jobs about which slurmctld could not be asked
 	// Complaint is sacctmgr's message if it refuses one of the commands that make the cluster's
-	// accounts; empty if it refuses none.
+	// accounts; empty if it refuses no command.
 	Complaint string `json:"complaint,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 
 // Tally judges the jobs of a workload and groups them by finding. each, if not nil, is called for
 // every job with a finding. Jobs that pend when the window begins are judged like all others. Jobs
-// that run when it begins (preset jobs) are not judged, since an operator submits them.
+// that run when the window begins (preset jobs) are not judged, since an operator submits them.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}

@@ -19,7 +19,7 @@ func (c *creation) start() *Finding {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	var accepted, failed *Finding // the last findings; an accepted job may still start in another partition
+	var accepted, failed *Finding // a finding of each kind; an accepted job may still start in another partition
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
 		if waits != nil && waits.down == nil {

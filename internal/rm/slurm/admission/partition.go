@@ -143,7 +143,7 @@ func timeLimit(p *conf.Partition, key string, to *uint32) error {
 }
 
 // memory returns a partition's DefMemPerCPU or DefMemPerNode (or MaxMemPerCPU or MaxMemPerNode, by
-// the prefix). If the partition sets none, it returns the cluster's.
+// the prefix). If the partition sets no value, memory returns the cluster's.
 func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	for _, get := range []func(string) (string, bool){p.Get, s.cluster.Get} {
 		for _, key := range []string{"CPU", "Node"} {

@@ -18,16 +18,16 @@ type viewer struct {
 	user        string
 	operator    bool
 	account     string                    // of the association; in lower case
-	association *associations.Association // nil without one
+	association *associations.Association // nil without an association
 	qos         string
-	policy      *associations.Policy // nil without one
+	policy      *associations.Policy // nil without a QOS
 }
 
 // Reservations returns the reservation of a name at the instant of a submission, or nil.
 type Reservations func(name string) *hpc.Reservation
 
 // Judge returns why slurmctld does not run a job, or nil. It leaves out the job's dependencies.
-// The reservations may be nil if there are none.
+// reservations may be nil.
 func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	if reservations == nil {
 		reservations = func(string) *hpc.Reservation { return nil }

@@ -26,7 +26,7 @@ type Set struct {
 	Accounts map[string]bool
 	Users    map[string]map[string]bool
 	QOS      map[string]bool
-	// Policies has the limits of the QOS, and Associations those of accounts and users.
+	// Policies has the limits of the QOS, and Associations has the limits of accounts and users.
 	Policies     map[string]*Policy
 	Associations []*Association
 	// WCKeys are the workload characterization keys of each user.
@@ -104,7 +104,7 @@ func (s *Set) command(text, cluster string, line int) error {
 			return err
 		}
 		if !slices.Contains(on, cluster) {
-			return nil // it is about another cluster
+			return nil // the command is about another cluster
 		}
 	}
 	if err := s.references(c); err != nil {

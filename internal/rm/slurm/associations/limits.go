@@ -41,8 +41,8 @@ type Policy struct {
 	UsageFactor *float64
 	// UsageThreshold is the lowest fair-share factor that may submit; nil if it is not set.
 	UsageThreshold *float64
-	// Preempt are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for the
-	// cluster's mode.
+	// Preempt are the QOS whose jobs the jobs of this QOS may preempt. PreemptMode is in lower case;
+	// empty for the cluster's mode.
 	Preempt     []string
 	PreemptMode string
 	// GraceTime and PreemptExempt are in seconds. PreemptExempt is nil if it is not set.
@@ -141,8 +141,8 @@ func (s *Set) Line(a *Association) (line []*Association) {
 	return line
 }
 
-// Allowed returns the QOS that an association may use. Without a list of its own, it inherits the
-// list of the nearest association above that has one.
+// Allowed returns the QOS that an association may use. An association without a list of its own
+// inherits the list of the nearest association above that has one.
 func (s *Set) Allowed(a *Association) []string {
 	line := s.Line(a)
 	var allowed []string
@@ -160,7 +160,7 @@ func (s *Set) Allowed(a *Association) []string {
 	return allowed
 }
 
-// DefaultQOS returns the QOS of a job that names none (assoc_mgr_get_default_qos_info in
+// DefaultQOS returns the QOS of a job that names no QOS (assoc_mgr_get_default_qos_info in
 // assoc_mgr.c). a may be nil.
 func (s *Set) DefaultQOS(a *Association) string {
 	if a != nil {
@@ -220,7 +220,7 @@ func (s *Set) limits(c *command) {
 		s.changeAccounts(c)
 	case "user":
 		s.changeUsers(c)
-	case "cluster": // its options are those of the root
+	case "cluster": // a cluster's options apply to the root
 		if c.verb.name != "delete" {
 			s.Associations[0].apply(c.set)
 		}
@@ -310,7 +310,7 @@ func (s *Set) changeUsers(c *command) {
 	}
 }
 
-// addAssociations adds users to accounts. A user's first account is the default one.
+// addAssociations adds users to accounts. A user's first account is the user's default account.
 func (s *Set) addAssociations(c *command, names, accounts, partitions []string) {
 	if len(accounts) == 0 {
 		accounts = c.list("defaultaccount")
@@ -532,7 +532,8 @@ func (p *Policy) assign(a assignment) {
 }
 
 // changed returns a list of names after a command. Without a sign, the command's names replace the
-// list. With + they are added, and with - they are removed. The value -1 empties the list.
+// list. With + the names are added, and with - the names are removed. The value -1 empties the
+// list.
 func changed(list []string, a assignment) []string {
 	names := splitLower(a.value)
 	switch a.sign {
@@ -568,7 +569,7 @@ func (t *TRES) set(value string) {
 	}
 }
 
-// countOf reads a count with an optional unit. Memory without one is in MiB.
+// countOf reads a count with an optional unit. Memory without a unit is in MiB.
 func countOf(name, number string) (int64, bool) {
 	shift := 0
 	if number != "" {

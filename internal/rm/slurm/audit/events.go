@@ -187,8 +187,8 @@ func joined(list []span) []span {
 //
 // It compares start and end. If the workload gives the nodes or their number, it compares these
 // too, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so
-// on) it only checks that slurmdbd has one. slurmctld does not report reservations with TIME_FLOAT
-// to slurmdbd (_post_resv_create in reservation.c).
+// on) it only checks that slurmdbd has a record. slurmctld does not report reservations with
+// TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {

@@ -35,8 +35,8 @@ type Preemptor struct {
 	Task   string
 }
 
-// slurmctld logs "preempted JobId=1 has been requeued to reclaim resources for JobId=3", or killed
-// (_preempt_jobs in node_scheduler.c).
+// slurmctld logs "preempted JobId=1 has been requeued to reclaim resources for JobId=3", or "has
+// been killed" (_preempt_jobs in node_scheduler.c).
 var (
 	preempted = []byte("] preempted JobId=")
 	reclaims  = []byte(" to reclaim resources for JobId=")

@@ -128,8 +128,8 @@ func (a *adapter) accountingOnly(site string) string {
 // builtinTRES are the resources that may have weights without slurmdbd.
 var builtinTRES = []string{"billing", "cpu", "energy", "fs/disk", "mem", "node", "pages", "vmem"}
 
-// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it keeps only the
-// weights of the resources that 22.05 then accepts.
+// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it keeps only the weights
+// of the resources that 22.05 accepts.
 func (a *adapter) tresWeights(site string) string {
 	if a.out.Accounting {
 		return site

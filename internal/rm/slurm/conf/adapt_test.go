@@ -124,7 +124,7 @@ func TestAdaptTwice(t *testing.T) {
 			}
 			twice := mustAdapt(t, again, testEnvironment())
 			for _, change := range twice.Changes {
-				if change.File != "" && change.Key[0] != 'N' { // NodeName lines lose and get the same NodeAddr
+				if change.File != "" && change.Key[0] != 'N' { // Adapt drops and sets the NodeAddr of NodeName lines
 					t.Errorf("adapting again changes %+v", change)
 				}
 			}
@@ -355,7 +355,7 @@ func TestAdaptStates(t *testing.T) {
 	}
 }
 
-// TestDownComesUp: a node that is down comes up at a site with ReturnToService=2.
+// TestDownComesUp: at a site with ReturnToService=2, a node that is down comes up.
 func TestDownComesUp(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nReturnToService=2\nNodeName=n1 State=DOWN\nPartitionName=p Nodes=n1\n")
 	if err != nil {

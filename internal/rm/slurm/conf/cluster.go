@@ -70,7 +70,7 @@ type Cluster struct {
 	topology  *topology.File // of topology.yaml, or of a topology.conf that a plugin reads
 	nodeLines []nodeLine
 	nodeIndex map[string]int
-	names     int      // in the host lists that were expanded; [maxNames] is the limit
+	names     int      // number of names in expanded host lists; at most [maxNames]
 	changed   []Change // by [Cluster.Scale], by [Cluster.With], and because a file is missing
 	factor    float64  // of [Cluster.Scale]; 0 without it
 }

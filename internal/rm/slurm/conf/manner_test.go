@@ -10,7 +10,7 @@ import (
 
 // manner are configurations that resemble those of real sites. from and to are the oldest and the
 // newest series that each can be for. lines are, by release, lines that the adapted configuration
-// has; it lacks a line that begins with "!" here. warning is what a replay on 22.05 warns of.
+// has; a line that begins with "!" must be missing. warning is what a replay on 22.05 warns of.
 var manner = []struct {
 	name, from, to string
 	lines          map[slurmspec.Release]string

@@ -174,8 +174,8 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes the parser panic or loop. It reads the statements back from their
-// text.
+// FuzzParse: no input makes the parser panic or loop. The parser reads the statements back from
+// their text.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"ClusterName=a\nInclude other\nNodeName=n[1-3] CPUs=2 \\\n Feature=\"a b\" # c\n",

@@ -11,7 +11,7 @@ import (
 // oldest and newest are the first and the last series to which [Adapt] adapts a configuration.
 var oldest, newest = slurmspec.R2205, slurmspec.Releases[len(slurmspec.Releases)-1].Release
 
-// CheckRelease returns an error unless [Adapt] knows the configuration of a release.
+// CheckRelease returns an error if [Adapt] does not know the configuration of a release.
 func CheckRelease(release slurmspec.Release) error {
 	if _, known := release.Known(); known && release.Since(oldest) {
 		return nil

@@ -57,7 +57,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	return out, nil
 }
 
-// scaledNames returns the names that replace each node's name: none, its own name, or its own name and its copies'
+// scaledNames returns the names that replace each node's name: no name, its own name, or its own name and its copies'
 // names.
 func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	in := make(map[string][]string, len(c.Nodes))

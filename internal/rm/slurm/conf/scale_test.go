@@ -108,7 +108,8 @@ func TestScaleTopology(t *testing.T) {
 	}
 }
 
-// TestScaleIsReported: the changes of a scaled cluster include Scale's, with file and line.
+// TestScaleIsReported: the changes of a scaled cluster include the changes of Scale, with file and
+// line.
 func TestScaleIsReported(t *testing.T) {
 	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), slurmspec.R2205, testEnvironment())
 	if err != nil {

@@ -414,7 +414,7 @@ func TestSlurmctldRefuses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := Adapt(c, s.release, testEnvironment()); err == nil && !strings.Contains(line, "max_job_bf") { // which is translated
+				if _, err := Adapt(c, s.release, testEnvironment()); err == nil && !strings.Contains(line, "max_job_bf") { // Adapt translates it
 					t.Error("Adapt accepts it")
 				}
 				good, err := openText(t, site)

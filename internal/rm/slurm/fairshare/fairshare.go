@@ -55,7 +55,7 @@ type Usage struct {
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual
 	At      hpc.Time
-	// DefaultPartition is the partition of jobs that name none.
+	// DefaultPartition is the partition of jobs that name no partition.
 	DefaultPartition string
 	// LimitsEnforced says that slurmctld enforces limits.
 	LimitsEnforced bool

@@ -96,7 +96,7 @@ type Slurm struct {
 	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none
-	Lacks   []string `json:"lacks"`   // what it does not have that a replay needs, or what is wrong
+	Lacks   []string `json:"lacks"`   // what it lacks for a replay, or what is wrong with it
 	Chosen  bool     `json:"chosen"`  // the checks are about this Slurm
 }
 

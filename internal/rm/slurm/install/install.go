@@ -455,11 +455,11 @@ func (f finder) findInDatabase(in *Installation, p program) string {
 	return path
 }
 
-// findSystemTables finds the file that belongs to mariadbd, if there is one. MariaDB 11 renamed the
-// file.
+// findSystemTables finds the file of system tables that belongs to mariadbd, if there is one.
+// MariaDB 11 renamed the file.
 func findSystemTables(in *Installation) {
 	if in.Mariadbd == "" {
-		return // its package has both
+		return // mariadbd's package has both files
 	}
 	it := Item{Requirement: requirement("MariaDB's system tables", "the database keeps slurmdbd's procedures there", "mariadb-server-core", true, false)}
 	if program, err := filepath.EvalSymlinks(in.Mariadbd); err == nil {

@@ -58,7 +58,7 @@ const (
 )
 
 // checks compares the needs of this replay with this machine's limits. If the machine is sufficient
-// for this replay but not for a large one, the check says so.
+// for this replay but not for a large one, the check reports this.
 func (n Needs) checks() []Check {
 	files, filesErr := resources.Limit(unix.RLIMIT_NOFILE)
 	processes, processesErr := resources.Processes()

@@ -173,7 +173,7 @@ func outcomeOf(f map[string]string) rm.Outcome {
 	if f["NodeList"] != "(null)" {
 		o.Nodes = f["NodeList"]
 	}
-	if o.Nodes == "" { // the job never ran; its start is the one that the scheduler expected
+	if o.Nodes == "" { // the job never ran; its start is the scheduler's forecast
 		o.Start, o.NodeCount, o.Processors = 0, 0, 0
 	}
 	o.TimeLimit = -1

@@ -235,7 +235,7 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 }
 
 // A node refuses a second launch while the script runs. It accepts a requeued job, and the timer of
-// the first run does not end the second.
+// the first run does not end the second run.
 func TestLaunchAgain(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
@@ -275,7 +275,7 @@ func TestSuspend(t *testing.T) {
 	}
 	s.advance(200 * time.Second)
 	s.want("0s job 7 started", "4s job 7 suspended, resumed: false", "1m40s job 7 suspended, resumed: true", "1m46s "+batchDone)
-	wantCode(t, c.suspend(0, &rpc.Suspend{JobID: 7}), 0) // it is over
+	wantCode(t, c.suspend(0, &rpc.Suspend{JobID: 7}), 0) // the job is over
 	s.want()
 }
 

@@ -222,7 +222,7 @@ func (c *realController) register(node string, v rpc.Version) {
 
 // olderRegistration returns a registration in the versions before 22.05: without the host name and
 // the dynamic node's configuration. slurmctld uses the version in which a node registered, so the
-// test gets its older messages.
+// test gets slurmctld's messages in older versions.
 func olderRegistration(reg *rpc.NodeRegistration) []byte {
 	body := rpc.RegistrationIn(rpc.V2205, reg)
 	e := wire.Encoder{}

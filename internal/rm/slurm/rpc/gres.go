@@ -112,8 +112,7 @@ func (d *decoder) skipGRESAllocations(n int) {
 	})
 }
 
-// gresState says which of the fields that not every version has are in the generic resources of a
-// job or a step.
+// gresState says which fields the generic resources of a job or a step have in a version.
 type gresState struct {
 	shares   bool // how much of each shared resource is used
 	stepType bool // the type, in a step's record

@@ -130,7 +130,7 @@ type JobDesc struct {
 
 // Offsets and marks in fields of a [JobDesc] (slurm.h).
 const (
-	// NiceOffset is what Nice adds to the nice value.
+	// NiceOffset is added to the nice value in Nice.
 	NiceOffset = uint32(0x80000000)
 	// CoreSpecThread marks a CoreSpec that counts threads.
 	CoreSpecThread = uint16(0x8000)
@@ -205,7 +205,7 @@ type jobDescFields struct {
 	reservedPorts bool
 	selectPlugin  bool
 	segmentSize   bool
-	nobody        bool // a user or group that is not given is nobody, not slurmspec.NoVal
+	nobody        bool // a missing user or group is sent as nobody, not as slurmspec.NoVal
 }
 
 // append follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the account,

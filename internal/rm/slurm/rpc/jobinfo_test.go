@@ -202,8 +202,8 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// The table's least size of a record is at most the size of a record without any text.
-// TestDecodeJobInfo checks 22.05, whose records have a select plugin.
+// leastJobInfo is at most the size of a record without any text. TestDecodeJobInfo checks 22.05,
+// whose records have a select plugin.
 func TestLeastJobInfo(t *testing.T) {
 	for _, p := range protocols {
 		if p.own == nil || p.version == V2205 {

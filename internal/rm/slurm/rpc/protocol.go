@@ -157,8 +157,8 @@ func newDecoder(what string, b []byte) *decoder {
 	return &decoder{Decoder: wire.NewDecoder(what, b)}
 }
 
-// decodeIn decodes a message of slurmctld to a node with the layout that read takes from
-// the version's table. The error says that the version is unknown, or which field is wrong.
+// decodeIn decodes a message from slurmctld to a node. read decodes the body with the layout in the
+// version's table. The error says that the version is unknown, or which field is wrong.
 func decodeIn[T any](v Version, what string, b []byte, read func(*decoder) *T) (*T, error) {
 	d := newDecoder(what, b)
 	if d.protocol = protocolOf(v); d.protocol == nil {

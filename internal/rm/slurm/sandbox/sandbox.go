@@ -23,8 +23,8 @@ import (
 type Sandbox struct {
 	// Dir is a directory on a memory file system that other users cannot enter.
 	Dir string
-	// User is the user of the daemons. It is the driver's own user. If the driver is root, it is a
-	// number that no account of the machine and no other run has, because daemons never run as root.
+	// User is the user of the daemons. It is the driver's own user. If the driver is root, the user is
+	// a number that no account of the machine and no other run has, because daemons never run as root.
 	User supervise.User
 	// Library is the path of the preload library in Dir.
 	Library string

@@ -85,7 +85,7 @@ func TestFreePortsWithCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(ctld)
-	// slurmctld does the same.
+	// slurmctld sets this option, too.
 	if err := unix.SetsockoptInt(ctld, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ const (
 )
 
 // Keys are the keys of slurmdbd.conf in all releases from 20.11 to 26.05
-// (src/slurmdbd/read_config.c). [history.DatabaseKeys] says which releases have one.
+// (src/slurmdbd/read_config.c). [history.DatabaseKeys] says which releases have a key.
 var Keys = slices.Concat(
 	// Keys that decide what accounts, users and limits mean are kept.
 	[]Key{
@@ -90,7 +90,8 @@ func dropped(reason string, kind syntax.Kind, names ...string) []Key {
 type Finding struct {
 	// Key is in the spelling of the manual page.
 	Key string
-	// From is the value, hidden if it is secret. To is the value in a replay; "" if it has none.
+	// From is the value, hidden if it is secret. To is the value in a replay; "" if the key is not in
+	// the replay's file.
 	From, To string
 	// Reason says why To differs from From; "" if they are equal.
 	Reason string
@@ -152,7 +153,7 @@ func (s Settings) Adapt(key, value string, release slurmspec.Release) Finding {
 // setting is a key with its value.
 type setting struct{ key, value string }
 
-// values returns what the replay sets.
+// values returns the keys that the replay sets, with their values.
 //
 // StorageHost=localhost makes the MariaDB client use a Unix socket. MYSQL_UNIX_PORT in slurmdbd's
 // environment has its path.

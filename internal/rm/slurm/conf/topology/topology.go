@@ -249,7 +249,7 @@ type Cluster struct {
 	Expand func(list string) ([]string, error)
 	// Partitions has the name of each partition's topology, by partition.
 	Partitions map[string]string
-	// OwnPlaces reports whether a node's line in slurm.conf has its place in a topology.
+	// OwnPlaces says that lines of nodes in slurm.conf name their places in a topology.
 	OwnPlaces bool
 }
 

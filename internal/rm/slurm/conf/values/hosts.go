@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// behindBrackets finds a name with text behind its last bracket ("n[1-4].example.org").
+// behindBrackets finds a name with text after its last bracket ("n[1-4].example.org").
 var behindBrackets = regexp.MustCompile(`\][^\[\],\s]+(?:[,\s]|$)`)
 
 // HostList returns a host list in a form that a release reads. Before 23.11 no text may follow the

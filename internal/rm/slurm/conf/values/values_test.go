@@ -116,7 +116,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestHostList: only names with text behind their brackets change, and only for old releases.
+// TestHostList: only names with text after their brackets change, and only for old releases.
 func TestHostList(t *testing.T) {
 	for _, test := range []struct{ list, old string }{
 		{"n[1-3]", "n[1-3]"}, {"rack[0-1]n[1-2],m1", "rack[0-1]n[1-2],m1"}, {"n[1-2,4].org", "n1.org,n2.org,n4.org"},
