@@ -2,8 +2,8 @@ package rm
 
 // PriorityPart is a part of a job's priority, in points.
 type PriorityPart struct {
-	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition, qos,
-	// site, nice, or tres/ and a resource.
+	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition,
+	// qos, site, nice, or tres/ and a resource.
 	Name string `parquet:"name,dict" json:"name"`
 	// Points is what the part adds to the priority; below 0 for a nice value that lowers the priority.
 	Points float64 `parquet:"points" json:"points"`

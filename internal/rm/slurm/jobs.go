@@ -255,8 +255,8 @@ func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	return j.byID[array], task
 }
 
-// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out the
-// conditions on forgotten jobs.
+// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out
+// the conditions on forgotten jobs.
 func (j *jobs) dependency(spec string, forgotten map[string]bool) (string, error) {
 	if spec == "" {
 		return "", nil

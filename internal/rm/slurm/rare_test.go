@@ -259,7 +259,8 @@ func testNames(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestFullQueue: slurmctld has no room for a job. The engine retries the submission for as long as sbatch does.
+// TestFullQueue: slurmctld has no room for a job. The engine retries the submission for as long as
+// sbatch does.
 func TestFullQueue(t *testing.T) { eachSlurm(t, testFullQueue) }
 
 func testFullQueue(t *testing.T, slurm *install.Installation) {
@@ -352,8 +353,8 @@ func testAccountingActions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestUnansweredMessages: slurmctld repeats a signal and an abort that a node has not answered, in its
-// own version of the protocol instead of the node's. The replay reads them and continues.
+// TestUnansweredMessages: slurmctld repeats a signal and an abort that a node has not answered, in
+// its own version of the protocol instead of the node's. The replay reads them and continues.
 func TestUnansweredMessages(t *testing.T) { eachSlurm(t, testUnansweredMessages) }
 
 func testUnansweredMessages(t *testing.T, slurm *install.Installation) {

@@ -415,8 +415,8 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 	}
 }
 
-// realSite returns the cluster and the workload of a real site, if there is one in the real data. The
-// edits are pairs of strings to replace in slurm.conf.
+// realSite returns the cluster and the workload of a real site, if there is one in the real data.
+// The edits are pairs of strings to replace in slurm.conf.
 func realSite(t *testing.T, slurm *install.Installation, name, events string, edits ...string) scenario {
 	t.Helper()
 	from := realdata.Path(t, "slurm", name)

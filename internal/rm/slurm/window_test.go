@@ -107,8 +107,8 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does when
-// a window begins.
+// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does
+// when a window begins.
 func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
 
 // TestReconfiguration: from 23.11 on, slurmctld executes itself anew when it is reconfigured, and

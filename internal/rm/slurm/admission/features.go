@@ -23,9 +23,9 @@ type feature struct {
 
 var errConstraint = errors.New("malformed constraint")
 
-// parseFeatures reads a constraint as slurmctld does (build_feature_list and _feature_string2list in
-// job_scheduler.c): names with & or |, at most one level of parentheses, at most one pair of brackets,
-// and counts.
+// parseFeatures reads a constraint as slurmctld does (build_feature_list and _feature_string2list
+// in job_scheduler.c): names with & or |, at most one level of parentheses, at most one pair of
+// brackets, and counts.
 func parseFeatures(text string) ([]feature, error) {
 	text = strings.ReplaceAll(text, ",", "&")
 	var list []feature

@@ -42,8 +42,8 @@ type Asked struct {
 // examples is the number of jobs that a group names.
 const examples = 5
 
-// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant of its
-// submission.
+// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant
+// of its submission.
 type Judge func(job *hpc.Job, reservations Reservations) *Finding
 
 // Foresee judges all jobs of a workload by the site's rules. each, if not nil, is called for every

@@ -59,7 +59,8 @@ var manner = []struct {
 	}, ""},
 }
 
-// TestManner adapts each configuration to the releases. TestSlurmctldAccepts starts slurmctld on it.
+// TestManner adapts each configuration to the releases. TestSlurmctldAccepts starts slurmctld on
+// it.
 func TestManner(t *testing.T) {
 	for _, test := range manner {
 		t.Run(test.name, func(t *testing.T) {

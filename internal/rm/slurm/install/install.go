@@ -118,8 +118,8 @@ func (in *Installation) is(named string) bool {
 }
 
 // Need returns nil if a replay can run on this machine, a [*MissingError] that names all missing
-// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it does not require slurmdbd and
-// MariaDB.
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it
+// does not require slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {
 		return in.wrong
@@ -248,7 +248,8 @@ func InstallCommand(reqs []Requirement) string {
 // the store.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store, and how a replay names them.
+// storeCommand returns the command that puts the requirements into the user's store, and how a
+// replay names them.
 func storeCommand(reqs []Requirement) (command, option string) {
 	command = "rmreplay slurm install"
 	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {
@@ -439,7 +440,8 @@ func (f finder) find() *Installation {
 	return in
 }
 
-// findInDatabase looks for a program in the store's database root, and sets the loader that starts it.
+// findInDatabase looks for a program in the store's database root, and sets the loader that starts
+// it.
 func (f finder) findInDatabase(in *Installation, p program) string {
 	if f.database == "" {
 		return ""

@@ -63,8 +63,8 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 	}
 }
 
-// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then the
-// plugin has no such buffer.
+// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then
+// the plugin has no such buffer.
 const bufferSize = 1024
 
 // fieldNames are the keys of a record in their order. A value ends at the next key, since job

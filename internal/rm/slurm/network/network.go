@@ -135,8 +135,8 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	return n, nil
 }
 
-// listenNodes opens the port of all compute nodes and sets NodePort. One socket serves all addresses
-// of 127.0.0.0/8, and no other machine can reach it.
+// listenNodes opens the port of all compute nodes and sets NodePort. One socket serves all
+// addresses of 127.0.0.0/8, and no other machine can reach it.
 func (n *Network) listenNodes() (err error) {
 	if n.listener, err = n.socket(); err != nil {
 		return err

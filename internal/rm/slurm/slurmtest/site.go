@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Site is a live Slurm: slurmctld, and a slurmd for each node. While the test runs, its commands are
-// the first in PATH, and SLURM_CONF names its slurm.conf.
+// Site is a live Slurm: slurmctld, and a slurmd for each node. While the test runs, its commands
+// are the first in PATH, and SLURM_CONF names its slurm.conf.
 type Site struct {
 	// Dir has its files, and its programs in the directory bin. Every user can read it.
 	Dir string

@@ -107,8 +107,8 @@ func (e *editor) checkCommand(command string) error {
 	return nil
 }
 
-// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by commands with the
-// same effect.
+// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by
+// commands with the same effect.
 func (e *editor) accountsFile() string {
 	return filepath.Base(strings.TrimSuffix(e.site.AccountsFile, " as commands"))
 }

@@ -13,11 +13,11 @@
 //	user NAME OPTION                 user ada fairshare, in all accounts of the user
 //	user NAME in ACCOUNT OPTION      user ada in physics fairshare
 //
-// The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu", "qos normal
-// Flags.DenyOnLimit". Keys and options are compared without case.
+// The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu",
+// "qos normal Flags.DenyOnLimit". Keys and options are compared without case.
 //
-// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to a list, and
-// "false" removes the option, the item or the limit.
+// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to
+// a list, and "false" removes the option, the item or the limit.
 //
 //   - [Setting.Check] returns what is wrong with a setting for every cluster. Two things that
 //     slurmctld accepts are errors here: a misspelt option, which slurmctld ignores, and a number

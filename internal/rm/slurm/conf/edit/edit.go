@@ -131,8 +131,8 @@ func (e *editor) setKey(p parameter, value string) error {
 	return nil
 }
 
-// setPartition changes an attribute in the line of a partition. The line's own attribute has precedence over an
-// attribute of PartitionName=DEFAULT.
+// setPartition changes an attribute in the line of a partition. The line's own attribute has
+// precedence over an attribute of PartitionName=DEFAULT.
 func (e *editor) setPartition(p parameter, value string) error {
 	line, err := e.partition(p.object)
 	if err != nil {
@@ -231,7 +231,8 @@ func (e *editor) knownTRES(name string) error {
 		name, strings.Join(builtinTRES, ", "), didYouMean(name, slices.Values(tracked)))
 }
 
-// knownName checks an item of a partition's list of accounts or QOS. It does not check groups, which are not known.
+// knownName checks an item of a partition's list of accounts or QOS. It does not check groups,
+// which are not known.
 func (e *editor) knownName(key, name string) error {
 	if !e.site.Accounting() || strings.HasSuffix(key, "groups") {
 		return nil
@@ -365,8 +366,8 @@ func commentOut(text []byte, lines map[int]string) []byte {
 	return out.Bytes()
 }
 
-// relative returns the path of a file relative to the cluster directory. It fails for an included file outside the
-// directory, because the copy would not have the file.
+// relative returns the path of a file relative to the cluster directory. It fails for an included
+// file outside the directory, because the copy would not have the file.
 func (e *editor) relative(path string) (string, error) {
 	name, err := filepath.Rel(e.dir, path)
 	if err != nil || !filepath.IsLocal(name) {
@@ -375,8 +376,8 @@ func (e *editor) relative(path string) (string, error) {
 	return name, nil
 }
 
-// withItem returns a comma list in which an item has a value. The item keeps its place; a new item comes last. The
-// value on sets a name without a value, and off removes the item.
+// withItem returns a comma list in which an item has a value. The item keeps its place; a new item
+// comes last. The value on sets a name without a value, and off removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == on {

@@ -88,8 +88,8 @@ func parse(name string) (p parameter, err error) {
 	return p, nil
 }
 
-// Check returns an error if the setting is wrong for every cluster: its parameter does not exist, or Slurm would
-// refuse or ignore the value.
+// Check returns an error if the setting is wrong for every cluster: its parameter does not exist,
+// or Slurm would refuse or ignore the value.
 func (s Setting) Check() error {
 	_, err := s.parse()
 	return err

@@ -1,5 +1,5 @@
-// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own slurmdbd gets, and
-// what is lost in releases that do not have a key.
+// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own
+// slurmdbd gets, and what is lost in releases that do not have a key.
 package slurmdbd
 
 import (
@@ -95,8 +95,8 @@ type Finding struct {
 	From, To string
 	// Reason says why To differs from From; "" if they are equal.
 	Reason string
-	// Unknown says that the release does not have the key, so that the site itself has to change it. Warning says how
-	// this affects jobs; "" if it does not.
+	// Unknown says that the release does not have the key, so that the site itself has to change it.
+	// Warning says how this affects jobs; "" if it does not.
 	Unknown bool
 	Warning string
 }

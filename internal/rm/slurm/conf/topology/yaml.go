@@ -234,7 +234,8 @@ func (r *reader) sequence(v *value, n *ast.SequenceNode, f field, what string) e
 	return nil
 }
 
-// scalar reads a text, a number or a flag. The words for flags are from data_convert_type in src/common/data.c.
+// scalar reads a text, a number or a flag. The words for flags are from data_convert_type in
+// src/common/data.c.
 func (r *reader) scalar(v *value, n ast.ScalarNode, k kind, what string) error {
 	v.text = n.GetToken().Value
 	switch n := n.(type) {
