@@ -47,7 +47,7 @@ type Info struct {
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
 	Cancelled      int `json:"jobs_cancelled_by_user"`
-	UntilLimit     int `json:"jobs_until_time_limit"` // the run time is at or above the limit, or there is none
+	UntilLimit     int `json:"jobs_until_time_limit"` // jobs whose run time reaches the limit, or has no end without it
 	Failing        int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.

@@ -150,7 +150,7 @@ func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	return results
 }
 
-// between visits the jobs from an index up to, but without, another.
+// between visits the jobs with the indices from to to-1.
 func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	return func(yield func(int, *hpc.Job) bool) {
 		job := new(hpc.Job)

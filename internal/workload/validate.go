@@ -604,8 +604,8 @@ func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 // epoch is the workload's epoch as text; the Unix epoch if it is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
-// instants checks that events and actions happen during the replay. A reservation made before
-// the epoch exists when the replay begins.
+// instants checks that events and actions happen during the replay. It allows reservations that are
+// made before the epoch: these exist when the replay begins.
 func (v *validator) instants() {
 	last := v.w.Epoch
 	if n := v.w.Jobs.Len(); n > 0 {

@@ -160,7 +160,7 @@ func stream(f workload.Field) uint64 {
 	return h.Sum64()
 }
 
-// fact has the data about a job that rules use, and the fields that they make.
+// fact has the data about a job that rules use, and the fields that the rules make.
 type fact struct {
 	submit, start, end hpc.Time      // start and end are the recorded ones; 0 if not recorded
 	run                time.Duration // the longest run time of its tasks; 0 if only the limit ends the job

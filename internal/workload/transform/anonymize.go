@@ -56,7 +56,8 @@ type Anonymity struct {
 	// contain a replaced name.
 	Strict bool
 	// Allow are names that may stay where they are words with another meaning, for example if a user
-	// has the name of an option of Slurm. As names of users and so on they are still replaced.
+	// has the name of an option of Slurm. As the names of users, accounts, jobs or nodes they are
+	// still replaced.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte

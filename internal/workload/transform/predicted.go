@@ -61,7 +61,7 @@ type limitCounts struct {
 	changed, kept, without, unknown, preset int
 
 	killed    int     // jobs that run longer than the new limit, but not longer than the old one
-	earlier   int     // ran longer than the old limit already
+	earlier   int     // jobs that run longer than the old limit, too
 	coreHours float64 // the work of the killed jobs until they are killed
 }
 
