@@ -89,7 +89,7 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 		return nil, err
 	}
 	losses, err := f.Write(w, wl)
-	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format has a place for them
+	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format can express earlier runs
 		if losses == nil {
 			losses = workload.Losses{}
 		}

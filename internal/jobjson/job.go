@@ -212,8 +212,8 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// Decode returns the job that the object describes. A job without run_time_s ends at once.
-// Relative instants count from the epoch, and Decode sets epoch.Used if there is one.
+// Decode returns the job that the object describes. A job without run_time_s ends at once. Relative
+// instants count from the epoch, and Decode sets epoch.Used if the job has a relative instant.
 func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 	job := &hpc.Job{
 		ID: j.ID, Submit: j.Submit.At(epoch), Request: hpc.Request(j.Request), Made: j.Made,

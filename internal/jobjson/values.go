@@ -95,7 +95,7 @@ func (t *Instant) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return &valueError{string(text), `not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`}
 }
 
-// At returns the instant, given the epoch that a relative one counts from.
+// At returns the instant. A relative instant counts from the epoch.
 func (t Instant) At(epoch *Epoch) hpc.Time {
 	if !t.relative {
 		return t.time
@@ -107,7 +107,7 @@ func (t Instant) At(epoch *Epoch) hpc.Time {
 // Epoch is what the relative instants of a source count from.
 type Epoch struct {
 	Time hpc.Time
-	Used bool // there was a relative instant
+	Used bool // At was called for a relative instant
 }
 
 // AppendSeconds writes a duration as decimal seconds without trailing zeros.

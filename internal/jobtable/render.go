@@ -43,7 +43,7 @@ func (t *Table) Document(name string) Document {
 	return d
 }
 
-// CSV writes the table as RFC 4180 has it, with a header.
+// CSV writes the table in the form of RFC 4180, with a header.
 func (t *Table) CSV(w io.Writer) error {
 	out := inert.NewWriter(w)
 	line := make([]string, len(t.Columns))

@@ -62,7 +62,7 @@ type profile struct {
 	Type   string   `json:"type"`
 	Delay  *float64 `json:"delay"`
 	Return int      `json:"ret"`
-	// Of a sequence:
+	// The fields of a sequence:
 	Sequence []scalar `json:"seq"`
 	Parts    []scalar `json:"sequence"`
 	Repeat   float64  `json:"repeat"`

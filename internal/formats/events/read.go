@@ -21,7 +21,7 @@ var Format = workload.Format{
 	Looks: `UB events "-dt …"`, Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a line that begins with an option. A file with comments only may be a file
+// recognize accepts a line that begins with an option. A file with comments only may be a file
 // without events; the reader then says that it has no job.
 func recognize(head []byte) workload.Confidence {
 	switch line, comments := lines.First(head); {

@@ -32,7 +32,7 @@ var Format = workload.Format{
 // NoteDependency counts jobs whose dependency condition has no counterpart in Slurm.
 const NoteDependency = "dependency_not_read"
 
-// recognize takes a first line with a record of lsb.acct.
+// recognize accepts a first line with a record of lsb.acct.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	for _, event := range []string{`"JOB_FINISH" "`, `"EVENT_ADRSV_FINISH" "`, `"JOB_RESIZE" "`} {

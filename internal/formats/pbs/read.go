@@ -159,8 +159,8 @@ func isKey(c byte) bool {
 	return c == '_' || c == '.' || c == '-' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// New returns a reader of accounting logs. The files may come in any order, but a job's last
-// record decides about it.
+// New returns a reader of accounting logs. The files may come in any order, but the last record
+// that is read of a job decides how it ended.
 func New(source string, opts workload.ReadOptions) finished.Reader {
 	return &reader{b: finished.NewBuilder(source, opts), open: make(map[string]*job)}
 }
@@ -291,7 +291,7 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 	return nil
 }
 
-// close hands over a job that has ended.
+// close gives the builder a job that has ended.
 func (s *reader) close(j *job) error {
 	j.closed = true
 	text := j.text
@@ -330,7 +330,7 @@ func (j *job) fate() hpc.State {
 	return hpc.Failed
 }
 
-// Finish hands over the jobs whose end is not in the logs.
+// Finish gives the builder the jobs whose end is not in the logs, and returns the workload.
 func (s *reader) Finish() (*workload.Workload, []string, error) {
 	for _, id := range s.ids {
 		j := s.open[id]

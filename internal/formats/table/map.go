@@ -119,7 +119,7 @@ const (
 )
 
 // fieldSpec is a field of a job: how it is read, and the usual names of its column, in lower case
-// and without other characters than letters and digits, the surest first.
+// with letters and digits only, the surest first.
 type fieldSpec struct {
 	name    string
 	kind    kind
@@ -247,8 +247,8 @@ func ParseMap(text []byte, path string) (*Map, error) {
 	return m, nil
 }
 
-// decode decodes a map. The decoder (goccy/go-yaml 1.19.2) panics for some values with a tag, where
-// a list may stand.
+// decode decodes a map. The decoder (goccy/go-yaml 1.19.2) panics for some values with a tag if the
+// field may be a list.
 func decode(text []byte, m *Map) (err error) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -261,8 +261,9 @@ func (p *proposal) suits(k kind, column string) bool {
 	return 2*good >= len(values)
 }
 
-// timeOf returns how instants are written: for numbers it decides by their size; other texts are
-// ISO 8601, or have the usual order of day, month and year that fits most of them.
+// timeOf returns how instants are written, in the notation of [Field.Time]. For numbers it decides
+// by their size. For other texts it is ISO 8601, or the usual order of day, month and year that
+// fits most of the texts.
 func (p *proposal) timeOf(values []string) string {
 	n, err := strconv.ParseFloat(values[0], 64)
 	switch {
@@ -467,9 +468,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's, each with a Slurm state that it could mean,
-// since sites use words such as killed in several ways. A job that has an end neither runs nor
-// waits, so such a state is strange, too: somebody ended the job.
+// strange returns the states that are not Slurm's, each with a Slurm state that it could mean. The
+// user must check them, because sites use words such as killed in several ways. RUNNING and PENDING
+// are strange for a job that has an end; CANCELLED is proposed for them.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])

@@ -24,7 +24,7 @@ var Format = workload.Format{
 	Write: func(w io.Writer, wl *workload.Workload) (workload.Losses, error) { return nil, Write(w, wl) },
 }
 
-// recognize takes a JSON object. It is sure only of an object with the version of a trace's
+// recognize accepts a JSON object. It is sure only of an object with the version of a trace's
 // header.
 func recognize(head []byte) workload.Confidence {
 	switch line, _ := lines.First(head); {

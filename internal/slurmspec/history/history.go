@@ -285,9 +285,9 @@ type Plugin struct {
 	Instead string
 }
 
-// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides scheduling
-// or sites name it. It follows the directories of src/plugins. The
-// plugins that are called none are not here: since 23.11 the name stands for no plugin.
+// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides
+// scheduling or sites name it. It follows the directories of src/plugins. Plugins named "none" are
+// left out: since 23.11 this name means that no plugin is loaded.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},
 	"hash/sha3":                 {Lifetime: Lifetime{Since: slurmspec.R2405}},

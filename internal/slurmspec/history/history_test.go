@@ -36,7 +36,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestRange: each thing that is seen narrows the range, and a contradiction empties it.
+// TestRange: each key or option that is found narrows the range, and contradictory ones make it
+// empty.
 func TestRange(t *testing.T) {
 	r := All()
 	for _, test := range []struct {

@@ -29,7 +29,7 @@ const (
 // Part is a job that represents some tasks of an array.
 type Part struct {
 	Job   *hpc.Job
-	Tasks []int // ascending, as soon as Join has added all of them
+	Tasks []int // in ascending order, once all tasks have been added
 	Alone bool  // the part is one task, as a job that is not an array
 }
 
