@@ -10,8 +10,8 @@
 //     run time, its exit code) is another type, which no method of [Predictor] takes.
 //   - It learns of run times only by [Predictor.End], from the instants of starts and ends, and of
 //     other targets by [Measurer.Measure], when the job ends.
-//   - [Play] calls the methods in the order of time. An end at an instant comes before a
-//     submission at the same instant, as in the simulator, so the submission knows of it.
+//   - [Play] calls the methods in the order of time. If a job ends at the instant of a submission,
+//     the predictor is told of the end first, as in the simulator.
 //
 // So the prediction for a job that is submitted at t depends only on events until t.
 package predict

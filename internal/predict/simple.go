@@ -163,8 +163,8 @@ type ClassKey struct {
 // workload-adaptive scheduler do (github.com/algo74).
 var manualClass = regexp.MustCompile(`jobtype=([A-Za-z0-9_]+);`)
 
-// Class returns the class of a request. The original uses the script's arguments. Few records have
-// these, so here a class is the user, name, size and limit.
+// Class returns the class of a request. The workload-adaptive scheduler uses the script's
+// arguments. Few records have them, so here a class is the user, name, size and limit.
 func Class(r *hpc.Request) ClassKey {
 	if r.Comment != "" {
 		if found := manualClass.FindStringSubmatch(r.Comment); found != nil {
@@ -175,7 +175,7 @@ func Class(r *hpc.Request) ClassKey {
 }
 
 // DecayRate is the share by which each new run time lowers the weight of earlier ones in the
-// recursive average. It is the original's value.
+// recursive average. The workload-adaptive scheduler uses this value.
 const DecayRate = 0.2
 
 // DecayedMean is a recursive average with decay: C' = 1 + (1-a)C; S' = x + (1-a)S; the average is

@@ -134,7 +134,7 @@ func (c *Cases) Check() error {
 		}
 	}
 	if c.NoValue == 0 {
-		return nil // no job ran: others report that
+		return nil // no job ran; the callers report that
 	}
 	want := "field 7 of SWF, or the steps' TRESUsageInTot of sacct"
 	if c.Target == IO {

@@ -25,7 +25,8 @@ import (
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
-	// Answers is the number of answers so far, and Most the largest answer.
+	// Answers is the number of values that jobs have ended with so far (the answers), and Most the
+	// largest of them.
 	Answers float64 `json:"answers"`
 	Most    float64 `json:"most"`
 }

@@ -54,8 +54,8 @@ func TestMixtureFollows(t *testing.T) {
 	}
 }
 
-// TestMixtureInFile checks that a model keeps its weights, that those who predict with it do not share
-// them, and that damaged ones are refused.
+// TestMixtureInFile checks that a model's file keeps the losses, that predictors made from the
+// model do not change the model's losses, and that damaged losses are refused.
 func TestMixtureInFile(t *testing.T) {
 	all := cases(t, log(600, 9))
 	written := file(t, all, Boost, 0)
