@@ -51,8 +51,8 @@ func shown(w io.Writer) *runProgress {
 	return newRunProgress(console.Output{Stderr: w}.Progress(false), time.UTC)
 }
 
-// The line is never as wide as the terminal, also after the terminal got narrower, and it is
-// replaced. It has what matters most at 40 columns.
+// The line is replaced in place. It is always narrower than the terminal, even after the terminal
+// became narrower. At 40 columns it still has the most important parts.
 func TestProgressOnTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	near, far := pseudoTerminal(t)
@@ -119,7 +119,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A set says how many realizations are done, and how long the others take.
+// The progress of a set says how many realizations are done, and how long the others will take.
 func TestProgressOfSet(t *testing.T) {
 	var out bytes.Buffer
 	p := shown(&out)
@@ -149,7 +149,7 @@ func TestProgressOfSet(t *testing.T) {
 	}
 }
 
-// A simulation of the example passes on everything that its progress shows.
+// A simulation of the example calls its hooks with all data that the progress line shows.
 func TestProgressOfExample(t *testing.T) {
 	dir := t.TempDir()
 	runHere(t, dir, 0, "workload", "generate", "example", "--seed", "1", "-o", "example")

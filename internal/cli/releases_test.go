@@ -25,7 +25,7 @@ const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 // the same time: both records are valid and equal, every job ends, the release's own sacct has the
 // same jobs, and nothing is left behind.
 func TestReleases(t *testing.T) {
-	needSlurm(t) // MariaDB is the machine's own
+	needSlurm(t) // the replays use the installed MariaDB
 	roots := os.Getenv(rootsVariable)
 	for _, release := range []string{"24.11", "26.05"} {
 		t.Run(release, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestReleases(t *testing.T) {
 			}
 			var two []*replaying
 			var left []remains
-			for range 2 { // the first one is halted before the second one takes its time
+			for range 2 { // the first replay is halted while the second starts
 				r := startRelease(t, root)
 				two, left = append(two, r), append(left, r.halted(t))
 			}

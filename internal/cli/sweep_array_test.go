@@ -152,7 +152,7 @@ PartitionName=p Nodes=ALL Default=YES State=UP
 `, host, freeLoopbackPort(t), freeLoopbackPort(t), user, dir, rpctest.OwnAddress(t))
 	conf := filepath.Join(dir, "slurm.conf")
 	writeFiles(t, dir, map[string]string{"slurm.conf": config, "cgroup.conf": slurmtest.CgroupConf(slurm.Release)})
-	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they look at their own names
+	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they check their names
 	if err := errors.Join(os.Symlink(controller, daemon), os.Symlink(slurmd, node), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
-// Package completion completes commands, flags and their values in a shell. It knows no command: the
-// usage of an argument or a flag says whether a path stands there, and internal/cli lends the values.
+// Package completion completes commands, flags and their values in a shell. It does not depend on
+// the commands: the usage of an argument or a flag says whether its value is a path, and
+// internal/cli passes the other values.
 package completion
 
 import (

@@ -79,7 +79,7 @@ func (o commands) hint(ctx context.Context, words []string, opts hintOptions) er
 	defer cancel()
 	job := submitted(words)
 	if job.User == "" {
-		job.User, _ = accounts.Name(os.Getuid()) // one without a name has no history
+		job.User, _ = accounts.Name(os.Getuid()) // a user whose name is not known has no history
 	}
 	if line := opts.servers.Line(ctx, &job); line != "" {
 		return o.Print(line + "\n")

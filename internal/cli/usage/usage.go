@@ -1,5 +1,5 @@
-// Package usage says in one voice what is wrong with a command line, and what was meant: commands,
-// flags, values, arguments and paths.
+// Package usage makes the errors about command lines. They say in one style what is wrong with a
+// command, flag, value, argument or path, and what was probably meant.
 package usage
 
 import (
@@ -75,8 +75,8 @@ func UnknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
 }
 
-// elsewhere returns the commands of the whole program that have the given name, or that do what it
-// says.
+// elsewhere returns the paths of the commands below c that have the given name, or the command that
+// does the same as another program's command of this name.
 func elsewhere(c *cobra.Command, name string) (paths []string) {
 	if path, ok := otherCommands[name]; ok {
 		return []string{c.Name() + " " + path}
@@ -93,7 +93,7 @@ func elsewhere(c *cobra.Command, name string) (paths []string) {
 	return paths
 }
 
-// FlagError says in the words of the other errors what is wrong with a flag.
+// FlagError rewrites pflag's error about a flag in the style of the other errors.
 func FlagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
@@ -207,7 +207,7 @@ func inWords(c *cobra.Command, err error) error {
 	return err
 }
 
-// clock recognizes a time of day that stands where an argument should be.
+// clock recognizes the error about a surplus argument that is a time of day.
 var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
 
 // Near returns the path that may have been meant, if an error says that a path does not exist; else
@@ -229,7 +229,7 @@ func Near(err error) string {
 	if meant := flags.Nearest(name, names); meant != "" {
 		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
 	}
-	for _, e := range entries { // the directory may hold the one that was meant
+	for _, e := range entries { // the file that was meant may be in a subdirectory
 		if _, err := os.Stat(filepath.Join(dir, e.Name(), name)); e.IsDir() && err == nil {
 			return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, e.Name()))
 		}
