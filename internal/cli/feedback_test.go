@@ -35,7 +35,7 @@ func invoke(t *testing.T, args ...string) []byte {
 //   - think-time: b2 belongs to the session and is submitted as recorded. It waits for b1
 //     and ends 200 s later than recorded, and so b3 comes 200 s later;
 //   - adjusted: b2 is a batch of its own. It comes 510 s later, and so does b3;
-//   - fluid: by then the session is over. b2 waits for the next one, and b3 waits for b2;
+//   - fluid: by then the session is over. b2 waits for the next session, and b3 waits for b2;
 //   - distribution: b2 comes 510 s later, and the break absorbs the delay.
 //
 // Nothing changes for Ada.

@@ -24,8 +24,9 @@ import (
 	"rmreplay/internal/waits/waitstest"
 )
 
-// preempted is a line of slurmctld.log that says when which job had to end for which. A task of an array is
-// "7_27(74)", with its own number in parentheses, or the array's before it has one.
+// preempted is a line of slurmctld.log that says when which job had to end for which. A task of an
+// array is "7_27(74)". The number in parentheses is the task's job ID, or the array's if the task
+// has no job ID of its own yet.
 var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
 // enough is the least number of preemptions in a replay, or the test would show little.

@@ -17,13 +17,13 @@ import (
 	"rmreplay/internal/run"
 )
 
-// rootsVariable names a directory with the root of a system for each release of Slurm that is tested
-// beside the installed one. make test sets it.
+// rootsVariable is an environment variable, which make test sets. It names a directory that has a
+// root directory for each release of Slurm to test in addition to the installed release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // TestReleases replays on releases of Slurm beside the machine's own, by the command line, twice at
 // the same time: both records are valid and equal, every job ends, the release's own sacct has the
-// same jobs, and nothing is left behind.
+// same jobs, and no process or file is left.
 func TestReleases(t *testing.T) {
 	needSlurm(t) // the replays use the installed MariaDB
 	roots := os.Getenv(rootsVariable)

@@ -25,7 +25,7 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// needSlurm skips a test that needs real Slurm if none is installed.
+// needSlurm skips a test if Slurm is not installed.
 func needSlurm(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -279,7 +279,7 @@ func (r *replaying) metricsOf(t *testing.T) (status int, object map[string]any, 
 	return cmd.ProcessState.ExitCode(), oneObject(t, out.Bytes()), errOut.String()
 }
 
-// oneObject returns the JSON object in a text, which must contain nothing else.
+// oneObject returns the JSON object in a text. The text must have exactly one object.
 func oneObject(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var object map[string]any
@@ -380,7 +380,7 @@ func (in remains) find(t *testing.T, name string) int {
 }
 
 // listeningSockets returns the addresses of listening TCP and named Unix sockets, by inode, in the
-// networks of this process and of the others.
+// networks of this process and of the given processes.
 func listeningSockets(others []process) map[string]string {
 	out := map[string]string{}
 	networks := []string{"/proc/self/net/"}
@@ -420,7 +420,7 @@ func (in remains) left(t *testing.T) (out []string) {
 			out = append(out, fmt.Sprintf("process %d %s", p.pid, p.name))
 		}
 	}
-	for pid, p := range all { // those that began after the inventory
+	for pid, p := range all { // also report processes that began after the inventory
 		for _, file := range []string{"cmdline", "environ"} {
 			data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 			if bytes.Contains(data, []byte(in.state)) {

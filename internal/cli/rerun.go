@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// rerunOptions are the flags of `rerun`: those of replay and of simulate.
+// rerunOptions are the flags of `rerun`: the flags of replay and of simulate.
 type rerunOptions struct {
 	replay   replayOptions
 	simulate simulateOptions

@@ -33,7 +33,7 @@ const (
 	bomb        = "bomb.gz"      // 16 MB that decompress to 16 GB
 )
 
-// endless makes those inputs in dir. The pipe of blockedRead stays open for writing until the test
+// endless makes these inputs in dir. The pipe of blockedRead stays open for writing until the test
 // ends.
 func endless(t *testing.T, dir string) {
 	t.Helper()

@@ -1,6 +1,6 @@
-// Package formats lists the formats of workloads, and reads and writes files of them.
+// Package formats lists the formats of workloads, and reads and writes files in these formats.
 //
-// To add a format, write a package with a [workload.Format] below this one, add it to the
+// To add a format, write a package with a [workload.Format] below this one, add the format to the
 // list [All], and describe it in docs/FORMATS.md.
 package formats
 

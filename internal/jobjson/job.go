@@ -19,8 +19,8 @@ type Job struct {
 	Made     string    `json:"made"`
 }
 
-// Request has the fields of hpc.Request. A conversion between the two makes the compiler
-// check that none is missing here. [Durations] has the durations.
+// Request has the fields of hpc.Request. A conversion between the two types makes the compiler
+// check that the fields are the same. [Durations] has the durations.
 type Request struct {
 	Name      string `json:"name"`
 	User      string `json:"user"`

@@ -110,7 +110,8 @@ func preemptors(r *run.Row) string {
 	return strings.Join(list, ",")
 }
 
-// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job that lost none.
+// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job without such
+// runs.
 func lostTime(r *run.Row) float64 {
 	lost, run := math.NaN(), 0.0
 	for _, s := range r.Segments {

@@ -32,7 +32,7 @@ type Options struct {
 	Limit int
 }
 
-// Default are the columns of a table that names none.
+// Default are the columns of a table if the options name no columns.
 var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait",
 	"run_time", "state"}
 

@@ -127,7 +127,7 @@ func expect(t *testing.T, got []float64, want ...float64) {
 
 func TestLastTwo(t *testing.T) {
 	got := medians(t, NewLastTwo(RunTime),
-		job("1", "a", 100, 0, 50),  // nothing is known: the limit
+		job("1", "a", 100, 0, 50),  // no job has ended yet: the limit
 		job("2", "a", 149, 0, 300), // job 1 still runs
 		job("3", "a", 150, 0, 70),  // job 1 ends at this instant
 		job("4", "a", 300, 0, 1),   // jobs 1 and 3 have ended

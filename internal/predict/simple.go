@@ -57,9 +57,9 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs about which a predictor knows nothing else. It predicts what the user
-// asked for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any
-// job has ended.
+// fallback predicts for jobs for which a predictor has no data. It predicts what the user asked
+// for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any job
+// has ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -208,8 +208,8 @@ func NewClassAverage(t Target) *ClassAverage {
 	return &ClassAverage{ledger: newLedger[ClassKey](t), classes: map[ClassKey]*DecayedMean{}}
 }
 
-// userClass is the key under which all jobs of a user are averaged. No job's own class equals it,
-// since a job's size is not 0.
+// userClass is the key under which all jobs of a user are averaged. It differs from the classes of
+// single jobs, whose size is not 0.
 func userClass(user string) ClassKey { return ClassKey{User: user} }
 
 // Predict is [Predictor.Predict].

@@ -43,7 +43,7 @@ func TestMeasuredTargets(t *testing.T) {
 			average := (3000 + 0.8*1000) / 1.8
 			want := map[string][]float64{"last2": {asked, 1000 * scale, 2000 * scale, 2000 * scale}, "class": {asked, 1000 * scale, average * scale, average * scale}}[name]
 			if name == "limit" {
-				if want = []float64{4096, 4096, 4096, 4096}; target == IO { // nobody asks for I/O, so the mean is predicted
+				if want = []float64{4096, 4096, 4096, 4096}; target == IO { // requests do not give I/O: the mean is predicted
 					want = []float64{0, 2000, 4000, 4000}
 				}
 			}

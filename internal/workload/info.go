@@ -73,8 +73,8 @@ type Info struct {
 	UsedDeciles [10]int `json:"used_share_deciles"`
 
 	Sizes SizeTable `json:"size_by_duration"`
-	// PerHour counts the submissions of each hour of the window. Submissions before the window
-	// count neither here nor in PerHourOfDay.
+	// PerHour counts the submissions of each hour of the window. PerHour and PerHourOfDay leave out
+	// submissions before the window.
 	PerHour []int `json:"submissions_by_hour"`
 	// PerHourOfDay counts the submissions of each hour of the day, in UTC.
 	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`

@@ -116,7 +116,7 @@ func (l *Jobs) At(i int) *hpc.Job {
 }
 
 // Get makes *job a copy of job i. If job.Recorded is not nil, Get overwrites the value it points
-// to, and allocates no new one.
+// to, and does not allocate a new value.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.

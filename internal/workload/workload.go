@@ -44,7 +44,7 @@ type Workload struct {
 	// order, each as the options of the command that made it.
 	Transforms []string
 
-	// Completion says how fields that were not recorded were made; nil if none was made.
+	// Completion says how rules made fields that were not recorded; nil if rules made no field.
 	Completion *Completion
 
 	// MachineNodes and MachineProcessors are the size of the machine that the workload was

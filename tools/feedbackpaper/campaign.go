@@ -104,7 +104,7 @@ type Cell struct {
 	System string `json:"system"`
 	Replay string `json:"replay"`
 	Outcome
-	// Bands are the ranges over the jittered realizations; nil if there are none.
+	// Bands are the ranges over the jittered realizations; nil without such realizations.
 	Bands *Bands `json:"bands,omitempty"`
 }
 
@@ -379,7 +379,7 @@ func (r *recorder) release(submission int) {
 	}
 }
 
-// released returns each released job once. It returns nil if there is none.
+// released returns each released job once. It returns nil if no further job has been released.
 func (r *recorder) released() *hpc.Job {
 	last := len(r.ended) - 1
 	if last < 0 {

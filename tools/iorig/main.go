@@ -233,7 +233,7 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	}
 	rows := make([]run.Row, w.Jobs.Len())
 	place := map[string]int{}
-	// collect keeps the events up to an instant.
+	// collect stores the starts and ends up to an instant in rows.
 	collect := func(until hpc.Time) error {
 		for {
 			events, err := engine.AdvanceTo(ctx, until)

@@ -29,8 +29,8 @@ const (
 // interpreter is the path of this program in the daemons' root.
 const interpreter = "/bin/realslurm"
 
-// start makes the directory of the run and starts the first process of its namespaces. When that
-// process ends, or this one, the kernel ends all daemons.
+// start makes the directory of the run and starts the first process of its namespaces. When either
+// of the two processes ends, the kernel ends all daemons.
 func start(o options) error {
 	jobs, err := readEvents(o.Workload)
 	if err != nil {

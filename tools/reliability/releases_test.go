@@ -20,8 +20,8 @@ import (
 // inARow is the number of replays that repeat makes on each release, one after the other.
 const inARow = 20
 
-// rootsVariable names a directory with the root of a system for each release of Slurm that is
-// tested beside the installed one. make test sets it.
+// rootsVariable is an environment variable, which make test sets. It names a directory that has a
+// root directory for each release of Slurm to test in addition to the installed release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // site is a workload, its cluster, and the result that every release must have.
@@ -139,8 +139,8 @@ func (s site) lab(t *testing.T, program, slurm string) *lab {
 	return l
 }
 
-// findRelease returns the argument of --slurm for a release: its root, or nothing for the installed
-// one.
+// findRelease returns the argument of --slurm for a release: its root, or "" for the installed
+// release.
 func findRelease(t *testing.T, program, release string) string {
 	t.Helper()
 	roots := os.Getenv(rootsVariable)

@@ -47,9 +47,9 @@ bash-completion.`,
 // Values lists the values of flags by their names, for flags with known values.
 type Values map[string]func() []string
 
-// Register registers the completion of flags and arguments for root and every command below it: the
-// values, and directories or files if the usage names one. namesFile reports whether a flag's value is
-// a path.
+// Register registers the completion of flags and arguments for root and every command below it:
+// known values, and files or directories if the usage says that the value is a path. namesFile
+// reports whether a flag's value is a path.
 func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
 	for _, c := range root.Commands() {
 		Register(c, values, namesFile)
@@ -98,7 +98,7 @@ func (v Values) of(f *pflag.Flag, path bool) cobra.CompletionFunc {
 	}
 }
 
-// completePath completes files or directories if the word in the usage stands for one.
+// completePath completes files or directories, depending on the word for the value in the usage.
 func completePath(kind string) cobra.CompletionFunc {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	name := strings.TrimRight(strings.Split(kind, "|")[0], ".")

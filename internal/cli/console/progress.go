@@ -28,7 +28,8 @@ type Progress struct {
 // Sample is the least real time between two lines of progress.
 const Sample = 200 * time.Millisecond
 
-// Progress returns a new display of progress on standard error. A quiet one shows nothing.
+// Progress returns a new display of progress on standard error. If quiet is true, the display shows
+// nothing.
 func (o Output) Progress(quiet bool) *Progress {
 	p := &Progress{w: o.Stderr, quiet: quiet, Every: 10 * time.Second, last: time.Now()}
 	if f, ok := o.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {

@@ -172,7 +172,7 @@ came from, and its root directory. The path of the machine's own is that of slur
 	return c
 }
 
-// rows lists the machine's own Slurm, if it has one, and then the store.
+// rows lists the installed Slurm, if there is one, and then the releases in the store.
 func rows() ([]listed, error) {
 	rows := []listed{}
 	if own, _ := install.Find(); own.Version != "" { // a Slurm that lacks a plugin is listed, too

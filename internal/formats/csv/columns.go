@@ -63,7 +63,7 @@ var written = map[string]bool{
 	"recorded_start": true, "recorded_end": true, "recorded_state": true,
 }
 
-// recorded returns the job's recorded fate. If there is none, it makes an empty one.
+// recorded returns the job's recorded fate. If the job has no recorded fate, it sets an empty one.
 func recorded(job *hpc.Job) *hpc.Recorded {
 	if job.Recorded == nil {
 		job.Recorded = &hpc.Recorded{}

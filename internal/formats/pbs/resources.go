@@ -322,7 +322,7 @@ func (q *request) set(j *finished.Job) bool {
 		return false
 	}
 	if q.shared = !q.isSelect && len(q.chunks) > 0 && j.AllocNodes < nodes && j.AllocCPUs >= cpus; q.shared {
-		nodes = 0 // the chunks may share a node; with fewer processors, they would be only those of the script's host
+		nodes = 0 // the nodes were virtual. With fewer CPUs, only the script's host is recorded
 	}
 	j.ReqCPUs, j.ReqNodes = cpus, nodes
 	if gpus = cmp.Or(q.gpus, gpus); gpus > 0 {

@@ -400,12 +400,12 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 	case !s.numbers.has(n):
 		s.numbers.add(n)
 		return nil
-	case s.parts[n] != nil && !s.whole[n] && !isPart(r): // dropParts removes them
+	case s.parts[n] != nil && !s.whole[n] && !isPart(r): // dropParts removes the parts
 		s.whole[n] = true
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
-	if isPart(r) { // dropParts counts the part, unless it removes it
+	if isPart(r) { // dropParts counts the parts that it keeps
 		return nil
 	}
 	return s.book.Fall(workload.RuleRenamed, "job number %d occurs twice", n)

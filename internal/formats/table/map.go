@@ -40,7 +40,7 @@ type Map struct {
 	Columns   []string `yaml:"columns"` // the names of the columns
 	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
 
-	Zone    string   `yaml:"zone"`    // time zone of times that give none, such as Europe/Zurich; default: the reader's
+	Zone    string   `yaml:"zone"`    // time zone of times without a zone, such as Europe/Zurich; default: the reader's
 	Time    string   `yaml:"time"`    // how times are written; see [Field.Time]
 	Origin  string   `yaml:"origin"`  // the instant from which relative times count
 	Unknown []string `yaml:"unknown"` // texts that mean that a value is not known
@@ -345,7 +345,7 @@ func (f *Field) check(spec fieldSpec) error {
 	return checkTime(f.Time)
 }
 
-// zone returns the time zone for times that give none.
+// zone returns the time zone for times without a zone.
 func (m *Map) zone(otherwise *time.Location) (*time.Location, error) {
 	if m.Zone == "" {
 		return otherwise, nil

@@ -38,7 +38,8 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	return fits, p.write(w, name, fits)
 }
 
-// looksLikeHeader reports whether texts are names of columns: none is empty or a number.
+// looksLikeHeader reports whether texts are names of columns: all texts are non-empty and not
+// numbers.
 func looksLikeHeader(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, err := strconv.ParseFloat(name, 64)

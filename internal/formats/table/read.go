@@ -218,7 +218,7 @@ type values struct {
 	optional  []error // mistakes in other fields, which are ignored
 }
 
-// value reads a field, unless it is not known. A mistake is one of the optional ones.
+// value reads a field, unless it is not known. A mistake is added to v.optional.
 func value[V any](v *values, name string, read func(*Field, string) (V, error)) (out V) {
 	text, known := v.c.values[name]
 	if !known {

@@ -87,7 +87,7 @@ type Group struct {
 
 // Point has the scores of a part of the log.
 type Point struct {
-	// Day is the time of the part's last submission, in days after the first one.
+	// Day is the time of the part's last submission, in days after the log's first submission.
 	Day    float64 `json:"day"`
 	Scores Scores  `json:"scores"`
 }

@@ -17,8 +17,8 @@ import (
 // 2019).
 //
 // A value counts when its job ends, so no prediction depends on a later end. By then the bounds
-// have moved since the submission. A value is compared with the present bounds, not with those at
-// the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
+// have moved since the submission. A value is compared with the present bounds, not with the bounds
+// at the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
 // thousand times. But users saw the older bounds, which leaves a bias. So the target share is
 // corrected: by gain times the distance between a tenth and the share of values outside the bounds
 // that users saw (the integral term of PID control).
@@ -72,8 +72,8 @@ func cut(p predict.Prediction, most float64) predict.Prediction {
 	return p
 }
 
-// learn moves the bounds after a job has ended with a value. raw is the prediction at its
-// submission before apply, and made the one after apply.
+// learn moves the bounds after a job has ended with a value. raw is the prediction at the job's
+// submission before apply, and made the prediction after apply.
 func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
 	now := c.apply(raw)

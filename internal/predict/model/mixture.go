@@ -29,7 +29,7 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, none of them above the limit in seconds (0 for no limit).
+// within returns the predictions, cut at the limit in seconds (0 for no limit).
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {

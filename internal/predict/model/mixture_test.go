@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestMixtureWeights compares the weights with the formula. Before anything is known the mean is that of
-// equal weights.
+// TestMixtureWeights compares the weights with the formula. Before the first job has ended, all
+// weights are equal.
 func TestMixtureWeights(t *testing.T) {
 	var m mixture
 	c := candidates{100, 200, 300, 400, 500, 600}

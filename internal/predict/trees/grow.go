@@ -81,7 +81,7 @@ type leaf struct {
 	best   split
 }
 
-// split is the best split of a leaf. Gain 0 means that there is none.
+// split is the best split of a leaf. Gain 0 means that the leaf cannot be split.
 type split struct {
 	gain   float64
 	column int

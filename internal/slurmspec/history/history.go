@@ -151,10 +151,9 @@ type Option struct {
 	Lifetime
 	// Refused says that slurmctld refuses this option, although it ignores others.
 	Refused bool
-	// Instead is the option that other releases have in its place; empty if there is none.
+	// Instead is the option that other releases have in its place; "" if they have no such option.
 	Instead string
-	// Effect is the difference that the missing option makes to scheduling; empty if it makes
-	// none.
+	// Effect is the difference that the missing option makes to scheduling; "" for no difference.
 	Effect string
 }
 
@@ -281,7 +280,7 @@ var PreemptOptions = map[string]string{
 type Plugin struct {
 	Lifetime
 	// Instead is the plugin that older or newer releases have in its place, with the same effect on
-	// scheduling; empty if there is none.
+	// scheduling; "" if they have no such plugin.
 	Instead string
 }
 

@@ -7,8 +7,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestLifetimes: a lifetime begins with its first series and ends before the one that removed
-// the thing.
+// TestLifetimes: a lifetime begins with the series Since and ends before the series Until.
 func TestLifetimes(t *testing.T) {
 	patch := slurmspec.Release{Major: 24, Minor: 5, Patch: 8}
 	for _, test := range []struct {

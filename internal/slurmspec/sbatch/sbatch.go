@@ -287,8 +287,8 @@ func (p *parser) has(names ...string) bool {
 // have received:
 //
 //   - as many nodes as a node list names;
-//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets,
-//     cores and threads where those are asked for;
+//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
+//     threads if the options request these;
 //   - no more nodes than tasks;
 //   - at least a task's CPUs on every node;
 //   - one thread a core for --hint=nomultithread, compute_bound and memory_bound.
@@ -335,8 +335,8 @@ func applyHint(r *hpc.Request) {
 	}
 }
 
-// tasksOfGeometry returns the number of tasks that a request for sockets, cores or threads
-// implies, one for each of them on every node, or 0 if it implies none.
+// tasksOfGeometry returns the number of tasks that a request for sockets, cores or threads implies:
+// one task for each socket, core or thread on every node. It returns 0 for any other request.
 func tasksOfGeometry(r *hpc.Request) int {
 	if r.SocketsPerNode == 0 && r.CoresPerSocket == 0 && r.ThreadsPerCore == 0 {
 		return 0

@@ -34,7 +34,7 @@ type Options struct {
 const None = "none"
 
 // Complete returns a workload in which rules have made the fields that w lacks. A field that was
-// already made is made again, by the same rule unless the options give another one. w is not
+// already made is made again, by the same rule or by the rule that the options give. w is not
 // changed. The error names a rule that is unknown or that lacks data. If there is no field to make,
 // the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
@@ -145,7 +145,8 @@ func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, er
 	return &out, nil
 }
 
-// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: nothing can run them.
+// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: a
+// replay cannot start them.
 func leaveOutHomeless(w *workload.Workload) {
 	n := w.Jobs.Len()
 	w.Jobs.Delete(w.LacksNodes)

@@ -38,7 +38,7 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // roundDown returns the longest popular limit from least to most, or else the longest limit in
-// whole minutes. ok is false if there is none.
+// whole minutes. ok is false if no such limit exists.
 func roundDown(least, most time.Duration) (limit time.Duration, ok bool) {
 	for i := len(popular) - 1; i >= 0; i-- {
 		if popular[i] <= most && popular[i] >= least {

@@ -136,7 +136,7 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs, or, if there are too few of them, the first n
+// choose returns the first n nodes without jobs, or, if too few nodes are without jobs, the first n
 // nodes with enough CPUs left for a job that shares nodes. It returns nil if there are too few of
 // these as well.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {

@@ -21,7 +21,7 @@ func mustDaint(t *testing.T, o DaintOptions) *workload.Workload {
 	return mustDays(t, o).Workload
 }
 
-// mustDays makes days, at the paper's load if the options name none.
+// mustDays makes days, at the paper's load if the options give no load.
 func mustDays(t *testing.T, o DaintOptions) *DaintDays {
 	t.Helper()
 	if o.GPULoad == 0 {

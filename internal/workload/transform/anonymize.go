@@ -35,9 +35,9 @@ type Anonymizer struct {
 	with      Anonymity
 	replaced  map[string]bool   // the replacements, in lower case
 	leftOut   map[string]bool   // keys and attributes of the configuration
-	scrubbed  map[string]string // words with what scrub made of them
+	scrubbed  map[string]string // words and their replacements by scrub
 
-	// Data for contained and isNode, made when these are first called.
+	// The data for contained and isNode, which the first call of each makes.
 	lowerOriginals map[string]bool
 	lengths        []int
 	counted        int

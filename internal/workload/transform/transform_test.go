@@ -274,8 +274,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// Without a window everything is repeated, from the first input to the last. A job that asks for
-// a reservation asks for the one of its own copy.
+// Without a window everything is repeated, from the first input to the last. A job of the copy that
+// asks for a reservation asks for the copy of the reservation.
 func TestRepeatFromTheFirstInput(t *testing.T) {
 	at := func(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	reservation := func(name string) hpc.ReservationEvent {
