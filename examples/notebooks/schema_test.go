@@ -173,7 +173,7 @@ func unitOf(name string) string {
 	return map[string]string{"s": "s", "ns": "ns", "us": "µs", "mib": "MiB", "hours": "h", "bytes": "bytes"}[end]
 }
 
-// arrow are the types of columns as Apache Arrow names them.
+// arrow maps the types of Parquet columns to their names in Apache Arrow.
 var arrow = map[string]string{
 	"TIMESTAMP(isAdjustedToUTC=true,unit=NANOS)":   "timestamp[ns, UTC]",
 	"TIMESTAMP(isAdjustedToUTC=false,unit=MICROS)": "timestamp[us]",

@@ -70,11 +70,11 @@ type attacker struct {
 	cmd  *exec.Cmd
 }
 
-// attackerID is the user and the group of attackers where root runs the tests.
+// attackerID is the user ID and the group ID of attackers if root runs the tests.
 const attackerID = 12345
 
-// attackScript runs commands that only Slurm's administrators may. The program would leave a file
-// behind.
+// attackScript runs commands that only Slurm's administrators may run. The program of the attacker
+// would write a file.
 const attackScript = `#!/bin/sh
 cd "${0%/*}" && export SLURM_CONF=$PWD/slurm.conf
 while :; do

@@ -30,7 +30,7 @@ var oldKernels = map[string]func(){
 // runOnOldKernel runs the command of its arguments. These system calls fail: calls that are newer
 // than Linux 4.18, setsockopt with SO_BINDTODEVICE, and clone with one of these flags.
 func runOnOldKernel(flags uint32) {
-	runtime.LockOSThread() // the filter is the thread's, and execve keeps it
+	runtime.LockOSThread() // the filter applies to this thread, and execve keeps it
 	path, err := exec.LookPath(os.Args[1])
 	if err == nil {
 		err = answerAsOldKernel(flags)

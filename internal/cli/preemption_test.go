@@ -24,9 +24,9 @@ import (
 	"rmreplay/internal/waits/waitstest"
 )
 
-// preempted is a line of slurmctld.log that says when which job had to end for which. A task of an
-// array is "7_27(74)". The number in parentheses is the task's job ID, or the array's if the task
-// has no job ID of its own yet.
+// preempted matches a line of slurmctld.log about a preemption: its time, the preempted and the
+// preempting job. A task of an array is "7_27(74)". The number in parentheses is the task's job ID,
+// or the array's if the task has no job ID of its own yet.
 var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
 // enough is the least number of preemptions in a replay, or the test would show little.
@@ -189,7 +189,8 @@ func TestInterruptedPreemptions(t *testing.T) {
 	}
 }
 
-// happening is a start or an end in slurmctld.log. A task of an array has its own number in parentheses.
+// happening matches a line of slurmctld.log about the start or the end of a job. A task of an array
+// has its own number in parentheses.
 var happening = regexp.MustCompile(`(?m)^\[(\S+)\] (?:sched: Allocate|sched/backfill: _start_job: (Started)|_job_complete:|(preempted)) ` +
 	`JobId=(?:\d+_\d+\()?(\d+)\)?(?: NodeList.*| in .*|( done)| has been requeued .*)$`)
 
@@ -424,10 +425,10 @@ func checkLostRuns(t *testing.T, dir string, rows []run.Row) {
 	}
 }
 
-// storyLine is a lost run in what explain prints.
+// storyLine matches explain's line about a lost run.
 var storyLine = regexp.MustCompile(`(?m)^lost run +\S+ to (\S+) on \d+ processors?, preempted by job ([^\s,]+)(?:, eligible again \S+)?$`)
 
-// storyOf returns what explain says and prints about a job.
+// storyOf returns explain's story of a job, and its text.
 func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
 	t.Helper()
 	r, err := formats.OpenRun(dir)

@@ -24,7 +24,7 @@ import (
 // noon is an instant of the tests.
 var noon = hpc.Unix(1_700_049_600)
 
-// pseudoTerminal opens a terminal. What is written to one end is read from the other.
+// pseudoTerminal opens a terminal. Text that is written to one end is read from the other end.
 func pseudoTerminal(t *testing.T) (near, far *os.File) {
 	t.Helper()
 	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -101,7 +101,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal, and on one that cannot rewrite a line, there are plain lines.
+// Without a terminal, or on a terminal that cannot rewrite a line, the progress is plain lines.
 func TestProgressWithoutTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	_, far := pseudoTerminal(t)

@@ -21,9 +21,9 @@ import (
 // root directory for each release of Slurm to test in addition to the installed release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// TestReleases replays on releases of Slurm beside the machine's own, by the command line, twice at
-// the same time: both records are valid and equal, every job ends, the release's own sacct has the
-// same jobs, and no process or file is left.
+// TestReleases runs rmreplay on releases of Slurm in addition to the installed one, with two
+// replays at the same time: both records are valid and equal, every job ends, the release's own
+// sacct has the same jobs, and no process or file is left.
 func TestReleases(t *testing.T) {
 	needSlurm(t) // the replays use the installed MariaDB
 	roots := os.Getenv(rootsVariable)

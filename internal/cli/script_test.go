@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 // tests are the tests of this package.
 type tests struct{ *testing.M }
 
-// Run runs the tests. What nohup starts ignores SIGHUP, and so would what the tests start.
+// Run runs the tests. If nohup starts the tests, they ignore SIGHUP, and so would the commands that
+// the tests start.
 func (m tests) Run() int {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

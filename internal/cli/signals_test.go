@@ -129,8 +129,8 @@ func (r *replaying) endsInterrupted(t *testing.T, sent time.Time) {
 	}
 }
 
-// TestInterruptedCommands interrupts every command that reads or writes much, at inputs without
-// an end and in long computations. Each ends in time and leaves no file.
+// TestInterruptedCommands interrupts every command that reads or writes much, while it reads
+// endless inputs and during long computations. Each ends in time and leaves no file.
 func TestInterruptedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: half a minute of interrupted commands")

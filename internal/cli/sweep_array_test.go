@@ -71,7 +71,7 @@ sim: {policies: [fcfs, easy], machines: [procs: 128]}
 	if _, said := array(0, "--on", "slurm"); !strings.Contains(said, "all 4 runs are complete; nothing is submitted") {
 		t.Errorf("with nothing to do it said %q", said)
 	}
-	// A task makes no run of an experiment that has changed since the submission.
+	// If the experiment has changed since the submission, a task does not make its run.
 	writeFiles(t, dir, map[string]string{"experiment.yaml": strings.Replace(experiment, "60", "61", 1)})
 	if _, err := array(1, "--cell", "3"); !strings.Contains(err, "the experiment has changed") {
 		t.Errorf("a task after a change: %s", err)

@@ -91,7 +91,7 @@ func TestSweepKilled(t *testing.T) {
 	if shown := indentedFrom(string(guide), printed[0]); !matches(shown, printed) {
 		t.Errorf("docs/SWEEPS.md shows another table (document -, program +):\n%s", cmp.Diff(shown, printed))
 	}
-	done := map[string]string{} // what identifies the records that were complete at a kill
+	done := map[string]string{} // the identities of the records that were complete at a kill
 	for kill, after := range []int{5, 14} {
 		killSweep(t, dir, after)
 		now := completeRecords(t, filepath.Join(dir, "killed"))

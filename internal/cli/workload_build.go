@@ -140,7 +140,7 @@ type buildReport struct {
 	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
-	incomplete   bool           // no job has a time limit, or a user
+	incomplete   bool           // no job has a time limit, or no job has a user
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {

@@ -32,7 +32,7 @@ func All() []workload.Format {
 	}
 }
 
-// Default is the name of the format that loses nothing.
+// Default is the name of the format that keeps all facts of a workload.
 const Default = "trace"
 
 // Names returns the names of the formats that [Write] can write.
@@ -71,7 +71,8 @@ func ForFile(path string) string {
 	return Default
 }
 
-// Detect returns the format that is surest that head is the beginning of one of its files.
+// Detect returns the format that recognizes head, the beginning of a file, with the highest
+// confidence.
 func Detect(head []byte) (best workload.Format, found bool) {
 	surest := workload.No
 	for _, f := range All() {

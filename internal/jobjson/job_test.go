@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/hpc/hpctest"
 )
 
-// TestRoundTrip checks that any job that is written is read as the same job.
+// TestRoundTrip checks that a written job is read as the same job, for any job.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &hpc.Job{}

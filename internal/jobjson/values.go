@@ -1,5 +1,5 @@
-// Package jobjson is the one JSON dialect for a job: what it asks for, how it behaves, and
-// what became of it. The trace format and the run record both use it.
+// Package jobjson has the JSON form of a job: what it asks for, how it behaves, and what became of
+// it. The trace format and the run record both use it.
 //
 // Durations are decimal numbers of seconds with names that end in _s, memory is in MiB,
 // and instants are RFC 3339. A reader also takes seconds from the source's epoch for an
@@ -104,7 +104,7 @@ func (t Instant) At(epoch *Epoch) hpc.Time {
 	return epoch.Time.Add(time.Duration(t.time))
 }
 
-// Epoch is what the relative instants of a source count from.
+// Epoch is the instant from which the relative instants of a source count.
 type Epoch struct {
 	Time hpc.Time
 	Used bool // At was called for a relative instant

@@ -18,8 +18,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// Options say which jobs a table has, and how. The zero value is all jobs with the default columns
-// in the order of submission.
+// Options choose the jobs, the columns and the order of a table. The zero value is all jobs with
+// the default columns in the order of submission.
 type Options struct {
 	// Filter is an expression over [Fields]; "" for all jobs.
 	Filter string
@@ -37,11 +37,11 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 	"run_time", "state"}
 
 // Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
-// to the job. A duration is in seconds, and is -1 if the job did not get that far.
+// to the job. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
 	transform.Fields
 	Task       int     `expr:"task"`    // of an array, or -1
-	Started    bool    `expr:"started"` // also if it waits again after a lost run
+	Started    bool    `expr:"started"` // also true if the job waits again after a lost run
 	Ended      bool    `expr:"ended"`
 	Wait       float64 `expr:"wait_s"`
 	Ran        float64 `expr:"ran_s"` // from start to end; run_time_s is how long it would run undisturbed
@@ -80,7 +80,7 @@ type Table struct {
 	Matched, Jobs int
 }
 
-// plan is what the options of a table mean.
+// plan has the parsed options of a table.
 type plan struct {
 	columns []*Column
 	order   func(a, b *run.Row) int
@@ -108,8 +108,8 @@ func Check(opts Options) error {
 	return err
 }
 
-// Of returns a table of a run's jobs. The error is that of [Check], of reading the run, or of the
-// filter's expression for one job.
+// Of returns a table of a run's jobs. The error is an error of [Check], of reading the run, or of
+// evaluating the filter for a job.
 func Of(r *run.Run, opts Options) (*Table, error) {
 	p, err := opts.plan()
 	if err != nil {

@@ -90,7 +90,8 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// job makes a job that was submitted at second at, waited and ran for so many seconds.
+// job makes a job that was submitted at the second at, waited for wait seconds and ran for ran
+// seconds.
 func job(id, user string, at, wait, ran int64) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: hpc.Unix(at)}
 	j.User, j.Tasks, j.TimeLimit = user, 1, 1000*time.Second

@@ -25,7 +25,7 @@ func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 // HeldForReason reports whether a reason as sacct prints it says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
-// Because returns the reason's name with slurmctld's words about it, if it is ReqNodeNotAvail:
+// Because returns the reason's name. For ReqNodeNotAvail, slurmctld's description follows the name:
 // "ReqNodeNotAvail: Reserved for maintenance".
 func (r Reason) Because(words string) string {
 	if r == NotAvailable && words != "" {

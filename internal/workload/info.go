@@ -58,9 +58,9 @@ type Info struct {
 	NeverStarted     int     `json:"tasks_never_started"`
 	NeverStartedCPUS float64 `json:"never_started_cpu_s"`
 
-	// Offered work is the number of processors (or nodes) requested, times how long the job
-	// runs if nobody cancels it: its run time, cut at its time limit. A job that asks for whole
-	// nodes counts with the processors that it names.
+	// Offered work is the number of processors (or nodes) requested, times how long the job runs if
+	// nobody cancels it: its run time, cut at its time limit. A job that asks for whole nodes counts
+	// only the processors that it asks for.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 

@@ -213,7 +213,7 @@ func name(path string) string {
 	return base
 }
 
-// render prints the tables of the documents.
+// render prints the results as tables in Markdown.
 func render(w io.Writer, logs []*Log) error {
 	var b strings.Builder
 	b.WriteString("| log | model | R² | MAE, s | pinball, s | coverage | training, CPU s | prediction, CPU µs a job |\n" +

@@ -136,7 +136,7 @@ func (l *controller) list() (jobs []*jobTimes, ids []int) {
 	return jobs, ids
 }
 
-// summary is what run.json says of a run.
+// summary is the content of run.json.
 type summary struct {
 	Version string `json:"version"`
 	Jobs    int    `json:"jobs"`

@@ -91,7 +91,7 @@ that utilization is in per cent. The flag may be repeated.`,
 	return c
 }
 
-// asUsage turns an error about options that make no sense into an error of usage.
+// asUsage turns an error about senseless options into an error of usage.
 func asUsage(err error) error {
 	var wrong *service.UsageError
 	if errors.As(err, &wrong) {

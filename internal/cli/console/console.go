@@ -1,6 +1,6 @@
-// Package console is what every command shares, whichever package it is in: how it prints, shows its
-// progress, checks its arguments, names the flags that many commands have, and which exit status an
-// error stands for.
+// Package console has what all commands share, whichever package they are in: how it prints, shows
+// its progress, checks its arguments, names the flags that many commands have, and which exit
+// status an error stands for.
 package console
 
 import (

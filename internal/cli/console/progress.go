@@ -75,7 +75,7 @@ func (p *Progress) Line(text string) {
 	p.print(inert.Lines(text) + "\n")
 }
 
-// Begin begins a step: its first line is not due at once.
+// Begin begins a step. The step's first line is not due at once.
 func (p *Progress) Begin() { p.last = time.Now() }
 
 // Due reports whether the last line is old enough that a new line may follow.

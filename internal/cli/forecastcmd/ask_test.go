@@ -24,7 +24,8 @@ const answered = `{"forecast":{"at":"2024-03-05T12:00:00Z","age_s":120,"stale":f
 "slurm_start":"2024-03-05T18:00:00Z","look_again":"2024-03-05T12:15:00Z"},
 {"id":"18_2","state":"running","user":"bob","partition":"gpu","start":"2024-03-05T10:00:00Z"}]}`
 
-// TestAsk asks a server that answers with a fresh and a stale forecast, refuses, and is not there.
+// TestAsk asks servers with a fresh and with a stale forecast, a server that refuses, and a server
+// that is not there.
 func TestAsk(t *testing.T) {
 	answer, status := answered, http.StatusOK
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

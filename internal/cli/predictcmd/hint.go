@@ -116,7 +116,7 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// mostCounted bounds numbers: larger values stand for unknown numbers in slurmctld.
+// mostCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
 const mostCounted = 1 << 24
 
 // count reads a number. Other text is 0.

@@ -87,7 +87,7 @@ func tryScripts(t *testing.T, release string) {
 		}
 		return strings.NewReplacer("http://127.0.0.1:8765", url, "http://127.0.0.1:8766", url).Replace(text)
 	}
-	// submit returns what sbatch says, and the shortest of three times.
+	// submit returns the output of sbatch, and the shortest of three durations.
 	submit := func() (said string, took time.Duration) {
 		t.Helper()
 		var times []time.Duration

@@ -31,8 +31,8 @@ func Template(c *cobra.Command) string {
   {{.UseLine}}`, 1)
 }
 
-// HelpCommand returns the help command. Cobra's own prints the help of the program for an
-// unknown command and exits with 0.
+// HelpCommand returns the help command. Cobra's own help command prints the help of the program for
+// an unknown command and exits with 0.
 func HelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -45,7 +45,7 @@ func HelpCommand() *cobra.Command {
 	}
 }
 
-// Help prints the help of the command that the names lead to from c.
+// Help prints the help of the command with these names, which begins at c.
 func Help(c *cobra.Command, names []string) error {
 	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {
@@ -100,7 +100,7 @@ func FlagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && c.Annotations[GroupsOnly] != "" && c.Flags().NArg() > 0:
-		return UnknownCommand(c, c.Flags().Arg(0)) // the flag is one of the command that was meant
+		return UnknownCommand(c, c.Flags().Arg(0)) // the flag belongs to the command that was meant
 	case errors.As(err, &unknown):
 		return unknownFlag(c, unknown)
 	case errors.As(err, &bare):
@@ -137,8 +137,8 @@ func unknownFlag(c *cobra.Command, unknown *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
 }
 
-// plainCause says why a value is wrong: the cause that the flag gives, or for a number the type
-// of the flag in place of the parser's name.
+// plainCause says why a value is wrong: the cause that the flag gives or, for a number, the flag's
+// type instead of the parser's name.
 func plainCause(invalid *pflag.InvalidValueError) error {
 	cause := invalid.Unwrap()
 	var number *strconv.NumError
@@ -195,7 +195,7 @@ func Required(args cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// inWords adds how the command is given to an error about its arguments.
+// inWords adds the command's usage to an error about its arguments.
 func inWords(c *cobra.Command, err error) error {
 	text := err.Error()
 	switch form, _, _ := strings.Cut(c.UseLine(), " [flags]"); {

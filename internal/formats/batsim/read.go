@@ -25,7 +25,7 @@ var Format = workload.Format{
 	Looks: "a workload of Batsim", Recognize: recognize, Read: Read,
 }
 
-// The rules that jobs may break. A job that breaks the first one cannot be replayed.
+// The rules that jobs may break. A job that breaks the first rule cannot be replayed.
 const (
 	RuleNoRecord  = "batsim_not_a_job"
 	RuleNoProfile = "batsim_no_run_time" // its profile has no run time, so it runs until its time limit

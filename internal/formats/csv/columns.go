@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// column is a column of the table. Its cells are a field of the jobs, and an empty cell means
-// that the field is not set.
+// column is a column of the table. Its cells have the values of one field of the jobs. An empty
+// cell means that the field is not set.
 type column struct {
 	name string
 	// always says that Write writes the column even if no job sets the field.

@@ -32,8 +32,8 @@ var Format = workload.Format{
 const (
 	// NoteArrayParent counts records of whole job arrays. Their tasks have records of their own.
 	NoteArrayParent = "array_as_a_whole"
-	// NoteChunks counts jobs that asked for chunks of different sizes. Our jobs ask for the same on
-	// each node, so these jobs get the mean.
+	// NoteChunks counts jobs that asked for chunks of different sizes. In a workload a job asks for
+	// the same resources on each node, so these jobs get the mean.
 	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
@@ -179,7 +179,7 @@ type job struct {
 	deleted hpc.Time // when somebody deleted it or the server aborted it
 	asked   bool     // a record said what it asked for
 	shared  bool     // its nodes shared hosts, and this was counted
-	closed  bool     // it has ended, and the builder has it
+	closed  bool     // it has ended, and was given to the builder
 }
 
 // Read reads the log of a day.
@@ -202,7 +202,7 @@ func (s *reader) line(line []byte) error {
 	}
 	switch r.kind {
 	case 'Q', 'S', 'E', 'R', 'D', 'A':
-	default: // reservations, licences, checkpoints, phases of the release of nodes
+	default: // reservations, licences, checkpoints, releases of nodes
 		s.b.Note(finished.NoteOtherRecord)
 		return nil
 	}

@@ -196,7 +196,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestOtherLogs reads records that sites with other servers or schedulers have.
+// TestOtherLogs reads records as other servers and schedulers write them.
 func TestOtherLogs(t *testing.T) {
 	end := func(text string) string { return "03/01/2024 09:00:00;E;7.s;user=u " + text + " Exit_status=0\n" }
 	times := "ctime=1709280000 qtime=1709280001 etime=1709280001 start=1709280060 end=1709280120 "

@@ -231,8 +231,8 @@ func (s *writer) header(out *bufio.Writer) {
 }
 
 // sized returns the comments with the size of the machine under a key. It keeps a comment of the
-// source that says the same size, and replaces one with another size: the workload may have been
-// scaled.
+// source that has the same size, and replaces a comment with another size: the workload may have
+// been scaled.
 func sized(comments []string, key string, size int) []string {
 	text := fmt.Sprintf(" %s: %d", key, size)
 	has := false

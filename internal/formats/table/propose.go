@@ -54,7 +54,7 @@ func numbered(count int) (names []string) {
 	return names
 }
 
-// proposal is a map that is being made.
+// proposal is a map under construction.
 type proposal struct {
 	table   table
 	columns []string

@@ -212,7 +212,7 @@ func (t *reader) line(_ int, line []byte) error {
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8 (want a trace as rmreplay writes it)")
 	}
-	if bytes.HasPrefix(line, jobPrefix) { // the line is as we write it, like most lines of most traces
+	if bytes.HasPrefix(line, jobPrefix) { // the line has the form that Write gives it, as most lines of most traces
 		return t.job(line)
 	}
 	var kind struct {

@@ -39,7 +39,7 @@ func at(t *testing.T, h *History, second int64, r *hpc.Request) map[string]float
 	return all
 }
 
-// near compares with the precision of a feature.
+// near reports whether two values are equal within the precision of a feature.
 func near(got, want float64) bool { return math.Abs(got-want) < 1e-5 }
 
 // run plays a job from its submission to its end.

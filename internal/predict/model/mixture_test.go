@@ -35,7 +35,7 @@ func TestMixtureWeights(t *testing.T) {
 	}
 }
 
-// TestMixtureFollows has a user whose jobs agree with one rule, and then with another.
+// TestMixtureFollows plays a user whose jobs agree first with one rule and then with another.
 func TestMixtureFollows(t *testing.T) {
 	var m mixture
 	c := candidates{10, 1000, 1000, 1000, 5000, 1000}

@@ -305,8 +305,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestTwoModels has a file with a second model, which is not of the file's kind. A prediction with it would
-// panic.
+// TestTwoModels reads a file with a second model, which is not of the file's kind. A prediction
+// with it would panic.
 func TestTwoModels(t *testing.T) {
 	all := cases(t, log(60, 4))
 	for _, k := range []Kind{Linear, Forest, Boost} {

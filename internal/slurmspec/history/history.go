@@ -159,9 +159,9 @@ type Option struct {
 
 // Options has the options by key. The names come from the functions that read them:
 // _parse_select_type_param, preempt_mode_num, prolog_str2flags, reconfig_str2flags,
-// _validate_accounting_storage_enforce and _validate_and_set_defaults in
-// src/common/read_config.c, and the readers of SchedulerParameters in src/slurmctld and
-// src/plugins/sched. Options that this table does not have are kept.
+// _validate_accounting_storage_enforce and _validate_and_set_defaults in src/common/read_config.c,
+// and the readers of SchedulerParameters in src/slurmctld and src/plugins/sched. Package conf keeps
+// options that are not in this table.
 var Options = map[string]OptionList{
 	"AccountingStoreFlags": {Some: map[string]Option{
 		"job_extra": {Lifetime: Lifetime{Since: slurmspec.R2302}},
@@ -356,8 +356,8 @@ func OptionName(option string) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// Knows reports whether any release from 22.05 on knows an option of the list. It is true for a
-// list whose options are not all known.
+// Knows reports whether any release from 22.05 on knows an option of the list. It returns true for
+// a list that does not name all known options.
 func (l OptionList) Knows(name string) bool {
 	if !l.Refused {
 		return true

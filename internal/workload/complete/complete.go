@@ -245,7 +245,7 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 }
 
 // runUntilLimit makes each task that a limit ended by the record run until its limit, since the job
-// now has one. The exit code stays, but has no effect: such a run never ends by itself.
+// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {

@@ -161,7 +161,7 @@ const (
 	mostLoad  = 3.0
 )
 
-// These bounds are generous, and such workloads still fit into memory.
+// Bounds of the options: the largest workload still fits into memory.
 const (
 	maxDays       = 366
 	maxJobsPerDay = 50000

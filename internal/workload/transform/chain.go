@@ -10,9 +10,8 @@ import (
 )
 
 // LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
-// then ended by its limit. Jobs without a time limit also get the maximum. On the machine they
-// would have their partition's limit, and the maximum replaces it. The error says that the maximum
-// is not positive.
+// then ended by its limit. Jobs without a time limit also get the maximum. Without the step they
+// would have their partition's limit. The error says that the maximum is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
