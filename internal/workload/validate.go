@@ -27,7 +27,8 @@ type Cluster struct {
 	// known.
 	MaxArraySize int
 	// WholeMemory are the partitions that allocate memory but have no default for it: a job that asks
-	// for no memory gets all memory of its nodes. The default partition has the empty name as well.
+	// for no memory gets all memory of its nodes. The default partition is also listed under the empty
+	// name.
 	WholeMemory map[string]bool
 }
 

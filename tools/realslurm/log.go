@@ -23,7 +23,7 @@ const (
 	submittedFile = "submitted.events"
 )
 
-// controller is what slurmctld's log says of a run, to the millisecond.
+// controller has the data of a run in slurmctld's log. Instants are exact to the millisecond.
 type controller struct {
 	version string
 	began   time.Time // when its main loop began

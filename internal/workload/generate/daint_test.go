@@ -252,8 +252,8 @@ func checkCounts(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkLargest: "The top 10 resource-demanding jobs account for 10 % of the overall
-// amount of used resources."
+// checkLargest checks a sentence of the paper: "The top 10 resource-demanding jobs account for 10 %
+// of the overall amount of used resources."
 func checkLargest(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	var work []float64

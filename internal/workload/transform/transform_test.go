@@ -204,7 +204,7 @@ func TestSwitches(t *testing.T) {
 			got = append(got, j.ID)
 		}
 	}
-	// p runs already, a is small, and d is short.
+	// The step leaves out p, which already runs, a, which is small, and d, which is short.
 	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
 		t.Errorf("%s%+v", diff, results)
 	}
@@ -225,7 +225,7 @@ func TestScale(t *testing.T) {
 	}
 	w, _ = apply(t, small(), Environment{}, must(ScaleRuntime(2)))
 	p, a, c := byID(w, "p"), byID(w, "a"), byID(w, "c")
-	// One hour of the preset job was left: it becomes two.
+	// The remaining hour of the preset job becomes two hours.
 	if p.RunTime != 4*time.Hour || p.Recorded.End != epoch.Add(2*time.Hour) || p.Recorded.Start != epoch.Add(-2*time.Hour) {
 		t.Errorf("preset job: %s, %+v", p.RunTime, p.Recorded)
 	}
