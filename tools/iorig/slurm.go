@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// rig is the slurm.conf of the rig: eight nodes of one processor.
+// rig is the slurm.conf of the experiments: eight nodes of one processor.
 const rig = `ClusterName=rig
 SlurmctldHost=head
 SelectType=select/cons_tres

@@ -297,7 +297,8 @@ func (d *drawing) features() {
 	})
 }
 
-// manyPartitions draws partitions with tiers and limits over the same nodes, and jobs in several of them.
+// manyPartitions draws partitions with tiers and limits over the same nodes, and jobs that name
+// several partitions.
 func (d *drawing) manyPartitions() {
 	last := len(d.names)
 	half := max(1, last/2)
@@ -324,7 +325,7 @@ func (d *drawing) manyPartitions() {
 	})
 }
 
-// tree draws switches, and jobs that want few of them.
+// tree draws switches, and jobs that ask for nodes on few switches.
 func (d *drawing) tree() {
 	d.nodes[0] = strings.Replace(d.nodes[0], fmt.Sprintf("a[1-%d]", len(d.names)), "a[1-12]", 1)
 	for len(d.names) < 12 {

@@ -169,7 +169,7 @@ func compare(
 
 // own measures the model of `rmreplay predict`.
 func own(ctx context.Context, cases *predict.Cases, rows *recorder) (Result, error) {
-	runtime.GC() // what was recorded is not collected during the measurement
+	runtime.GC() // so that older garbage is not collected during the measurement
 	ours := &timed{Online: model.NewOnline(model.Options{Kind: model.Boost, Growth: rows.growth, Seed: 1})}
 	scores, err := evaluate.Score(ctx, cases, ours)
 	if err = cmp.Or(err, ours.Err()); err != nil {

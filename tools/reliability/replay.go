@@ -171,7 +171,8 @@ func (l *lab) checkLeftovers(scratch string, broke func(string, ...any)) {
 
 // checkRecord reads the record as a user would, and notes its state.
 func (l *lab) checkRecord(record string, r *result, broke func(string, ...any)) {
-	// A record begins with its manifest. A program that was killed before has left its directory.
+	// A record begins with its manifest. A program that was killed before that may leave a directory
+	// without a manifest.
 	if _, err := os.Stat(filepath.Join(record, "manifest.json")); errors.Is(err, os.ErrNotExist) {
 		r.State = noRecord
 		return
