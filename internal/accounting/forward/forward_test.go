@@ -409,7 +409,7 @@ func TestTemplate(t *testing.T) {
 	}
 	want = append(want, '\n')
 	if *update {
-		if err := os.WriteFile(templateFile, want, 0o644); err != nil { //nolint:gosec // everyone may read it
+		if err := os.WriteFile(templateFile, want, 0o644); err != nil { //nolint:gosec // everybody reads it
 			t.Fatal(err)
 		}
 	}
