@@ -36,7 +36,7 @@ type Options struct {
 	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
-	// files if empty. They are removed.
+	// files if empty. The records are removed at the end.
 	Dir string
 	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
 	Progress func(done, all int)
@@ -99,7 +99,7 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 	return startsOf(all, pending, q.At), doubtsOf(all), nil
 }
 
-// play makes n realizations, whose workloads draw makes.
+// play makes n realizations. draw returns the workload of realization i.
 func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
 	n int) ([]*realization, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")

@@ -38,11 +38,11 @@ type Queue struct {
 	// Notes say which data the source of the queue lacks.
 	Notes []string
 
-	// future is the workload with all that came later, if the source is a record.
+	// future is the workload with everything that happened after At; nil for a live queue.
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that the queue has a job that is submitted at the instant. It is forecast as well.
+	// added says that the job of a [Variant] is submitted at the instant. This job is forecast, too.
 	added bool
 	// states and seed are set if the realizations begin where the run did ([Course.Rewind]): the state of each job, and
 	// the run's seed.
@@ -106,7 +106,7 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Actions = slices.DeleteFunc(w.Actions, asks) // nothing depends on them, and the model of Slurm answers none
+	w.Actions = slices.DeleteFunc(w.Actions, asks) // nothing depends on these queries, and the model of Slurm answers no queries
 	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{},
 		asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {
@@ -130,7 +130,7 @@ func ReadCourse(dir string) (*Course, error) {
 // forgetUnstarted clears the run times of the jobs of the history that never started in the run, because they were
 // held or the run ended earlier.
 func (c *Course) forgetUnstarted() {
-	k := 0 // the case of a job or task: see [predict.CasesOf]
+	k := 0 // the index of the case of a job or task: see [predict.CasesOf]
 	for _, job := range c.workload.Jobs.All() {
 		for _, task := range hpc.TasksOf(job) {
 			if one := &c.cases.List[k]; one.Ran() && (job.Recorded == nil || job.Recorded.OfTask(task).Start == 0) {
@@ -176,7 +176,7 @@ type phase struct {
 	changed bool // an event after the instant is known
 }
 
-// phases returns the state of each job before the events of an instant, and the next event of each.
+// phases returns the state of each job and task just before the events of an instant, with its next start or end.
 func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	all := map[Key]*phase{}
 	of := func(e *run.Event) *phase {

@@ -46,14 +46,14 @@ func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	for _, id := range replay.NeverStart(w, pending, held) {
 		move[id] = true
 	}
-	for i := w.Jobs.Len() - 1; i >= 0; i-- { // a job depends on earlier ones
+	for i := w.Jobs.Len() - 1; i >= 0; i-- { // a job depends on earlier jobs
 		job := w.Jobs.At(i)
 		if move[job.ID] || job.Dependency == "" {
 			continue
 		}
 		dependencies, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil {
-			return // nobody knows on which jobs it depends
+			return // the job's dependencies are not known
 		}
 		for _, d := range dependencies.List {
 			array, _, _ := d.Task()

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestOccupied: nodes that jobs share count once, requeued jobs leave their nodes, and what runs at the end of a
-// realization ends with its drawn run time or its limit.
+// TestOccupied: nodes that jobs share count once, and requeued jobs leave their nodes. Jobs that run at the end
+// of a realization end with their drawn run time or their limit.
 func TestOccupied(t *testing.T) {
 	from := hpc.Unix(1_000_000)
 	o := &Options{Occupancy: 4 * time.Hour, Horizon: 3 * time.Hour}

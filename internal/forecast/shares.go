@@ -15,17 +15,19 @@ import (
 // Shares is a [Learner] that needs no training. A job's distribution is made of the shares of their time limits that
 // earlier jobs used, times its own limit. For jobs without a limit it is made of run times. The earlier jobs form
 // groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit, partition and
-// constraint; all users' jobs with these; all users' jobs with its limit; all jobs. In each group the last jobs that
-// started count, whether they have ended or not: see [weigh].
+// constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each group the last
+// jobs that started count, whether they have ended or not: see [weigh].
 //
-// A few jobs do not show the whole distribution of their group, so each group's distribution has a share of the next
-// wider group's. It is the posterior of a Dirichlet process, given the group's ended jobs, and the mean of the
-// process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2), 1973). The concentration of the
-// process says how many jobs the wider group is worth. It is learned: see [Shares.learnConcentrations].
+// A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
+// distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
+// jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
+// 1973). The concentration of the process says how many jobs the wider group is worth. The concentration is learned:
+// see [Shares.learnConcentrations].
 type Shares struct {
 	open    map[int64]*share // that wait or run
 	started map[group][]*share
-	// first is the first end. A job that started earlier is known only if it had not ended by then.
+	// first is the time of the first known end. Of the jobs that started before first, those that
+	// ended before it are not known.
 	first hpc.Time
 	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
@@ -66,7 +68,7 @@ type group struct {
 
 const levels = 5
 
-// most is the number of last jobs that count in a group, by level.
+// most is how many jobs count in a group, by level: those that started last.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner that has seen nothing.
@@ -74,7 +76,7 @@ func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
 
-// groupsOf returns the groups to which a job belongs. A class that a user chose belongs to this user alone.
+// groupsOf returns the groups to which a job belongs. A class that a job's comment names is divided by users.
 func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
@@ -157,8 +159,8 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	return d
 }
 
-// pooled is a job's distribution, learned from its groups, the narrowest one first: the mean of the distributions
-// that they may have.
+// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). It is the
+// mean of the groups' possible distributions.
 type pooled struct {
 	empirical
 	levels []pool
@@ -228,7 +230,7 @@ func thin(masses []mass) []mass {
 		total += m.weight
 	}
 	list := make([]mass, 0, points)
-	var one mass // until one is complete, seconds is a sum
+	var one mass // seconds is a weighted sum until the point is complete
 	passed := 0.0
 	for i, m := range masses {
 		one.seconds += m.seconds * m.weight
@@ -285,8 +287,8 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	return masses, ended
 }
 
-// concentrations are the values from which learnConcentrations chooses. With the last one the narrower group does not
-// count.
+// concentrations are the values from which learnConcentrations chooses. With the last value the narrower group does
+// not count.
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
 // learnConcentrations finds the concentration of each level under which the last jobs would have been predicted best,
@@ -383,7 +385,7 @@ type empirical struct {
 	limit           float64 // in seconds; 0 for none
 }
 
-// newEmpirical makes a distribution of masses in ascending order, at least one.
+// newEmpirical makes a distribution of masses, which are ascending and not empty.
 func newEmpirical(masses []mass, limit float64) empirical {
 	e := empirical{make([]float64, len(masses)), make([]float64, len(masses)), limit}
 	for i, m := range masses {

@@ -84,8 +84,7 @@ func (c *condition) fails(key Key, state hpc.State) bool {
 	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
 }
 
-// add adds jobs that never start, and returns all jobs that never start: the jobs that wait for one of them do not
-// start either.
+// add adds jobs that never start. It returns all jobs that never start, with the jobs that depend on them.
 func (u *unmet) add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil
