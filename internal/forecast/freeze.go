@@ -106,7 +106,7 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Actions = slices.DeleteFunc(w.Actions, asks) // nothing depends on these queries, and the model of Slurm answers no queries
+	w.Actions = slices.DeleteFunc(w.Actions, asks) // queries, which the model of Slurm cannot answer
 	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{},
 		asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {

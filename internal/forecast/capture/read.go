@@ -125,7 +125,7 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 	return w, notes, nil
 }
 
-// readPhase reads when slurmctld started, and the last backfill cycle.
+// readPhase reads when slurmctld started, and when the last backfill cycle began.
 func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, err error) {
 	err = optional(dir, configFile, func(r io.Reader) error {
 		return lines.Each(r, configFile, func(_ int, line []byte) error {
@@ -236,7 +236,7 @@ func estimates(jobs []*job) map[forecast.Key]hpc.Time {
 			of[forecast.Key{Job: j.ID, Task: -1}] = j.estimate
 		case j.ArrayTask >= 0:
 			of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: j.ArrayTask}] = j.estimate
-		default: // if Slurm shows several tasks in one record, it plans the first of them
+		default: // if a record has several tasks, the estimate is for the first task
 			if array, err := hpc.ParseArray(j.ArrayRest); err == nil {
 				of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: array.Tasks[0]}] = j.estimate
 			}

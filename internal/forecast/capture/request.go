@@ -90,7 +90,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	}
 	r.Dependency = dependency(v["Dependency"])
 	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
-		r.Begin = begin // what it waited for, such as a dependency, no longer shows
+		r.Begin = begin // scontrol no longer shows what the job waited for, such as a dependency
 	}
 	return r, nil
 }
@@ -121,8 +121,9 @@ func (s *shown) geometry(r *hpc.Request) (err error) {
 	return nil
 }
 
-// memory reads how much memory a job asks for. The memory of a node is 0 if it asks for all of it, or if
-// neither the job nor the configuration says how much, which means the same.
+// memory reads how much memory a job asks for. The memory per node is 0 if the job asks for all
+// memory of its nodes, or if neither the job nor the configuration names an amount: Slurm then
+// gives all memory, too.
 func (s *shown) memory(r *hpc.Request) (err error) {
 	v := s.values
 	for _, one := range []struct {

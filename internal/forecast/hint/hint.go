@@ -116,7 +116,7 @@ func (s Servers) limit(ctx context.Context, job *Job) string {
 		slurmspec.FormatSpan(suggested))
 }
 
-// start says when a job of this size and partition would start.
+// start says when a job of the size and partition of the given job would start.
 func (s Servers) start(ctx context.Context, job *Job) string {
 	if s.Forecast == "" {
 		return ""

@@ -26,7 +26,7 @@ type Forecast struct {
 	// versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
 	C90 hpc.Time `json:"c90,omitempty"`
-	// Slurm is the start that Slurm expected at the same instant; 0 if it did not say.
+	// Slurm is the start that Slurm expected at the same instant; 0 if Slurm gave no start.
 	Slurm hpc.Time `json:"slurm,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func isNear(a, b hpc.Time, most time.Duration) bool {
 	return a < forecast.Later && b < forecast.Later && a.Sub(b).Abs() <= most
 }
 
-// State is what a judge knows. It can be kept as JSON.
+// State is the data of a judge. It can be saved as JSON.
 type State struct {
 	Waiting []Entry `json:"waiting"`
 	Days    []Day   `json:"days"`

@@ -62,7 +62,7 @@ type frame struct {
 // tile is a figure with its name and meaning.
 type tile struct{ Label, Value, Meaning string }
 
-// bar shows an interval; its numbers are per cent of its length.
+// bar shows an interval; its numbers are per cent of the bar's length.
 type bar struct {
 	Label               string
 	Shown               bool

@@ -393,8 +393,8 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 	return q, how, nil
 }
 
-// learner adds a learner to options that has seen no jobs, so that the history of the queue is
-// learned exactly once.
+// learner adds a learner that has seen no jobs to options. So the history of the queue is learned
+// exactly once.
 func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	if s.opts.NewLearner == nil {
 		return how, nil

@@ -26,7 +26,7 @@ type Sooner struct {
 	Beyond []string   `json:"beyond_horizon,omitempty"`
 	// Changes are sorted by their gain of the median, the largest first.
 	Changes []Gain `json:"changes"`
-	// NotTried are the changes that there was no time to try.
+	// NotTried are the changes that were not tried for lack of time.
 	NotTried []string `json:"not_tried,omitempty"`
 }
 

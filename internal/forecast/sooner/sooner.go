@@ -28,7 +28,7 @@ type Change struct {
 	Request        hpc.Request
 }
 
-// The most partitions and QOS that are tried.
+// The largest numbers of partitions and QOS that are tried, and the shortest time limit.
 const (
 	mostPartitions = 4
 	mostQOS        = 3
