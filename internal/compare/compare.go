@@ -8,8 +8,8 @@
 //     p-values. A difference between two single runs of different configurations may be no
 //     larger than the difference between two runs of one configuration.
 //   - With several runs a side, metrics have confidence intervals over realizations, and the
-//     vectors of the jobs' waits are compared as a whole. The comment of package stats says
-//     when to mistrust which of them.
+//     vectors of the jobs' waits are compared as a whole. The comment of package stats says when
+//     intervals and tests mislead.
 package compare
 
 import (
@@ -38,7 +38,7 @@ const Version = 1
 type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
-	// Rows are nil for all runs of a set after the first if [Dirs] compares them: it reads these one by one.
+	// Rows are nil for all but the first run of a set if [Dirs] reads the runs one by one.
 	Rows []run.Row
 	// Administration is what happened to the machine.
 	Administration run.Administration
@@ -46,11 +46,11 @@ type Realization struct {
 	// compared.
 	Log *releases.Log
 
-	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
+	record *run.Run          // which has the workload, and the rows if Rows are nil; nil without files
 	ids    map[string]string // from [jobrows.SameNames]
 }
 
-// rows returns the rows. It reads them if that was not done before.
+// rows returns the rows. It reads them unless they are in memory.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
 		return jobrows.Renamed(r.Rows, r.ids), nil
@@ -83,13 +83,13 @@ func Load(s *run.Set) (Set, error) {
 			return Set{}, err
 		}
 		if i > 0 {
-			r.record = nil // a verdict asks the first run alone for its workload
+			r.record = nil // a verdict needs the workload of the first run only
 		}
 	}
 	return out, nil
 }
 
-// unread returns a set of runs and reads only the log of the first one.
+// unread returns a set of runs, of which it reads only the first run's log.
 func unread(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -130,9 +130,9 @@ func controllerLog(r *run.Run) (*releases.Log, error) {
 // Any other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
 
-// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds in memory the rows of each
-// set's first run and, at a time, of at most as many other runs as there are CPUs. Of all others it keeps figures
-// and the instants of the jobs.
+// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It keeps the rows of each set's
+// first run in memory. It reads at most one other run for each CPU at a time, and keeps the run's figures and its
+// jobs' instants.
 func Dirs(ctx context.Context, dirs []string, opts Options) (*Comparison, error) {
 	sets, err := open(ctx, dirs, unread)
 	if err != nil {
@@ -244,8 +244,8 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
-	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has them. Their p-values are corrected for
-	// each other alone: they restate the utilization in another unit.
+	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
+	// corrected for each other alone, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
 	// for each other, and not for the figures of Metrics.
@@ -279,7 +279,7 @@ type RunInfo struct {
 	Engine string    `json:"engine"`
 	Policy string    `json:"policy,omitempty"`
 	Slurm  string    `json:"slurm,omitempty"` // the version of the stock Slurm
-	MadeBy string    `json:"made_by"`         // all of these for people, as [run.Manifest.MadeBy] says it
+	MadeBy string    `json:"made_by"`         // engine, policy and version for people: see [run.Manifest.MadeBy]
 	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
@@ -412,8 +412,8 @@ func describe(name string, runs []table) SetInfo {
 // different samples.
 const fewRuns = 5
 
-// inference reports whether every set has at least two runs. If not, reason says which one
-// has a single run.
+// inference reports whether every set has at least two runs. If not, reason says which set has a
+// single run.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {
@@ -518,8 +518,8 @@ func warnings(sets []Set, c *Comparison) []string {
 	return list
 }
 
-// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same such
-// jobs.
+// endsAsFailed returns each first run's warning that jobs failed in place of another end. It returns nothing if
+// all sets have the same warning.
 func endsAsFailed(sets []Set) (list []string) {
 	texts := map[string]bool{}
 	for _, s := range sets {

@@ -10,14 +10,14 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// mostWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second,
-// third and so on.
+// mostWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second
+// wait, every third and so on.
 const mostWaits = 2000
 
 // freeNodes returns the share of the recorded waits during which the record's running jobs left as many nodes of the
-// partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Each
-// running job of any partition counts with nodes of its own: the result is rather too few free nodes than too many.
-// Waits up to a minute do not count.
+// partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Running
+// jobs of all partitions count, as if they shared no nodes: the number of free nodes is rather too low than too
+// high. Waits up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}
 	for _, p := range replayed.Manifest.Cluster.Partitions {

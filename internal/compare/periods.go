@@ -19,8 +19,8 @@ import (
 // Periods compares the first runs of two sets as two samples of jobs, because they have few jobs in
 // common or none: two months of a log, or two workloads.
 type Periods struct {
-	// Jobs have a wait, and Days are the days on which they were submitted. Processors are those of the
-	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
+	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
+	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
 	// machine's processors (or the most that jobs held at once) and by the time from the first submission to the last
 	// end.
 	Jobs       []int           `json:"jobs"`
@@ -29,7 +29,7 @@ type Periods struct {
 	Load       []metrics.Float `json:"load"`
 	// Quantities are what jobs waited, ran and used.
 	Quantities []PeriodQuantity `json:"quantities"`
-	// Factors are what the difference of the mean waits may come from, each by itself.
+	// Factors are possible reasons of the difference of the mean waits, each by itself.
 	Factors []PeriodFactor `json:"factors"`
 }
 
@@ -52,8 +52,8 @@ type PeriodQuantity struct {
 type PeriodFactor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
-	// mean waits, set − baseline, and Standardized the same after the standardization, in seconds. Explained is the
-	// share of Difference that goes away.
+	// mean waits, set − baseline, and Standardized the same difference after the standardization, in seconds.
+	// Explained is the share of Difference that standardization removes.
 	Covered      metrics.Float `json:"covered"`
 	Difference   metrics.Float `json:"difference_s"`
 	Standardized metrics.Float `json:"standardized_s"`
@@ -85,7 +85,7 @@ type sampled struct {
 	load float64 // of the machine at its submission
 }
 
-// periodsOf returns nil for runs with many jobs in common, and without jobs.
+// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
 func periodsOf(a, b *table, opts Options) *Periods {
 	if !fewCommon(a, b) {
 		return nil

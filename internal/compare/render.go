@@ -423,8 +423,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. With say, it also writes that the records show no
-// cause.
+// renderCauses writes the causes of a divergence. If say is true, it also writes that there is no
+// known cause.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"

@@ -145,7 +145,7 @@ func (w *waitVectors) distances() *Distances {
 	return d
 }
 
-// test compares two sets. It returns nil if one of them has a single run.
+// test compares two sets. It returns nil if a set has a single run.
 func (w *waitVectors) test(a, b int, opts Options) *ScheduleTests {
 	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
 		return nil

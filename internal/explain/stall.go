@@ -113,7 +113,7 @@ type UserLoad struct {
 	HeldCPUs    int    `json:"held_processors"`
 }
 
-// situation is what is known of an instant.
+// situation has the queue and the machine at an instant.
 type situation struct {
 	*Record
 	only             *run.Row // the job that is explained; nil for the whole queue
@@ -167,7 +167,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	s.stall.Pending, s.stall.Running = len(s.pending), len(s.running)
 	s.stall.BusyNodes += len(s.busy)
-	if s.stall.Nodes > 0 { // jobs without names of nodes may share them
+	if s.stall.Nodes > 0 { // jobs whose nodes have no names may share nodes
 		s.stall.BusyNodes = min(s.stall.BusyNodes, s.stall.Nodes)
 	}
 	s.administration()
@@ -417,10 +417,10 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is how long a job waits before a scheduler that has not tried it may be to blame.
+// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
 const shortWait = time.Minute
 
-// freeNodes looks whether nodes are free that pending jobs might use.
+// freeNodes looks for free nodes that pending jobs might use.
 func (s *situation) freeNodes(unusable int) {
 	byPartition := map[string]int{}
 	for _, p := range s.manifest.Cluster.Partitions {
@@ -485,7 +485,8 @@ func (s *situation) freeNodes(unusable int) {
 		quantity.Plural(machine, "1 node has", fmt.Sprintf("%d nodes have", machine)))
 }
 
-// allTried is the share of the queue from which on a backfill cycle has tried all of it.
+// allTried is the share of the queue from which on a backfill cycle counts as having tried all of
+// it.
 const allTried = 0.99
 
 // depth says how far the backfill scheduler looks.

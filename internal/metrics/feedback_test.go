@@ -75,8 +75,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// The summary of a run without feedback has no such part. A run without jobs has numbers
-// without a value.
+// The summary of a run without feedback lacks this part. The numbers of a run without jobs have no
+// value.
 func TestFeedbackInSummary(t *testing.T) {
 	if s := NewSummary(feedbackRows(), &run.Manifest{}, Options{}); s.Feedback != nil {
 		t.Error("a rigid run has metrics of feedback")

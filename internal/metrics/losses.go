@@ -23,12 +23,12 @@ const (
 	LostToRequeue    LossCause = "requeued"  // by a failure of its node, its user or an administrator
 )
 
-// Loss is what the runs held whose work was lost for one cause.
+// Loss sums up the runs whose work was lost for one cause.
 type Loss struct {
 	Cause LossCause `json:"cause"`
 	Runs  int       `json:"runs"`
-	// ProcessorSeconds is what these runs held, and Share is its share of what all jobs held. Both are
-	// about the whole run.
+	// ProcessorSeconds is the processor time of these runs, and Share is its share of the processor
+	// time of all jobs. Both cover the whole run, not only the interval T.
 	ProcessorSeconds Float `json:"processor_s"`
 	Share            Float `json:"share"`
 }
@@ -49,8 +49,8 @@ func (a *accumulator) lose(cause LossCause, held area) {
 	l.held.join(held)
 }
 
-// addLosses adds what a job held, and which of its runs were lost. A run that has not ended has no
-// end.
+// addLosses adds the processor time that a job held, and that of its lost runs. A run that has not
+// ended adds nothing.
 func (a *accumulator) addLosses(r *run.Row) {
 	sum, lost := &area{}, &area{} // of the present run in lost
 	if known := a.byState[r.State]; known != nil {

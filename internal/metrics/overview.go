@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Overview is what an administrator asks of a run first: how its jobs ended, who used the
-// machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
-// jobs and jobs with inconsistent times have none.
+// Overview is what an administrator asks of a run first: how its jobs ended, who used the machine,
+// who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset jobs and
+// jobs with inconsistent times have no wait.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
 	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]

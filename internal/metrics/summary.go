@@ -101,7 +101,7 @@ const (
 	ByUser      By = "user"
 	ByQOS       By = "qos"
 	BySize      By = "size"  // processors, in classes that double
-	ByState     By = "state" // the last one
+	ByState     By = "state" // the last state
 )
 
 // Groupings are all values of [By].

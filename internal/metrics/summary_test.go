@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// handSummary is the schedule of handRows as a run.
+// handSummary is the summary of a run with the schedule of handRows.
 func handSummary() *Summary {
 	rows := handRows()
 	for i, who := range []struct{ partition, user string }{

@@ -118,7 +118,7 @@ func (l *Log) Started(row *run.Row) Scheduler {
 	return ""
 }
 
-// Priorities says how many jobs had another priority when they were submitted. The tasks of an array count as one
+// Priorities says how many jobs had different priorities at their submission. The tasks of an array count as one
 // job.
 type Priorities struct {
 	Compared  int `json:"compared"`
