@@ -74,8 +74,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm and on its model. With another number of nodes some jobs no longer fit:
-// resized says that the user asked for their rejection.
+// rejected warns of rejected jobs, on Slurm and on its model. resized says that the user changed the number of
+// nodes: then jobs that no longer fit are rejected as expected.
 func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {

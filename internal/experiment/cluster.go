@@ -110,7 +110,7 @@ func Known(c *conf.Cluster) workload.Cluster {
 }
 
 // maxArraySize returns one more than the largest index of a job array. It returns 0, for "not
-// known", if the value has none of the usual forms.
+// known", if it cannot read the value.
 func maxArraySize(c *conf.Cluster) int {
 	const byDefault = 1001 // slurm.conf(5), MaxArraySize
 	value, ok := c.Get("MaxArraySize")
@@ -161,7 +161,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 	return out
 }
 
-// simulatedCluster returns the cluster of a site as the simulator takes it.
+// simulatedCluster returns the cluster of a site in the simulator's form.
 func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 	parameters, _ := c.Get("SelectTypeParameters")
 	kind, _ := c.Get("SelectType")

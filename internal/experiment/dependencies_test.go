@@ -72,8 +72,8 @@ func TestDependencyScenarios(t *testing.T) {
 // 24.11. make test sets it.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed one is
-// it, and else that of the directory of rootsVariable.
+// slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed Slurm
+// has this release, otherwise its name in the directory of rootsVariable.
 func slurm2205() (root string, missing error) {
 	in, missing := install.Find()
 	if missing != nil || in.Release.Series() == slurmspec.R2205 {

@@ -45,7 +45,7 @@ type BundleReport struct {
 	Nodes        int          `json:"nodes"`
 	Files        []BundleFile `json:"files"`
 	// ReplacedNames counts the names that were replaced. Kept lists the kinds of names that were not replaced. If such a
-	// name contains a replaced one, it was changed: Renamed has its new form.
+	// name contains a replaced name, it was changed, and Renamed has the new form.
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`

@@ -33,7 +33,7 @@ func withoutLimits() *workload.Workload {
 	return w
 }
 
-// A run on slower nodes says how many jobs come to their limit because of that.
+// A run on slower nodes says how many jobs reach their limit because of this.
 func TestSlowedToLimit(t *testing.T) {
 	w := withoutLimits()
 	var jobs []*hpc.Job
@@ -105,8 +105,8 @@ func TestKilledOnRecord(t *testing.T) {
 	}
 }
 
-// A run that ends jobs at a limit which their record does not have is not valid, and says which jobs and
-// what helps. Checks of the workload say so once, beforehand.
+// A run is not valid if it ends jobs at a limit that their record does not have. It names these jobs and
+// the remedy. A check of the workload warns of this once, before any run.
 func TestUnrecordedLimits(t *testing.T) {
 	cluster := filepath.Join(t.TempDir(), "cluster")
 	writeCluster(t, cluster, map[string]string{"slurm.conf": `ClusterName=two
@@ -139,7 +139,7 @@ PartitionName=long Nodes=n[1-2]
 	if len(texts) != 1 || !strings.HasPrefix(texts[0], "3 of 4 jobs without a time limit run longer than the default limit of their partition") {
 		t.Errorf("problems %q", texts)
 	}
-	// With the remedy it is valid, and so it is where no default limit ends the jobs.
+	// The run is valid with the remedy, and also if no default limit ends the jobs.
 	spec.Workload.Value, spec.Overwrite, spec.TwiceRunTime = withoutLimits(), true, true
 	if s, err := Run(t.Context(), spec, Hooks{}); err != nil || !s.Valid {
 		t.Errorf("twice the run time: %v, %+v", err, s)
@@ -152,7 +152,7 @@ func TestRecordedOutcomes(t *testing.T) {
 	w := withoutLimits()
 	w.Jobs.Append(&hpc.Job{ID: "z", Submit: w.Epoch.Add(time.Minute), Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second},
 		Recorded: &hpc.Recorded{Start: w.Epoch.Add(time.Minute), End: w.Epoch.Add(61 * time.Second), State: hpc.Cancelled}})
-	killed := w.Epoch.Add(2 * time.Minute) // as accounting has a job that was cancelled while it ran, and an array
+	killed := w.Epoch.Add(2 * time.Minute) // like accounting records of a job that was cancelled while it ran, and of an array
 	w.Jobs.Append(&hpc.Job{ID: "zz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second, ExitCode: 1},
 		Recorded: &hpc.Recorded{Start: killed, End: killed.Add(time.Second), State: hpc.Cancelled}})
 	w.Jobs.Append(&hpc.Job{ID: "zzz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1, Array: "1-2"},
@@ -172,7 +172,7 @@ func TestRecordedOutcomes(t *testing.T) {
 }
 
 // A job that outlived its time limit on record ends at the limit with its recorded state, since a log does
-// not call each such job TIMEOUT. With other limits than the recorded ones it is a TIMEOUT.
+// not call each such job TIMEOUT. With other limits than the recorded limits, its state is TIMEOUT.
 func TestOutlivedLimits(t *testing.T) {
 	states := []hpc.State{hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Completed, hpc.Completed}
 	outlived := func() *workload.Workload {

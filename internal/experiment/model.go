@@ -151,7 +151,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf returns the configuration of a cluster as the model takes it.
+// modelOf returns the configuration of a cluster in the model's form.
 func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes)}
 	for i := range c.Partitions {

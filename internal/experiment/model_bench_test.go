@@ -73,8 +73,8 @@ func userTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano())
 }
 
-// bursts returns a cluster, and a workload whose jobs come in bursts: queue jobs at once, and the next ones when the
-// nodes have had time for them. Jobs have up to a quarter of the nodes.
+// bursts returns a cluster, and a workload whose jobs come in bursts: queue jobs at once, and the next jobs when the
+// nodes have had time for the first. Jobs have up to a quarter of the nodes.
 func bursts(b *testing.B, jobs, nodes, queue int) (dir string, w *workload.Workload) {
 	b.Helper()
 	dir = clusterWith(b, map[string]string{"users": "ann:1001:red:2001\n", "slurm.conf": fmt.Sprintf(`ClusterName=bursts

@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the Slurm that its options named, or else the release of the default
-// then, if the default is another release today.
+// madeWith returns the Slurm that made a run: the Slurm that its options named. Without such an option it is the
+// default, or the release that the default had then if today's is another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {

@@ -24,12 +24,12 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // drawn anew for it; nil if everything is recorded
+	Made    []workload.MadeField // drawn anew for this realization; nil if everything is recorded
 	Summary *metrics.Summary     // nil until it has ended, and after a failure
 }
 
-// SetHooks receive the progress of a set. Several goroutines call them at once. Any of them may
-// be nil.
+// SetHooks receive the progress of a set. Several goroutines call them at once. Each hook may be
+// nil.
 type SetHooks struct {
 	// Of returns the hooks of a realization. It is called before the realization begins.
 	Of func(Realization) Hooks

@@ -46,7 +46,7 @@ func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 	return result, err
 }
 
-// Watched is what [Watch] knows of a run.
+// Watched is what [Watch] returns about a run.
 type Watched struct {
 	replay.Result
 	Warnings []slurm.Warning // the engine's, of what affects the result

@@ -43,7 +43,7 @@ var hatching = map[bandKind]string{reserved: "rising lines", down: "grid of line
 // allNodes stands for every node in a reservation.
 const allNodes = "ALL"
 
-// newBands returns the bands of a run, by their start.
+// newBands returns the bands of a run, sorted by their start.
 func newBands(a *run.Administration, from hpc.Time, span float64, index map[string]int) []band {
 	list := append(reservationBands(a.Reservations, from, span, index), outageBands(a.NodeEvents, from, span, index)...)
 	slices.SortStableFunc(list, func(a, b band) int { return cmp.Compare(a.start, b.start) })
@@ -202,7 +202,7 @@ func periods(r *hpc.Reservation, since, until float64, from hpc.Time, index map[
 		length = math.Inf(1)
 	}
 	step := repeats(r)
-	for at := start; at < until && len(list) < 10_000; at += step { // an hourly one for a year
+	for at := start; at < until && len(list) < 10_000; at += step { // more than a year of an hourly reservation
 		b.start, b.end = max(0, since, at), min(until, at+length)
 		weekday := from.Std().Add(time.Duration(at * float64(time.Second))).Weekday()
 		skipped := r.HasFlag("WEEKDAY") && (weekday == 0 || weekday == 6) || r.HasFlag("WEEKEND") && weekday > 0 &&

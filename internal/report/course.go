@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// frame is the period that the figures over time show. Runs on other dates than the first
-// run are shown on its dates.
+// frame is the period that the figures over time show. Runs on other dates than the first run are
+// shown on the first run's dates.
 type frame struct {
 	from, to hpc.Time
 	base     hpc.Time // the first run's origin
@@ -43,7 +43,7 @@ func newFrame(sets []compare.Set, zone *time.Location) frame {
 	return f
 }
 
-// shift is what is added to a run's instants to get the dates of the first run.
+// shift returns what is added to a run's instants to get the first run's dates.
 func (f *frame) shift(r *compare.Realization) time.Duration {
 	if gap := f.base.Sub(origin(r)); gap > otherDates || gap < -otherDates {
 		return gap
@@ -72,7 +72,7 @@ type curve struct {
 	step [bins + 1]float64 // changes of the sum over whole bins
 }
 
-// add adds a value from one place to another. Places count bins.
+// add adds a value from one place to another. The unit of places is a bin.
 func (c *curve) add(from, to, value float64) {
 	from, to = min(max(from, 0), bins), min(max(to, 0), bins)
 	if !(to > from) {
@@ -227,8 +227,8 @@ func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Lo
 	return c
 }
 
-// largest returns the names of the groups of all sets, the one with the most processor
-// seconds first.
+// largest returns the names of the groups of all sets, the group with the most processor seconds
+// first.
 func largest(overviews []*metrics.Overview, by metrics.By) []string {
 	sum := make(map[string]float64)
 	var names []string

@@ -97,7 +97,7 @@ func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
 	return recorded, at
 }
 
-// submissionLines returns the cumulative numbers of submissions; the recorded ones come
+// submissionLines returns the cumulative numbers of submissions; the recorded submissions come
 // first.
 func submissionLines(sets []compare.Set, names []string) []figure.Series {
 	var first, last hpc.Time

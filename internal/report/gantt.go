@@ -39,7 +39,7 @@ type Gantt struct {
 	bands []band
 }
 
-// occupation is what a job held.
+// occupation says which nodes a job held, and when.
 type occupation struct {
 	row        *run.Row
 	start, end float64 // seconds since the first submission
@@ -94,7 +94,7 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 // zone is the name of the time zone at the beginning of the chart.
 func (g *Gantt) zone() string { return g.from.Format("MST") }
 
-// date writes the instant so many seconds after the beginning.
+// date writes the instant that is a number of seconds after the chart's beginning.
 func (g *Gantt) date(seconds float64) string {
 	return g.from.Add(time.Duration(seconds * float64(time.Second))).Format("2006-01-02 15:04")
 }

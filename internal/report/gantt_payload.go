@@ -50,8 +50,8 @@ type offset struct {
 	Seconds int     `json:"seconds"`
 }
 
-// offsets returns the differences of a date's time zone from UTC over a span of seconds; none
-// for UTC.
+// offsets returns the differences of a date's time zone from UTC over a span of seconds; nil for
+// UTC.
 func offsets(from time.Time, span float64) (list []offset) {
 	if from.Location() == time.UTC {
 		return nil

@@ -26,10 +26,10 @@ func (l lanes) share() (low, high float64) {
 	return float64(l.first) / rowLanes, float64(l.first+l.count) / rowLanes
 }
 
-// shareNodes gives each job a part of the rows of its nodes in proportion to its processors
-// there, so that jobs that share a node lie one above the other. A record does not have each node's processors. A
-// node is taken to have as many as jobs ever held there at once, but no fewer than the cluster's nodes have on
-// average. Suspended jobs do not count.
+// shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs
+// that share a node lie one above the other. A record does not have each node's processors. A node is taken to
+// have as many processors as jobs ever held there at once, but at least the average of the cluster's nodes.
+// Suspended jobs do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {
@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns count free lanes side by side, or half as many if there are not so many, and so on. If none is
-// free, the jobs overlap.
+// freeLanes returns count free lanes side by side, or count/2 if there are fewer free lanes, or count/4, and so
+// on. If no lane is free, the jobs overlap.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy

@@ -32,8 +32,8 @@ type StatePart struct {
 // Term is a word and what it means.
 type Term struct{ Word, Meaning string }
 
-// ending describes a state: in a sentence of one job and of several, on a tile, and by its
-// colour.
+// endings describe states: the words in a sentence about one job and about several, the label on a
+// tile, and the colour.
 var endings = []struct {
 	state         hpc.State
 	one, many     string
@@ -336,7 +336,7 @@ func hours(seconds float64) string {
 	return strconv.FormatFloat(h, 'f', 1, 64)
 }
 
-// ofSet names a set at the end of a caption, if there are several.
+// ofSet names a set at the end of a caption if the report has several sets.
 func (r *Report) ofSet(set int) string {
 	text := ""
 	if len(r.Sets) > 1 {

@@ -83,8 +83,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// An administrator's questions come before the statistics, and one run shows nothing that
-// needs two.
+// An administrator's questions come before the statistics, and a report of one run has no parts
+// that need two runs.
 func TestOneRun(t *testing.T) {
 	r := alone(t, schedule("run", 1, 500, machine{nodes: 40, processors: 8}), Options{})
 	var ids []string
@@ -107,7 +107,7 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// GPUs have a figure where jobs had any.
+// The page has a figure of GPUs if jobs had GPUs.
 func TestGPUFigure(t *testing.T) {
 	has := func(r *Report) bool {
 		return slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.Name == "gpus" })
@@ -123,8 +123,8 @@ func TestGPUFigure(t *testing.T) {
 	}
 }
 
-// Every section has contents, every table rows of the length of its head, and no text has
-// the plural of one.
+// Every section has contents, every table rows of the length of its head, and no text has a plural
+// after the number 1.
 func TestNothingEmpty(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}
 	one := schedule("one", 1, 1, small)
@@ -212,7 +212,7 @@ func TestFiguresAreReproducible(t *testing.T) {
 	}
 }
 
-// Names come from outside. None becomes a part of the page, wherever it appears.
+// Names come from outside. They must not become markup, wherever they appear.
 func TestHostileNames(t *testing.T) {
 	const bad = `"><img src=x onerror=alert(1)><script>alert(1)</script>`
 	run := schedule(bad, 1, 60, machine{nodes: 6, processors: 8})
@@ -264,7 +264,8 @@ func TestOtherDates(t *testing.T) {
 	}
 }
 
-// Only groups with some jobs are named as those that waited longest, and only among others.
+// A group is named as the group that waited longest only if it has some jobs and is not the only
+// group.
 func TestLongestWaiting(t *testing.T) {
 	of := func(name string, jobs int, mean float64) metrics.Usage {
 		return metrics.Usage{Name: name, Jobs: jobs, Waits: metrics.Waits{Jobs: jobs, Seconds: mean * float64(jobs)}}

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// releases say what two releases of Slurm made of the same workload and configuration before any
-// decision of the scheduler. There are none for runs on one release.
+// releases says what two releases of Slurm made of the same workload and configuration before any
+// decision of the scheduler. It is empty for runs on one release.
 func (r *Report) releases(p *compare.Pair) []Block {
 	d := p.Releases
 	if d == nil {

@@ -186,7 +186,7 @@ const generator = `<meta name="generator" content="rmreplay report">`
 
 // IsPage reports whether a file that begins like this is a page of this package.
 func IsPage(head []byte) bool {
-	// of earlier versions
+	// the title is that of pages of earlier versions
 	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>"))
 }
 

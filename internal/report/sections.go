@@ -468,7 +468,7 @@ func (r *Report) figures(table []compare.Metric) (blocks []Block) {
 	return blocks
 }
 
-// differences returns the table of a set against the baseline.
+// differences returns the table of a set's differences from the baseline.
 func (r *Report) differences(set int, table []compare.Metric) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
@@ -804,7 +804,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	return list
 }
 
-// twoSamples are the tables of two samples of jobs.
+// twoSamples returns the tables that compare two samples of jobs.
 func twoSamples(p *compare.Pair) []Block {
 	if p.Periods == nil {
 		return nil
