@@ -14,7 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// options are those of random requests: of each line at most one, and seldom.
+// options are the options of random requests. A request has at most one option of each line, and
+// seldom.
 var options = [][]string{
 	{"--uid=cem", "--uid=sam", "--uid=pam", "--uid=eve", "-A optics", "-A chemistry", "-A physics"},
 	{"-p all", "-p narrow", "-p wide", "-p few", "-p memnode", "-p memcpu", "-p staff", "-p allowed", "-p denied",

@@ -72,7 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model that passes for a replay on Slurm. change may change its manifest further.
+// record makes a run of the model whose manifest is that of a replay on Slurm. change may change its
+// manifest further.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)
@@ -125,8 +126,9 @@ func inLockstep(t *testing.T, r *run.Run, options string, instants int) *Lockste
 	return l
 }
 
-// TestFollow lets the model follow a run of its own, and one of a scheduler with other options: each decision
-// that differs is found, and none hides the next one, since all jobs start and end as recorded.
+// TestFollow lets the model follow a run of its own, and a run of a scheduler with other options. Each
+// decision that differs is found, and does not hide the next difference, since all jobs start and end as
+// recorded.
 func TestFollow(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same := inLockstep(t, r, "bf_interval=15", 0)
@@ -168,7 +170,7 @@ func TestFollowCompleted(t *testing.T) {
 	}
 }
 
-// TestFollowSimulation refuses a record that slurmctld did not make.
+// TestFollowSimulation checks that a record that slurmctld did not make is refused.
 func TestFollowSimulation(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	r.Manifest.Engine = "sim"
@@ -219,8 +221,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareInterrupted compares a record up to its end alone: the jobs that the model starts afterwards do not
-// differ, and the verdict names the part.
+// TestCompareInterrupted compares a record only up to its end: the jobs that the model starts afterwards do not
+// count as differences, and the verdict names the compared part.
 func TestCompareInterrupted(t *testing.T) {
 	end := hpc.Unix(1709640000).Add(25 * time.Minute)
 	r := record(t, "bf_interval=15", func(m map[string]any) {
@@ -238,7 +240,7 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
-// TestCompareRefuses refuses records that do not belong together.
+// TestCompareRefuses checks that records that do not belong together are refused.
 func TestCompareRefuses(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	other := spec(t, "bf_interval=15")
@@ -273,7 +275,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// TestUse has a report for each use, and for too few waits.
+// TestUse checks the verdict for each use, and for too few waits.
 func TestUse(t *testing.T) {
 	report := func(starts, waited, decided Count, slurm, model metrics.Float) *Report {
 		return &Report{

@@ -87,8 +87,8 @@ type Follower struct {
 	instants []instant
 	now      instant          // the second in progress
 	queue    map[key]bool     // jobs in the queues of its passes
-	wanted   map[key]bool     // those that the model starts
-	moved    map[key]bool     // those whose nodes differ
+	wanted   map[key]bool     // jobs that the model starts
+	moved    map[key]bool     // jobs whose nodes differ
 	list     []Difference     // all so far
 	counts   map[Kind]*Count  // of what is compared over the whole run
 	failed   map[string]int   // what could not be carried out
@@ -97,8 +97,8 @@ type Follower struct {
 
 var _ guide.Guide = (*Follower)(nil)
 
-// NewFollower returns a follower of a record, which may have been interrupted. The error is that of reading it, or
-// says that it is not a replay's.
+// NewFollower returns a follower of a record, which may have been interrupted. The error says that the record
+// cannot be read, or that it is not of a replay.
 func NewFollower(r *run.Run) (*Follower, error) {
 	if r.Manifest.Engine != "slurm" {
 		return nil, fmt.Errorf("following %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
@@ -115,8 +115,8 @@ func NewFollower(r *run.Run) (*Follower, error) {
 	return f, nil
 }
 
-// Attach gives the follower the engine that it leads. It sets the instants at which the record overrules it:
-// starts and ends at the end of their second, when the model has had every pass of that second.
+// Attach gives the follower the engine that it leads. It sets the instants at which the record overrules the
+// model: each start and each end at the end of its second, after all passes of the model in this second.
 func (f *Follower) Attach(e *slurmmodel.Engine) {
 	f.engine = e
 	after := func(second int64) hpc.Time { return hpc.Unix(second + 1).Add(-time.Nanosecond) }
@@ -244,7 +244,8 @@ func (f *Follower) ended(p *period) {
 	f.compare(End, p.key, true, "", "")
 }
 
-// waits compares what slurmctld said of a pending job, and gives it Slurm's reason.
+// waits compares what slurmctld said of a pending job, and gives the job in the model Slurm's
+// reason.
 func (f *Follower) waits(e *run.Event) {
 	k := key{e.Job, e.Task}
 	v, known := f.engine.Look(e.Job, e.Task)
@@ -263,7 +264,7 @@ func (f *Follower) waits(e *run.Event) {
 	}
 }
 
-// planned says for when a job is planned.
+// planned describes the start that is planned for a job.
 func planned(at hpc.Time) string {
 	if at == 0 {
 		return "not at all"
@@ -315,8 +316,8 @@ func (f *Follower) differs(kind Kind, k key, slurm, model string) {
 	f.list = append(f.list, Difference{f.engine.Now(), kind, k.String(), slurm, model})
 }
 
-// Report sums up. It takes n instants at which there were decisions, drawn by a seed; all of them if n is 0
-// or there are no more.
+// Report sums up the comparison. It counts the decisions of n instants that are drawn with a seed; of all
+// instants if n is 0 or not smaller than their number.
 func (f *Follower) Report(n int, seed uint64) *Lockstep {
 	f.begin(-1)
 	all := f.instants

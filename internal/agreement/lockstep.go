@@ -12,13 +12,15 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep is how well the model's single decisions agree with those of a record, each made in Slurm's state.
+// Lockstep says how well the model's single decisions agree with those of a record, each made in Slurm's
+// state.
 type Lockstep struct {
 	// Instants is the number of seconds that are counted, of AllInstants in which there were decisions.
 	Instants    int `json:"instants"`
 	AllInstants int `json:"all_instants"`
-	// Decisions are those at these instants: for each job in a queue, whether it starts. Starts are those
-	// of them in which one of both starts the job, and Nodes those in which both do.
+	// Decisions counts the decisions at these instants: for each job in a queue, whether it starts.
+	// Starts counts the decisions in which Slurm or the model starts the job, and Nodes those in which
+	// both do.
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`
@@ -27,7 +29,7 @@ type Lockstep struct {
 	Plans      Count `json:"plans"`
 	Priorities Count `json:"priorities"`
 	Ends       Count `json:"ends"`
-	// Jobs is the number of jobs that waited, Asked that of jobs with a recorded reason.
+	// Jobs is the number of jobs that waited, and Asked the number of jobs with a recorded reason.
 	Jobs  int `json:"jobs_that_waited"`
 	Asked int `json:"jobs_with_reasons"`
 	// Failed counts what the record says and the model could not carry out.
@@ -38,11 +40,13 @@ type Lockstep struct {
 	Differences []Difference `json:"differences,omitempty"`
 
 	all []Difference
-	// recorded and model are the scheduler's counters of both; either may be nil.
+	// recorded and model are the scheduler's counters in the record and in the model; nil if not
+	// known.
 	recorded, model *rm.Scheduler
 }
 
-// unseen is what nobody can read from outside slurmctld. The model has its own values of it.
+// unseen names the state that cannot be read from outside slurmctld. The model has its own values
+// of this state.
 const unseen = "not in the record, so that the model has its own: weights of nodes and sizes of jobs that earlier " +
 	"tests left, usage between two decays, the plan of backfill, instants of passes without a start"
 

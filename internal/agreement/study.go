@@ -30,7 +30,8 @@ type Options struct {
 	Instants int
 	// Dir keeps the records of the replays in "slurm", and those of the model in "model".
 	Dir string
-	// Show, if not nil, is told how far the work is, many times a second. Several goroutines call it.
+	// Show, if not nil, is called with the progress of the work, many times a second. Several
+	// goroutines call Show.
 	Show func(text string)
 }
 
@@ -80,8 +81,8 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 	return s.compare(ctx, replays, nil)
 }
 
-// Compare says how well runs of the model agree with replays that are there. Runs of the model are made if models
-// is nil; else there must be one for each seed of a replay. An error says which record does not fit.
+// Compare says how well runs of the model agree with existing replays. Runs of the model are made if models is
+// nil; else there must be one for each seed of a replay. An error says which record does not fit.
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {
 		if r.Manifest.Engine != "slurm" {
@@ -191,7 +192,8 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 	return nil
 }
 
-// compare compares replays with runs of the model, and makes these if they are nil.
+// compare compares replays with runs of the model, and makes the runs of the model if models is
+// nil.
 func (s *study) compare(ctx context.Context, replays, models []*run.Run) (*Report, error) {
 	modelled, lacks := experiment.Modelled(s.spec, s.release)
 	made := models == nil

@@ -39,7 +39,7 @@ type period struct {
 	priority uint32 // at the start; 0 if not known, and for a job that started at once
 }
 
-// truth is what a record says.
+// truth has the runs and the waits of a record's jobs.
 type truth struct {
 	periods  []*period // by begin
 	byKey    map[key][]*period
@@ -61,7 +61,7 @@ func until(m *run.Manifest) hpc.Time {
 	return hpc.Unix(m.VirtualEnd.Add(-tail).UnixSeconds())
 }
 
-// atOnce is how long after it became eligible a job has started at once.
+// atOnce is the longest time from eligibility to start with which a job counts as started at once.
 const atOnce = 10 * time.Second
 
 // readTruth reads a record.
@@ -88,7 +88,7 @@ func readTruth(r *run.Run) (*truth, error) {
 			continue
 		}
 		p := list[len(list)-1]
-		// Of a job that started at once, accounting has the priority with which it was submitted.
+		// For a job that started at once, accounting has its priority at the submission.
 		if row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
 			p.priority = row.Priority
 		}

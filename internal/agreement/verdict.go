@@ -45,13 +45,14 @@ type Verdict struct {
 	Text string `json:"text"`
 }
 
-// Report is how well the model of Slurm agrees with Slurm on a workload. Other programs rely on its JSON keys.
+// Report says how well the model of Slurm agrees with Slurm on a workload. Other programs rely on its JSON
+// keys.
 type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
 	Slurm    string  `json:"slurm"` // the version
 	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
-	// Submissions how many jobs of the workload's Of had been submitted when the first replay ended.
+	// Submissions how many of the workload's jobs (Of) had been submitted when the first replay ended.
 	Begin       string `json:"begin"`
 	Jobs        int    `json:"jobs"`
 	Submissions int    `json:"submissions"`
@@ -89,7 +90,7 @@ func (r *Report) judge() {
 	r.Verdict = Verdict{use, b.String()}
 }
 
-// percent writes a share, rounded down so that only all are 100 %.
+// percent writes a share, rounded down so that 100 % always means all.
 func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Share())/100) }
 
 // use says what the model can be used for, and what not.

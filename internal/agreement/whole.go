@@ -29,23 +29,23 @@ const (
 // same second, or in neither run.
 type Whole struct {
 	Seed uint64 `json:"seed"`
-	// Until is the instant up to which both are compared; empty for their end.
+	// Until is the instant up to which both are compared; empty if they are compared up to their end.
 	Until  string `json:"until,omitempty"`
 	Starts Count  `json:"starts"`
 	Nodes  Count  `json:"starts_and_nodes"`
 	Waited Count  `json:"starts_of_jobs_that_waited_a_minute"`
-	// Kinds counts the jobs that differ, by how they do.
+	// Kinds counts the jobs that differ, by the way in which they differ.
 	Kinds map[string]int `json:"kinds,omitempty"`
 	First *Divergence    `json:"first_divergence,omitempty"`
 }
 
-// Divergence is the first job that starts otherwise.
+// Divergence is the first job that starts differently.
 type Divergence struct {
 	Job   string   `json:"job"`
 	At    hpc.Time `json:"-"` // the earlier of both starts
 	Slurm string   `json:"slurm"`
 	Model string   `json:"model"`
-	// Cause is what the decisions in Slurm's state say of it.
+	// Cause is the cause of this divergence, as far as the decisions in Slurm's state show it.
 	Cause string `json:"cause"`
 }
 
@@ -127,7 +127,7 @@ func waited(row *run.Row, start int64, end hpc.Time) bool {
 	return row.End == 0 && end != hpc.Never && end.Sub(row.Submit) > long
 }
 
-// differs counts a job that starts otherwise, and keeps the first one.
+// differs counts a job that starts differently, and keeps the first such job.
 func (w *Whole) differs(k key, slurm, model *history, a, b int64) {
 	switch {
 	case a == b:
@@ -200,7 +200,7 @@ func (w *Whole) join(o *Whole) {
 	}
 }
 
-// Figure is a figure of the waits over all seeds, in seconds or, of the first one, jobs.
+// Figure is a figure of the waits over all seeds, in seconds; the first figure counts jobs.
 type Figure struct {
 	Name  string          `json:"name"`
 	Slurm []metrics.Float `json:"slurm"` // of each seed

@@ -71,7 +71,7 @@ func TestSignedScale(t *testing.T) {
 	}
 }
 
-// TestEnds checks that an axis without a round value still has two.
+// TestEnds checks that an axis without a round value still has two ticks.
 func TestEnds(t *testing.T) {
 	for name, ticks := range map[string][]plot.Tick{"durations": DurationTicks{}.Ticks(15, 25), "powers": LogTicks{}.Ticks(1.2, 1.8), "minor ones": LogTicks{}.Ticks(2, 8)} {
 		if len(ticks) != 2 || ticks[0].Label == "" || ticks[1].Label == "" {

@@ -38,8 +38,8 @@ func (entries Swatches) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, y-c.Max.Y-vg.Points(6))
 }
 
-// LineSwatches are the names of lines beside each other, each behind a piece of its line. The line of a
-// place has the colour and the dashes that [AddNamedLines] gives it.
+// LineSwatches are the names of lines beside each other, each name after a piece of its line. The line
+// of a place has the colour and the dashes that [AddNamedLines] gives it.
 type LineSwatches []string
 
 // Draw implements [Legend].

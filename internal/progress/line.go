@@ -84,7 +84,7 @@ func Parts(s *Snapshot, zone *time.Location, left time.Duration, known bool) []P
 	return append(parts, Remaining(left, known && Share(p) < 1))
 }
 
-// beforeWindow says that a run plays the time before its window, and when that begins.
+// beforeWindow says that a run plays the time before its window, and when the window begins.
 func beforeWindow(p *replay.Progress, zone *time.Location) Part {
 	if p.Now >= p.Window {
 		return Part{}

@@ -32,9 +32,9 @@ func Limit(resource int) (uint64, error) {
 	return lim.Max, nil
 }
 
-// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit
-// allows it. Processes that it starts inherit the new limit; otherwise they would get the one
-// with which this process started.
+// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit allows
+// it. Processes that it starts inherit the new limit; otherwise they would get the limit with which
+// this process started.
 func RaiseOpenFiles(n uint64) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Nearest returns the known name that is the fewest edits away from a mistyped one, and the
-// first in the order of the alphabet if several are. It returns "" if every known name is
-// more than most edits away, or more than half of the mistyped name's length: of foo and qos, one letter is the same by
-// chance. An edit inserts, deletes or replaces a byte, or swaps two neighbours (Damerau and Levenshtein, with no byte
-// edited twice).
+// Nearest returns the known name that is the fewest edits away from a mistyped one, and the first in the order of the
+// alphabet if several are. It returns "" if every known name is more than most edits away, or more than half of the
+// mistyped name's length: foo and qos, for example, share a letter only by chance. An edit inserts, deletes or replaces
+// a byte, or swaps two neighbours (Damerau and Levenshtein, with no byte edited twice).
 func Nearest(mistyped string, most int, known []string) string {
 	most = min(most, max(1, len(mistyped)/2))
 	best, least := "", most+1

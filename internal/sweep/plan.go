@@ -165,7 +165,7 @@ type Plan struct {
 	Warnings []string
 
 	derived []*derived
-	shared  map[string]*derived // the same by path
+	shared  map[string]*derived // the derived inputs by path
 }
 
 // cells returns the number of cells of the grid.

@@ -50,7 +50,7 @@ type Search struct {
 	used  int
 }
 
-// Step is how far a search is.
+// Step is the progress of a search.
 type Step struct {
 	What     string // race 2, final, simplify
 	Runs     int    // of the step
@@ -88,7 +88,7 @@ type Found struct {
 	Runs   int
 }
 
-// plannedRaces returns the number of races that irace plans for so many parameters.
+// plannedRaces returns the number of races that irace plans for a number of parameters.
 func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
 // elites is the number of survivors at which a race ends.

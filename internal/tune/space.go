@@ -108,7 +108,7 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// position returns where a value lies in the range of a number. It is false for an empty value, a
+// position returns where a value lies in the range of a number. ok is false for an empty value, a
 // text that is not a number, and a categorical parameter.
 func (p *Parameter) position(value string) (u float64, ok bool) {
 	if value == "" {

@@ -169,8 +169,9 @@ type Span struct {
 	Part     Part
 	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
-	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned none.
-	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned no
+	// start. Backfill is what the backfill scheduler did with the job; empty if the record does not
+	// have it.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }
