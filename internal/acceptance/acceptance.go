@@ -185,7 +185,8 @@ type inquiry struct {
 	}
 }
 
-// submission is what a submission is for. A held job tells nothing about its start.
+// submission says which answer a submission is for. A held job does not show whether it would
+// start.
 type submission struct {
 	*answer
 	held bool

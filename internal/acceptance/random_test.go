@@ -101,7 +101,7 @@ func compareRandom(t *testing.T, rng *rand.Rand, n int, named, enforce string) {
 	differ := 0
 	for _, job := range w.Jobs.All() {
 		a, b := is[job.ID], want[job.ID]
-		// A job that waits for two reasons has the one that slurmctld found last.
+		// A job that waits for two reasons has the reason that slurmctld found last.
 		if a.Verdict == b.Verdict && (a.Slurm == b.Slurm || a.Verdict == admission.NeverStarts) {
 			continue
 		}

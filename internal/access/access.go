@@ -110,7 +110,7 @@ func oneOf(roles []Role) string {
 	return b.String()
 }
 
-// Who returns what the credentials of a request give. It returns nothing for a request without credentials, and for
+// Who returns the grants of a request's credentials. It returns nothing for a request without credentials, and for
 // credentials that the server does not know.
 func (a *Access) Who(r *http.Request) (grants []Grant) {
 	if !a.Required() {

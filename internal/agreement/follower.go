@@ -131,7 +131,7 @@ func (f *Follower) Attach(e *slurmmodel.Engine) {
 	}
 }
 
-// begin begins a second, and closes the one before.
+// begin begins a second, and closes the previous second.
 func (f *Follower) begin(second int64) {
 	if second == f.now.second && f.queue != nil {
 		return
@@ -187,7 +187,7 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether another job starts in this second in the record. Then the one that waits does
+// startsBehind reports whether another job starts in this second in the record. Then the waiting job does
 // not block the partition, or not for long.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
@@ -272,7 +272,7 @@ func planned(at hpc.Time) string {
 	return "for " + at.String()
 }
 
-// slurm says what the record has of a job that does not start now.
+// slurm describes a job that does not start now, from the record.
 func (f *Follower) slurm(k key, p *period) string {
 	text := "never starts it"
 	if p != nil {
@@ -286,7 +286,7 @@ func (f *Follower) slurm(k key, p *period) string {
 	return text
 }
 
-// inputs says what the model knows of a job.
+// inputs describes a job's state in the model.
 func inputs(v *guide.View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "reason %s, priority %d", v.Reason, v.Priority)

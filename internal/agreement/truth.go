@@ -53,7 +53,8 @@ type truth struct {
 // seconds may not have been recorded any more.
 const tail = 10 * time.Second
 
-// until returns the instant up to which a record can be compared: [hpc.Never] for a complete one.
+// until returns the instant up to which a record can be compared: [hpc.Never] for a complete
+// record.
 func until(m *run.Manifest) hpc.Time {
 	if m.State == run.StateComplete {
 		return hpc.Never

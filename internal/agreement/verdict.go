@@ -28,8 +28,8 @@ const (
 
 // The bounds of the uses. They are judgements, and the report has the numbers behind them.
 const (
-	// jobsStarts and jobsWaited are the least shares of equal starts, of all jobs and of those that waited a minute,
-	// with which single jobs can be trusted.
+	// jobsStarts and jobsWaited are the least shares of equal starts, of all jobs and of the jobs that waited a
+	// minute, with which single jobs can be trusted.
 	jobsStarts, jobsWaited = 0.99, 0.98
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
@@ -62,7 +62,7 @@ type Report struct {
 	Runs     []Whole  `json:"runs"`
 	Lockstep Lockstep `json:"lockstep"`
 	Figures  []Figure `json:"waits"`
-	// Lacks is what the workload, the configuration or the replay has and the model does not.
+	// Lacks names what the workload, the configuration or the replay has, but the model does not.
 	Lacks []string `json:"lacks,omitempty"`
 	// Doubt says why the measurement is not valid; empty if it is.
 	Doubt string `json:"not_valid_reason,omitempty"`

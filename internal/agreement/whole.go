@@ -276,7 +276,7 @@ func (r *Report) renderWhole(b *strings.Builder) {
 	}
 }
 
-// counts writes numbers by what they count, the largest first.
+// counts writes the numbers with their names, the largest number first.
 func counts[K ~string](of map[K]int) string {
 	var names []K
 	for k := range of {

@@ -49,14 +49,14 @@ type Load struct{ Asked, Granted int64 }
 type job struct {
 	id     int
 	nodes  int64
-	phases []phase // what is left, the current one first
+	phases []phase // the remaining phases, the current phase first
 	rate   int64   // granted to the current phase
 	system *system // of the current phase; nil while the job computes
 	// suspended says that the job makes no progress and asks for nothing.
 	suspended bool
 }
 
-// phase is what is left of a phase. A phase of computing asks for one unit and gets it.
+// phase is the remaining part of a phase. A phase of computing asks for one unit and gets it.
 type phase struct {
 	left   work
 	demand int64 // bytes per second
@@ -277,7 +277,7 @@ func (m *Model) share() {
 }
 
 // share gives every job its max-min fair share. The jobs that ask for least for each node get what
-// they ask for, as long as that is no more than their nodes' part of what is left.
+// they ask for, as long as that is at most their nodes' part of the remaining bandwidth.
 func (s *system) share() {
 	s.load = Load{}
 	nodes := int64(0)

@@ -38,7 +38,7 @@ var clusterFiles = []string{"slurm.conf", "gres.conf", "topology.conf", "account
 // want says in errors what would be right in place of another archive.
 const want = "(want a bundle as rmreplay site export writes it)"
 
-// Bounds of what is read.
+// The bounds of an archive that is read.
 const (
 	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
 	mostMembers = 16
@@ -179,7 +179,7 @@ func ReadCluster(path string) (files map[string]string, err error) {
 	return files, nil
 }
 
-// ReadReport reads the report of what is in an archive.
+// ReadReport reads the report of an archive's contents.
 func ReadReport(path string) (report []byte, err error) {
 	err = open(path, func(member string, content io.Reader) (err error) {
 		if member == Report {

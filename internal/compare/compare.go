@@ -89,7 +89,7 @@ func Load(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// unread returns a set of runs, of which it reads only the first run's log.
+// unread returns a set of runs. It reads only the log of the first run.
 func unread(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -105,7 +105,7 @@ func unread(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// controllerLog reads the log of slurmctld. It returns nil for a run without one.
+// controllerLog reads the log of slurmctld. It returns nil for a run without this log.
 func controllerLog(r *run.Run) (*releases.Log, error) {
 	release, err := slurmspec.ParseRelease(r.Manifest.Versions.Slurm)
 	if err != nil {
@@ -163,8 +163,8 @@ func open(ctx context.Context, dirs []string, load func(*run.Set) (Set, error)) 
 	return sets, nil
 }
 
-// Doubt names the first run that is not valid, says why, and counts the others. It returns "" if
-// all runs are valid.
+// Doubt names the first run that is not valid, says why, and counts the other runs that are not
+// valid. It returns "" if all runs are valid.
 func Doubt(sets []Set) string {
 	var first string
 	others := 0
@@ -285,7 +285,7 @@ type RunInfo struct {
 	State  run.State `json:"state"`
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
-	Jobs   int       `json:"jobs"` // rows, rejected ones included
+	Jobs   int       `json:"jobs"` // rows, rejected jobs included
 	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
@@ -304,9 +304,9 @@ type Pair struct {
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
-	// Periods compares two samples of jobs, if the sets have few jobs in common or none; otherwise nil.
+	// Periods compares two samples of jobs, if the sets have few or no jobs in common; otherwise nil.
 	Periods *Periods `json:"periods,omitempty"`
-	// Recorded is the verdict on a pair with a recorded workload; nil for others.
+	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
 	Draws *Draws `json:"draws,omitempty"`
@@ -431,8 +431,8 @@ func inference(sets []Set) (possible bool, reason string) {
 	return true, ""
 }
 
-// oneRealization removes what the figures say about chance if all runs of a set have the same schedule. The set is
-// then one realization, such as runs of the simulator on a workload without a random part.
+// oneRealization removes intervals and p-values if all runs of a set have the same schedule. The set is then one
+// realization, such as runs of the simulator on a workload without a random part.
 func (c *Comparison) oneRealization(tables [][]table) {
 	same := slices.IndexFunc(tables, sameSchedule)
 	if !c.Inference || same < 0 {

@@ -26,7 +26,7 @@ type Divergence struct {
 	// At is the earlier of the two instants that differ, on the baseline's dates.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
-	// User to TimeLimit are what the job asked for, as far as the run record has it.
+	// The fields User to TimeLimit are the job's request, as far as the run record has it.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
 	Processors int           `json:"processors"`
@@ -39,7 +39,7 @@ type Divergence struct {
 	// and this job's start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
 	overtook []Key
-	// Causes are what the records say about why. The list is empty if they do not show it.
+	// Causes are the causes that the records show. The list is empty if they show no cause.
 	Causes []Cause `json:"causes"`
 }
 

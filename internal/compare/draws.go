@@ -21,7 +21,7 @@ type Draws struct {
 	Set int `json:"set"`
 	// Figures are figures of the waits with their intervals over the draws.
 	Figures []DrawnFigure `json:"figures"`
-	// Fields are the fields that were drawn, the one with the largest share first.
+	// Fields are the fields that were drawn, the field with the largest share first.
 	Fields []FieldShare `json:"fields"`
 }
 

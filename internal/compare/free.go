@@ -79,5 +79,5 @@ func freeNodes(recorded, replayed *table) float64 {
 	return free / all
 }
 
-// nodesOf returns how many nodes a recorded job had, or asked for if the number is not known; at least one.
+// nodesOf returns how many nodes a recorded job had, or asked for if that is not known; at least 1.
 func nodesOf(row *run.Row, had int) int { return max(cmp.Or(had, row.AskedMinNodes), 1) }

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they have few jobs in
-// common or none: two months of a log, or two workloads.
+// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs
+// or none: two months of a log, or two workloads.
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
 	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
@@ -52,8 +52,8 @@ type PeriodQuantity struct {
 type PeriodFactor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
-	// mean waits, set − baseline, and Standardized the same difference after the standardization, in seconds.
-	// Explained is the share of Difference that standardization removes.
+	// mean waits, set − baseline, and Standardized this difference after the standardization, in seconds. Explained
+	// is the share of Difference that standardization removes.
 	Covered      metrics.Float `json:"covered"`
 	Difference   metrics.Float `json:"difference_s"`
 	Standardized metrics.Float `json:"standardized_s"`
@@ -64,7 +64,7 @@ type PeriodFactor struct {
 // workload.
 const fewInCommon = 0.1
 
-// fewCommon reports whether only few jobs or none are in both runs.
+// fewCommon reports whether few or no jobs are in both runs.
 func fewCommon(a, b *table) bool {
 	common := 0
 	for _, key := range a.keys {
@@ -164,7 +164,7 @@ func (t *table) capacity() int {
 // dayOf returns the day of a job's submission, in UTC.
 func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
 
-// periodQuantities are what is compared job by job. A value that a job does not have is NaN.
+// periodQuantities are the quantities of each job. A value that a job does not have is NaN.
 var periodQuantities = []periodQuantity{
 	{"wait", "s", func(s *sampled) float64 { return s.wait.Wait.Seconds() }},
 	{"wait since eligible", "s", func(s *sampled) float64 {

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// month has jobs of two users on several days: short ones wait a minute and long ones an hour.
+// month has jobs of two users on several days: short jobs wait a minute and long jobs an hour.
 func month(name string, days, short, long int) Set {
 	var rows []run.Row
 	for day := range days {

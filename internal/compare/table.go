@@ -54,13 +54,13 @@ func (k Key) String() string {
 
 // moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
 type moments struct {
-	submit, first, start, end hpc.Time      // first is the start of the job's first run, and start that of the last one
+	submit, first, start, end hpc.Time      // first is the start of the first run, and start that of the last run
 	wait                      time.Duration // 0 if unknown
 	here, waitKnown           bool
 }
 
 // jobNumbers number the jobs of the first runs of sets. The jobs of the baseline's first run have the first numbers,
-// in the order of submission. Jobs that only other runs have are compared with nothing.
+// in the order of submission. Jobs that only other runs have are not compared.
 type jobNumbers map[Key]int
 
 // tabulate reads all runs, takes their figures and instants, and aligns their dates.

@@ -95,8 +95,7 @@ func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []work
 	return list
 }
 
-// declaredBy returns what a cluster's commands for sacctmgr declare; nil for a cluster without
-// them.
+// declaredBy returns what a cluster's commands for sacctmgr declare; nil without such commands.
 func declaredBy(cluster *conf.Cluster) *associations.Set {
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil

@@ -12,7 +12,7 @@ import (
 type Executor struct {
 	// Parallel is the largest number of tasks at once. 0 means the number of CPUs.
 	Parallel int
-	// GoOn reports whether the other tasks continue after one has failed with err. If GoOn is nil,
+	// GoOn reports whether the other tasks continue after a task has failed with err. If GoOn is nil,
 	// they do not.
 	GoOn func(err error) bool
 }

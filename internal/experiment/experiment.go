@@ -352,7 +352,7 @@ func fileHash(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() // nothing is written
+	defer f.Close() // only read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return ""
@@ -360,7 +360,7 @@ func fileHash(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// interrupted reports whether err is ctx's error and nothing else.
+// interrupted reports whether err is only ctx's error.
 func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

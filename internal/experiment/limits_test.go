@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// withoutLimits is a workload whose record has no time limits: a job of 100 s that completed, one
-// that failed after 90 s, one that had reached a limit, and one of 10 s.
+// withoutLimits is a workload whose record has no time limits: a job of 100 s that completed, a job
+// that failed after 90 s, a job that had reached a limit, and a job of 10 s.
 func withoutLimits() *workload.Workload {
 	w := &workload.Workload{Source: "no limits", Epoch: hpc.Unix(1709596800)}
 	for i, j := range []struct {

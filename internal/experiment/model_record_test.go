@@ -41,7 +41,7 @@ PartitionName=all Nodes=a[1-4] Default=YES MaxTime=3:00:00
 ann:1001:red:2001
 bob:1002:red:2001`
 
-// recordJobs fill the cluster, with one that needs all of it and others behind that.
+// recordJobs fill the cluster, with a job that needs all of it and other jobs behind this job.
 const recordJobs = `job full at=0 run=600 -n 12 -t 20
 job all at=5 run=60 -n 16 -t 10
 job b1 at=6 run=60 -n 4 -t 5 --nice=10

@@ -29,8 +29,8 @@ import (
 //	replay    what a release of Slurm does, with slurm=RELEASE and seed=N: ID START NODES, in seconds
 //
 // Where the release is installed, Slurm is run again, too: for all files of testdata/model itself, and for a few
-// of the cases that were drawn at random, in testdata/model/random. The day decides which, or RMREPLAY_SEED.
-// Run the test with -rewrite to record the answers of those that Slurm plays.
+// of the cases that were drawn at random, in testdata/model/random. The day decides which, or RMREPLAY_SEED. Run
+// the test with -rewrite to record the answers for the cases that Slurm plays.
 func TestModelScenarios(t *testing.T) {
 	live := rotation(t)
 	datadriven.Walk(t, "testdata/model", func(t *testing.T, path string) {
@@ -56,7 +56,8 @@ func TestModelScenarios(t *testing.T) {
 	})
 }
 
-// isInstalled reports whether Slurm can play a scenario. Asking takes longer than the model does for one.
+// isInstalled reports whether Slurm can play a scenario. Asking takes longer than the model takes for a
+// scenario.
 func isInstalled(release string) bool {
 	if testing.Short() {
 		return false

@@ -12,9 +12,9 @@ import (
 
 // PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as [install.FindSlurm]
 // takes it, or a release that is not installed, such as "26.05". If it is empty, the default Slurm is taken, or
-// without one the newest supported release. site names the release that the site runs; if it is empty, the
-// configuration tells it. If slurmctld would not start because a partition's QOS is missing, that is a warning. The
-// error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
+// without a default Slurm the newest supported release. site names the release that the site runs; if it is empty,
+// the configuration tells it. If slurmctld would not start because a partition's QOS is missing, that is a warning.
+// The error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
 func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func SlurmVersion(named string) string {
 }
 
 // SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
-// plugins with the library that they share. named is as in [Slurm.Installation]. A Slurm that cannot
-// be found has none.
+// plugins with the library that they share. named is as in [Slurm.Installation]. The list is empty
+// if the Slurm cannot be found.
 func SlurmFiles(named string) []string {
 	in, _ := install.FindSlurm(named) // the replay reports what is missing
 	all := []string{in.Slurmctld, in.Slurmdbd, in.Sacctmgr, in.Sacct, in.Scontrol, in.PluginDir}

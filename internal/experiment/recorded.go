@@ -84,7 +84,7 @@ var ErrNoSpec = errors.New(
 	"the record does not say how the run was made (want a run of this version, made by replay, simulate, sweep or tune)")
 
 // SpecOf returns how the run of the record in dir was made, without an output. The cluster is the record's own
-// copy, or the directory that the run read if the record has none.
+// copy, or the directory that the run read if the record has no copy.
 func SpecOf(dir string, m *run.Manifest) (Spec, error) {
 	if len(m.Spec) == 0 {
 		return Spec{}, fmt.Errorf("%s: %w", dir, ErrNoSpec)
@@ -148,7 +148,7 @@ func madeWith(installation string, m *run.Manifest) string {
 }
 
 // Again returns the specification that makes a run again. Its workload is the file that the run read, or the
-// record's own copy if that file has changed or is not there, or if a realization drew fields of it anew.
+// record's own copy if that file has changed or is not there, or if a realization drew some fields anew.
 func Again(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 // Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
-// and down partitions. The default partition is the one of slurm.conf; if slurm.conf has none, it is the largest
-// partition.
+// and down partitions. The default partition is the one of slurm.conf; if slurm.conf names no default partition, it
+// is the largest partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")
@@ -78,9 +78,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first those that have the name of a
-// partition or that Slurm itself makes, since they are the usual ones, then the others by name. Without such
-// commands, siteQOS returns the QOS that the partitions need, without limits.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first the QOS with the name of a
+// partition and those that Slurm itself makes, since these are the usual QOS, then all others by name. Without
+// such commands, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
@@ -116,8 +116,8 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
 // ordinary returns the first QOS of a list that ordinary users probably have. It skips QOS with an administrators'
-// name, and QOS that a hidden or down partition allows (for maintenance). If none is left, it returns the first QOS
-// of the list.
+// name, and QOS that a hidden or down partition allows (for maintenance). If no QOS is left, it returns the first
+// QOS of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)
@@ -132,7 +132,7 @@ func ordinary(c *conf.Cluster, names []string) string {
 	return names[0]
 }
 
-// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first one
+// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first QOS
 // that the partition allows and ordinary users have. If every partition allows Slurm's own QOS, nothing is needed and
 // the list is nil.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {

@@ -169,9 +169,9 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. start is when the
-// workload's window begins, or 0 if it has none. CheckAction looks at the files that the action
-// names only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. start is when the workload's
+// window begins, or 0 if it has no window. CheckAction looks at the files that the action names
+// only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -335,7 +335,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		facts = factsOf(p, record)
 	}
-	report, rerr := engine.Report(ctx, facts) // first: its end is that of the run
+	report, rerr := engine.Report(ctx, facts) // first: its end is the end of the run
 	if interrupted(ctx, err) {
 		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}

@@ -276,7 +276,7 @@ func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = g.Causes[:min(listedCauses, len(g.Causes))]
 }
 
-// text says for people what a cause is.
+// text describes a cause for people.
 func (c cause) text() string {
 	switch c.kind {
 	case "":

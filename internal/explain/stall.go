@@ -50,7 +50,7 @@ func kindOf(part waits.Part, reason string) Kind {
 	return Kind(strings.ReplaceAll(string(part), "_", "-"))
 }
 
-// Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that the cause
+// Cause is a cause of a wait. Weight, from 0 to 1, is the share of the stall that the cause
 // explains:
 //
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
@@ -92,7 +92,7 @@ type Stall struct {
 	// Reasons counts the pending jobs by reason, the most frequent first. "" stands for jobs
 	// whose reason is not recorded.
 	Reasons []Count `json:"reasons"`
-	// Users are those with the most processors pending and held.
+	// Users are the users with the most processors pending and held.
 	Users []UserLoad `json:"users"`
 	// Causes are sorted by weight.
 	Causes []Cause `json:"causes"`
@@ -210,7 +210,7 @@ func (s *situation) administration() {
 			h.open = false
 		case e.Action == "create" || h == nil:
 			known[e.Name] = &held{e.Reservation, e.Action != "delete"}
-		default: // an update names what it changes
+		default: // an update has only the fields that it changes
 			if e.Start != 0 {
 				h.r.Start = e.Start
 			}

@@ -26,7 +26,7 @@ type Story struct {
 	State     hpc.State `json:"state"`
 	CPUs      int       `json:"processors"`
 	Nodes     int       `json:"nodes"`
-	// TimeLimit is in seconds; 0 for none or an unknown one.
+	// TimeLimit is in seconds; 0 if the job has no limit, or if it is not known.
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
@@ -43,9 +43,9 @@ type Story struct {
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
-	// Priority is the job's priority at its start, or its highest priority while it waited; 0 if there is
-	// none. PriorityParts are the parts of Priority; empty if the record does not have them, as after a
-	// replay on Slurm.
+	// Priority is the job's priority at its start, or its highest priority while it waited; 0 if it is
+	// not known. PriorityParts are the parts of Priority; empty if the record does not have them, as
+	// after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
@@ -296,7 +296,7 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this one. For the weight of this job's priority, only
+// crowds finds the jobs that started before this job. For the weight of this job's priority, only
 // jobs count that started since this job might start.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}

@@ -9,9 +9,9 @@
 // # One simulation for each job that waited
 //
 // A scheduler does not know the future. So the run itself is the beginning of the simulation that
-// the definition asks for, up to the submission of the job. From there the simulator plays the
-// jobs that have come so far, and no others, until the job starts. Most jobs need no simulation:
-// they started at once, or no job came while they waited. Their start is fair.
+// the definition asks for, up to the submission of the job. From there the simulator plays only the
+// jobs that have come so far, until the job starts. Most jobs need no simulation: they started at
+// once, or no job came while they waited. Their start is fair.
 //
 // [Of] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
 // simulator repeats all starts of the run, the fair start times are exact: the simulation of a job
@@ -168,8 +168,8 @@ type job struct {
 	arrival, start, end hpc.Time // end is hpc.Never for a job that still runs
 	size                int
 	limit               time.Duration // at least end − start
-	// measured says that the job has a fair start time. Others only hold processors: preset jobs,
-	// and the runs of requeued and suspended jobs.
+	// measured says that the job has a fair start time. Other periods only hold processors: preset
+	// jobs, and the runs of requeued and suspended jobs.
 	measured bool
 }
 

@@ -45,7 +45,7 @@ func TestDateTicks(t *testing.T) {
 	}
 }
 
-// One large difference leaves room for small ones, and their order stays.
+// One large difference leaves room for small differences, and their order stays.
 func TestSignedScale(t *testing.T) {
 	s := signedScale{unit: 1}
 	const low, high = -10, 1e7

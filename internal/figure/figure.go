@@ -148,7 +148,7 @@ func (f *Figure) SVG() (template.HTML, error) {
 	if start < 0 {
 		return "", fmt.Errorf("drawing %s: the result has no <svg>", f.Name)
 	}
-	// SVG fills with black where nothing else is said, and black is not written.
+	// The default of SVG is to fill with black, and vgsvg does not write black.
 	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" `+
 		`aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil

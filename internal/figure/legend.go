@@ -71,7 +71,7 @@ func (s ColourScale) Draw(c draw.Canvas) draw.Canvas {
 	width, height := (c.Max.X-c.Min.X)/2, vg.Points(10)
 	left, bottom := c.Min.X+width/2, c.Max.Y-height
 	for i, part := range colors {
-		// Each rectangle reaches below the next one, so that there are no seams.
+		// Each rectangle reaches below the next rectangle, so that there are no seams.
 		from := left + width*vg.Length(i)/vg.Length(len(colors))
 		to := min(left+width, from+2*width/vg.Length(len(colors)))
 		c.FillPolygon(part, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})

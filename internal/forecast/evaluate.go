@@ -36,7 +36,7 @@ type Outcome struct {
 	Partition string
 	// Start is the start in the run, even if it is after the horizon. Quantiles after the horizon are [Later].
 	Start, P10, P50, P90 hpc.Time
-	// Slurm is Slurm's own estimate; 0 if the run has none.
+	// Slurm is Slurm's own estimate; 0 if the run has no estimate.
 	Slurm hpc.Time
 }
 
@@ -272,7 +272,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	var keys []Key // of the jobs that started in the run: the others cannot be compared
+	var keys []Key // of the jobs that started in the run: other jobs cannot be compared
 	started := c.starts(at)
 	for _, key := range q.Pending() {
 		if _, did := started[key]; did {

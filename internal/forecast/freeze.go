@@ -24,14 +24,14 @@ type Queue struct {
 	// At is the instant. It is the start of the workload's window.
 	At hpc.Time
 	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
-	// reservations. The jobs' behaviour has no meaning unless the run times are the true ones.
+	// reservations. The jobs' behaviour has no meaning unless the run times are [True].
 	Workload *workload.Workload
 	// History has the jobs that were submitted before At.
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
 	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
-	// has none.
+	// has no reasons.
 	Reasons map[Key]string
 	// Phase says where slurmctld's periodic work is.
 	Phase Phase

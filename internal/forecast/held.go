@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// held returns the pending jobs that are held. A forecast assumes that nobody releases them, unless it has the run's
-// later events.
+// held returns the pending jobs that are held. A forecast assumes that they are not released, unless it has the
+// run's later events.
 func (q *Queue) held(opts Options) []string {
 	if opts.Arrivals == Recorded {
 		return nil

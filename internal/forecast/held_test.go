@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// waiting returns a queue of jobs of one node, all submitted half a year before the instant, behind one that
-// runs on the only node until an hour after the instant.
+// waiting returns a queue of jobs of one node, all submitted half a year before the instant, behind a job
+// that runs on the only node until an hour after the instant.
 func waiting(jobs ...*hpc.Job) *Queue {
 	now := hpc.Time(20000 * 24 * time.Hour)
 	w := &workload.Workload{Epoch: now, Start: now, Source: "held"}

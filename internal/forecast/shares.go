@@ -21,13 +21,12 @@ import (
 // A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
 // distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
 // jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
-// 1973). The concentration of the process says how many jobs the wider group is worth. The concentration is learned:
-// see [Shares.learnConcentrations].
+// 1973). The concentration of the process says how many jobs the wider group is worth
+// ([Shares.learnConcentrations]).
 type Shares struct {
 	open    map[int64]*share // that wait or run
 	started map[group][]*share
-	// first is the time of the first known end. Of the jobs that started before first, those that
-	// ended before it are not known.
+	// first is the time of the first known end: jobs that ended earlier are not known.
 	first hpc.Time
 	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
@@ -249,7 +248,7 @@ func thin(masses []mass) []mass {
 // on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
 // too long. Jobs that are longer than all ended jobs are spread evenly between the longest job and the limit, or
 // without a limit put at the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if
-// none has, there is no distribution.
+// no job has ended, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
@@ -379,7 +378,7 @@ func (s *Shares) learnConcentrations() {
 }
 
 // empirical is a distribution of run times, ascending. Each run time is the quantile at the middle of its weight, the
-// first one at 0 and the last one at 1. Quantiles between them are interpolated.
+// first run time at 0 and the last at 1. Quantiles between them are interpolated.
 type empirical struct {
 	seconds, places []float64
 	limit           float64 // in seconds; 0 for none
@@ -409,7 +408,7 @@ func (e empirical) QuantileAfter(q, elapsed float64) float64 {
 }
 
 // interpolate returns the value at x of the line through points whose xs ascend. Outside of the points it is the
-// value of the nearest point. If several points have the same x, the last one counts.
+// value of the nearest point. If several points have the same x, the last point counts.
 func interpolate(xs, ys []float64, x float64) float64 {
 	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
 	switch i {

@@ -76,7 +76,7 @@ func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 }
 
 // fails reports whether the end of a job or task breaks the condition. An array succeeds if all its tasks succeed, so
-// a single failed task breaks afterok. afternotok needs one failed task, so tasks that succeed do not break it.
+// a single failed task breaks afterok. afternotok needs one failed task, so a task that succeeds does not break it.
 func (c *condition) fails(key Key, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed

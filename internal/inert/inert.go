@@ -49,7 +49,7 @@ type Writer struct {
 // NewWriter returns a writer of CSV.
 func NewWriter(w io.Writer) *Writer { return &Writer{Writer: csv.NewWriter(w)} }
 
-// Write writes a row. Its error is that of the writer below.
+// Write writes a row. Its error is the error of the underlying writer.
 func (w *Writer) Write(row []string) error {
 	w.cells = w.cells[:0]
 	for _, text := range row {

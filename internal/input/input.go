@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading. It never waits, and links are followed. The error of anything else than
-// a regular file names the path and what is there.
+// Open opens a regular file for reading. It never waits, and links are followed. For a path that is not a
+// regular file, the error names the path and the kind of the file.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

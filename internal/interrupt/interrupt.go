@@ -24,7 +24,7 @@ const Grace = 500 * time.Millisecond
 // its group.
 const echo = 250 * time.Millisecond
 
-// holds counts the holds. released is when the last one was released.
+// holds counts the holds. released is when the last hold was released.
 var holds struct {
 	sync.Mutex
 	number   int

@@ -1,7 +1,7 @@
 // Package layers holds the rules of which package may import which, and the test that
 // enforces them. It has no code of its own.
 //
-// The rules are in rules_test.go. A new package fails the test until this file says what the
+// The rules are in rules_test.go. A new package fails the test until rules_test.go says what the
 // package is for and which packages it may import.
 package layers
 
@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the diagram in docs/ARCHITECTURE.md anew")
 
-// module is the prefix of the packages that the rules are about.
+// module is the prefix of the packages to which the rules apply.
 const module = "rmreplay/"
 
 // rule says what the packages that match a pattern may import.
@@ -164,7 +164,7 @@ func list(t *testing.T) []goPackage {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.GoFiles) > 0 { // not this one, which has tests only
+		if len(p.GoFiles) > 0 { // not this package, which has only tests
 			packages = append(packages, p)
 		}
 	}
@@ -174,7 +174,7 @@ func list(t *testing.T) []goPackage {
 	return packages
 }
 
-// matches reports whether a pattern of a rule is about a package.
+// matches reports whether a pattern of a rule matches a package.
 func matches(pattern, path string) bool {
 	if family, all := strings.CutSuffix(pattern, "/..."); all {
 		return path == family || strings.HasPrefix(path, family+"/")
@@ -230,7 +230,7 @@ func check(rules []rule, packages []goPackage) (problems []string) {
 	return problems
 }
 
-// checkReserved returns which packages import what others have to themselves.
+// checkReserved returns the imports that are reserved for other packages.
 func checkReserved(reserved []reservation, packages []goPackage) (problems []string) {
 	for _, r := range reserved {
 		used := false

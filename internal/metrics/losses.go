@@ -114,7 +114,7 @@ func (a *accumulator) lossList() []Loss {
 	return list
 }
 
-// LostShare returns the share of all losses in what jobs held. It is NaN if they held nothing.
+// LostShare returns the share of all losses in what jobs held. It is NaN if jobs held nothing.
 func (m *Metrics) LostShare() Float {
 	all, lost := 0.0, 0.0
 	for _, held := range m.HeldByState {

@@ -34,11 +34,11 @@
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and
-// nowhere else. A job that never started has no wait, a job that did not end has no turnaround, and
-// a job that ran for no time has no slowdown, but a bounded one. Beware of survivorship: in a run
-// that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
-// from the mean. [Metrics.LeftOut] counts the missing jobs.
+// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and nowhere else.
+// A job that never started has no wait, a job that did not end has no turnaround, and a job that
+// ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run that
+// was cut short, or where impatient users cancel waiting jobs, the longest waits are missing from
+// the mean. [Metrics.LeftOut] counts the missing jobs.
 //
 // A requeued job waits until its first start, and from each requeue to the next start: a run that is
 // lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
@@ -67,9 +67,9 @@ const DefaultTau = 10 * time.Second
 type Options struct {
 	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
 	Tau time.Duration
-	// Window is the instant at which the workload's window begins; 0 for a workload without one. Jobs
-	// that started before this instant are preset jobs: their use of the machine after this instant
-	// counts, and their waits do not count. Makespan and T begin with the window.
+	// Window is the instant at which the workload's window begins; 0 for a workload without a window.
+	// Jobs that started before this instant are preset jobs: their use of the machine after this
+	// instant counts, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
 	// Submitted, if not 0, leaves out jobs that were submitted before this instant from waits, and
 	// from all figures that depend on a wait. Their use of the machine counts.
@@ -159,8 +159,8 @@ type Metrics struct {
 	// Losses are processor hours that led to nothing, by their cause.
 	Losses []Loss `json:"losses"`
 	// LimitProcessorSeconds is time limit x processors of the last runs that ended, and
-	// UnusedLimitProcessorSeconds is the part of it that they did not use. A scheduler plans with
-	// limits. Runs without a limit do not count. Both are NaN if no run has a limit.
+	// UnusedLimitProcessorSeconds is the part of this that the runs did not use. A scheduler plans
+	// with limits. Runs without a limit do not count. Both are NaN if no run has a limit.
 	LimitProcessorSeconds       Float `json:"limit_processor_s"`
 	UnusedLimitProcessorSeconds Float `json:"unused_limit_processor_s"`
 

@@ -155,7 +155,7 @@ func (o *Overview) addLongest(r *run.Row, wait float64) {
 	o.Longest = o.Longest[:min(len(o.Longest), longestWaits)]
 }
 
-// secondsWaited returns the wait of a job that has one.
+// secondsWaited returns the wait of a job that has a wait.
 func secondsWaited(r *run.Row) float64 {
 	d, _ := waits.Wait(r)
 	return d.Seconds()

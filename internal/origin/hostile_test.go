@@ -108,7 +108,7 @@ type victim struct {
 	reads   []string
 	sends   [2]string // path and body
 	page    string    // that others may link to, or none
-	state   string    // path of what it knows
+	state   string    // path of the server's data
 }
 
 func (v *victim) url(path string) string { return "http://" + v.address + path }
@@ -243,7 +243,8 @@ func ioVictim(t *testing.T) (v *victim, tcp string) {
 	return v, listener.Addr().String()
 }
 
-// attack is what a page of another site does to a server. It returns what it could read.
+// attack is the script of a page of another site. It sends requests to a server, and returns what
+// the page could read.
 const attack = `async (reads, send, body) => {
 	const got = [], later = (ms) => new Promise((done) => setTimeout(done, ms));
 	const put = (name, set) => { const e = document.createElement(name); set(e); document.body.append(e); return e; };

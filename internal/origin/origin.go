@@ -75,7 +75,8 @@ func sameHost(origin, host string) bool {
 // rebound reports whether a browser may have reached an address of this machine by the name of another site
 // (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers send
 // Origin with all methods but GET and HEAD, and Slurm's plugin does not, so slurmctld may post by any name.
-// On an address that others reach, a server without a secret is open to the whole network anyhow.
+// On an address that other machines reach, a server without a secret is open to the whole network in any
+// case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

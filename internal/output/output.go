@@ -158,7 +158,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// named returns an error with the path that the user knows in place of the temporary one.
+// named returns an error with the path that the user knows in place of the temporary path.
 func named(err error, path string) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
@@ -229,8 +229,8 @@ func EmptyDirectory(dir string) error {
 	return nil
 }
 
-// Refused says that a file is not replaced, because it is something else than what would be
-// written.
+// Refused says that a file is not replaced, because it is a file of another kind than the file that
+// would be written.
 type Refused struct{ Path, Want string }
 
 // Error names the file and what it is not.

@@ -227,7 +227,7 @@ func repeats(r *hpc.Reservation) float64 {
 	return math.Inf(1)
 }
 
-// describe tells what a band is, without its time.
+// describe says what a band shows, without its time.
 func (g *Gantt) describe(b *band) string {
 	text := map[bandKind]string{reserved: "Reservation " + b.name, down: "Down", drained: "Drain"}[b.kind]
 	if b.detail != "" {

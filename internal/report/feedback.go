@@ -15,7 +15,7 @@ import (
 // (FGCS 155, 2024). It is empty for rigid replays.
 func (r *Report) feedback() (Section, error) {
 	s := Section{ID: "feedback", Title: "Users who react"}
-	var sets []compare.Set // those with feedback
+	var sets []compare.Set // the sets with feedback
 	var names []string
 	for i, set := range r.Sets {
 		if compare.Reacted(set.Runs[0].Manifest) {

@@ -156,7 +156,7 @@ func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 	return index
 }
 
-// indices returns the sorted indices of nodes; those that the chart does not have are left out.
+// indices returns the sorted indices of nodes; nodes that the chart does not have are left out.
 func indices(names []string, index map[string]int) []int {
 	places := make([]int, 0, len(names))
 	for _, name := range names {
@@ -255,7 +255,7 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is the number of categories with a colour of their own. All others are
+// listedCategories is the number of categories with a colour of their own. All other categories are
 // grey.
 const listedCategories = 7
 

@@ -29,7 +29,7 @@ type StatePart struct {
 	Colour              string  // its name in the page's style
 }
 
-// Term is a word and what it means.
+// Term is a word with its meaning.
 type Term struct{ Word, Meaning string }
 
 // endings describe states: the words in a sentence about one job and about several, the label on a

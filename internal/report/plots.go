@@ -164,7 +164,7 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	bottom, top := n-0.5+0.03*n, n-0.5+0.06*n
 	right := -0.5 + 3*n/4
 	for i, c := range colors {
-		// Each rectangle covers the end of the previous one, so that there are no seams.
+		// Each rectangle covers the end of the previous rectangle, so that there are no seams.
 		left := right - n/2*float64(len(colors)-i)/float64(len(colors))
 		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top},
 			{X: left, Y: top}})

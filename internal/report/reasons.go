@@ -99,7 +99,7 @@ func partNames(sets []compare.Set) (names []waits.Part) {
 	return names
 }
 
-// last returns a key for sorting that puts the part "unknown" after all others.
+// last returns a key for sorting that puts the part "unknown" after all other parts.
 func last(part waits.Part) string {
 	if part == waits.Unknown {
 		return "unknown"

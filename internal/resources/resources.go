@@ -56,8 +56,8 @@ func Room(dir string) (free, total uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// Memory returns the bytes of memory that this process can still get: what the machine has
-// available, and no more than its control groups leave.
+// Memory returns the bytes of memory that this process can still get: the memory that the machine
+// has available, limited by what the process's control groups leave.
 func Memory() (uint64, error) {
 	available, err := field("/proc/meminfo", "MemAvailable")
 	if err != nil {

@@ -7,7 +7,7 @@
 // Stützle, "The irace package: Iterated racing for automatic algorithm configuration", Operations
 // Research Perspectives 3, 2016). A setting gives each parameter a value. A block is a workload
 // with a seed. In a race all settings are measured on one block after the other. After each block,
-// [stats.Friedman] ranks the settings within the blocks, and those that are significantly worse
+// [stats.Friedman] ranks the settings within the blocks, and settings that are significantly worse
 // than the best leave the race. The survivors are the parents of the next settings, which are drawn
 // ever closer to them. The site's own setting takes part in every race, and never leaves it.
 //

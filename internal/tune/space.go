@@ -21,8 +21,8 @@ const (
 	Categorical Kind = "values" // one of a list, without an order
 )
 
-// Parameter is one dimension of the space. Its name says what the values are applied to: an option
-// of simulate, or a parameter that an edit of a sweep can set.
+// Parameter is one dimension of the space. Its name says where the values apply: an option of
+// simulate, or a parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
 	Kind   Kind

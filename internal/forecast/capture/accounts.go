@@ -17,7 +17,7 @@ import (
 const accountsFile = "accounts.sacctmgr"
 
 // qosColumns and accountColumns are the columns that sacctmgr prints of a QOS and of an association. The first
-// columns name the entity; the others are options of the command that adds it.
+// columns name the entity; the other columns are options of the command that adds it.
 var (
 	qosColumns = strings.Split(
 		"Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
@@ -95,7 +95,8 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 	return a.text.String(), hidden, nil
 }
 
-// accountWriter writes the commands, and remembers what they declare. Names are in lower case.
+// accountWriter writes the commands, and remembers which accounts and users they declare. Names are
+// in lower case.
 type accountWriter struct {
 	text     strings.Builder
 	accounts map[string]bool

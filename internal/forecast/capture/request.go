@@ -146,7 +146,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 	return nil
 }
 
-// limits reads the other limits on time, besides the time limit.
+// limits reads the limits on time other than the time limit.
 func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) error {
 	if text := s.values["Deadline"]; text != "" {
 		at, err := slurmspec.ParseInstant(text, zone)
@@ -269,7 +269,7 @@ func gpus(text string) string {
 	return strings.Join(list, ",")
 }
 
-// others reports whether a list of generic resources has other resources than GPUs.
+// others reports whether a list of generic resources has resources that are not GPUs.
 func others(text string) bool {
 	for one := range strings.SplitSeq(generic(text), ",") {
 		if one != "" && one != "gpu" && !strings.HasPrefix(one, "gpu:") {

@@ -46,7 +46,7 @@ type Row struct {
 	// forecast.
 	Recalibrated int `json:"recalibrated"`
 	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
-	// BesideError that of the forecasts for the same jobs.
+	// BesideError the median error of the forecasts for the same jobs.
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`

@@ -40,8 +40,8 @@ type Pending struct {
 // Waiting is the data that a judge keeps about a waiting job.
 type Waiting struct {
 	Partition string `json:"partition"`
-	// Forecasts are in the order of their instants: the last one, one for each minute of the last hour, one for each
-	// hour of the last day, and one for each day before it.
+	// Forecasts are in the order of their instants: the last forecast, one forecast for each minute of the last
+	// hour, one for each hour of the last day, and one for each earlier day.
 	Forecasts []Forecast `json:"forecasts"`
 	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
@@ -76,7 +76,7 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 // Tally counts forecasts of jobs that started.
 type Tally struct {
 	// Forecasts counts the forecasts. Beyond counts other forecasts whose start and P10 were both after the horizon:
-	// they test nothing.
+	// these test nothing.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts from P10 to P90. Near counts, for each of [Distances], the starts within this distance of

@@ -88,8 +88,8 @@ func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	return &m, nil
 }
 
-// Class returns what is known of jobs with a number of nodes in a partition; nil if nothing is
-// known. The partition may be "" if only one partition is known.
+// Class returns the forecast of jobs with a number of nodes in a partition; nil if there is no
+// forecast. The partition may be "" if only one partition is known.
 func (m *Machine) Class(partition string, nodes int) (found *Try) {
 	for i := range m.Now {
 		t := &m.Now[i]

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// mostLines is how many partitions a figure shows: those with the most node hours.
+// mostLines is how many partitions a figure shows: the partitions with the most node hours.
 const mostLines = 6
 
 // ganttPage is the page that shows the machine's next hours.

@@ -132,7 +132,7 @@ func (w *twin) connect() {
 	w.client.Timeout = 10 * time.Second
 }
 
-// ask returns the answer of a path, or false if there is none.
+// ask returns the answer of a path, or false if there is no answer.
 func (w *twin) ask(path string, to any) bool {
 	response, err := w.client.Get("http://localhost" + path)
 	if err != nil {

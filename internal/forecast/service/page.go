@@ -105,7 +105,7 @@ func (s *Service) frame(title string) frame {
 	return f
 }
 
-// instant writes an instant; "–" for one that is not known.
+// instant writes an instant; "–" for an instant that is not known.
 func (s *Service) instant(t *time.Time) string {
 	if t == nil {
 		return "–"
@@ -363,7 +363,7 @@ func (s *Service) soonerPage(a *Sooner) soonerPage {
 	return p
 }
 
-// showSooner shows a [soonerPage], or says why there is none.
+// showSooner shows a [soonerPage], or an error page that says why there are no changes to show.
 func (s *Service) showSooner(w http.ResponseWriter, r *http.Request) {
 	a, err := s.sooner(r.Context(), r.PathValue("id"), whoAsks(r))
 	if err != nil {

@@ -82,7 +82,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// inactive finds what a page must not have: scripts, handlers of events, and addresses of other sites.
+// inactive finds the parts that a page must not have: scripts, handlers of events, and addresses of
+// other sites.
 func inactive(t *testing.T, path, text string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))

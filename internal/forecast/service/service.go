@@ -38,7 +38,7 @@ type Options struct {
 	Cluster string
 	// Forecast says how forecasts are made. Its engine, learner and directory are ignored.
 	Forecast forecast.Options
-	// NewLearner makes the learner of a forecast; nil if the run times need none.
+	// NewLearner makes the learner of a forecast; nil if the run times need no learner.
 	NewLearner func() (forecast.Learner, error)
 	// Questions is how many costly questions of one user are answered in an hour.
 	Questions int
@@ -192,7 +192,7 @@ func (s *Service) Torn() []wal.Torn { return s.torn }
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt replaces the present round, or the present tries, by new ones.
+// adopt replaces the present round, or the present tries, by a new round or new tries.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)
@@ -436,8 +436,8 @@ func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how 
 	return nil
 }
 
-// The first horizon is short, so that there is an answer soon. A horizon grows at most by
-// the factor growth in a turn, and leastHorizon is the shortest one.
+// The first horizon is short, so that there is an answer soon. A horizon grows at most by the
+// factor growth in a turn, and leastHorizon is the shortest horizon.
 const (
 	firstHorizon = time.Hour
 	leastHorizon = 10 * time.Minute

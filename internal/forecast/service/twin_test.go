@@ -86,9 +86,9 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 // mostQueued is the number of queued jobs at which a twin submits no more jobs.
 const mostQueued = 40
 
-// feed submits jobs until the context ends: one in eight seconds, with run times of half a minute
-// or so and limits of a few minutes. The nodes run fewer, so the queue soon has mostQueued jobs.
-// feed returns how many jobs slurmctld accepted.
+// feed submits jobs until the context ends: one job every eight seconds, with run times of half a
+// minute or so and limits of a few minutes. The nodes run fewer, so the queue soon has mostQueued
+// jobs. feed returns how many jobs slurmctld accepted.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {

@@ -42,7 +42,7 @@ func IO(runs []IORun, x []float64, zone *time.Location) ([]*figure.Figure, error
 	}
 	var list []*figure.Figure
 	for n, name := range names {
-		var shown []IORun // those with the file system
+		var shown []IORun // the runs with the file system
 		for i := range runs {
 			if runs[i].of(name) != nil && len(shown) < MostPanels {
 				shown = append(shown, runs[i])
