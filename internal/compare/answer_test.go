@@ -91,7 +91,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 	}
 }
 
-// From a share of waits without a known reason on, a note gives this share.
+// If the reason of many waits is not known, a note gives their share.
 func TestUnexplained(t *testing.T) {
 	part := func(p waits.Part, a, b metrics.Float) Metric {
 		return Metric{Key: "mean_wait_" + string(p) + "_s", Sets: []Estimate{{Mean: a}, {Mean: b}}}

@@ -82,7 +82,7 @@ func TestCausesOfRunTimes(t *testing.T) {
 	}
 }
 
-// A job that was not eligible could not start: the record proves it, whichever run comes first.
+// A job that was not eligible could not start: the record proves it, whichever run is the baseline.
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
@@ -166,8 +166,8 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// If nothing else differs, the scheduler's pass is a likely cause. If other jobs run, these are a
-// likely cause.
+// If nothing else differs, the scheduler's pass is a likely cause. If different jobs run, these are
+// a likely cause.
 func TestCauseOfPass(t *testing.T) {
 	by := func(s Set) Set {
 		return onSlurm(s, "24.11.5", &releases.Log{By: map[uint32]releases.Scheduler{0: releases.Backfill}})

@@ -286,7 +286,7 @@ type RunInfo struct {
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
 	Jobs   int       `json:"jobs"` // rows, rejected jobs included
-	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
+	// ZeroRunTime counts the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
 

@@ -373,7 +373,7 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// Preset jobs are in no vector of waits.
+// Vectors of waits leave out preset jobs.
 func TestPresetJobs(t *testing.T) {
 	rows := []run.Row{job("preset", 0, 10, 100, "n1"), job("x", 50, 60, 100, "n2")}
 	a, b := single("a", rows...), single("b", rows...)

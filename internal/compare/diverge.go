@@ -204,7 +204,7 @@ func nth(runs []run.Segment, i int) run.Segment {
 // of returns the run that differs.
 func (d *Divergence) of(row *run.Row) run.Segment { return nth(row.Runs(), d.run) }
 
-// lost returns when a run was lost, on the baseline's dates; 0 if it was not.
+// lost returns when a run was lost, on the baseline's dates; 0 if it was not lost.
 func (t *table) lost(s run.Segment) hpc.Time {
 	if s.EndedBy != rm.Requeue {
 		return 0

@@ -25,7 +25,7 @@ func freeNodes(recorded, replayed *table) float64 {
 	}
 	type waiting struct {
 		waits.Period
-		most int // nodes that other jobs may hold at most
+		most int // the most nodes that may be busy at the same time
 	}
 	change := map[hpc.Time]int{}
 	var list []waiting
@@ -47,7 +47,7 @@ func freeNodes(recorded, replayed *table) float64 {
 		}
 	}
 	times := slices.Sorted(maps.Keys(change))
-	busy := make([]int, len(times)) // from each instant on
+	busy := make([]int, len(times)) // busy nodes from each instant on
 	for i, t := range times {
 		busy[i] = change[t]
 		if i > 0 {

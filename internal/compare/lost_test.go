@@ -96,7 +96,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	}
 }
 
-// If jobs are matched by name, the preempting job has its ID of the baseline.
+// If jobs are matched by name, the preempting job is named by its ID in the baseline.
 func TestPreemptedByAJobOfAnotherName(t *testing.T) {
 	named := func(r run.Row, name string) run.Row { r.Name = name; return r }
 	a := single("a", named(job("1", 0, 10, 1000, "n1"), "x"), named(job("2", 5, 1010, 50, "n1"), "y"))

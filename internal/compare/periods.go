@@ -27,7 +27,7 @@ type Periods struct {
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
 	Load       []metrics.Float `json:"load"`
-	// Quantities are what jobs waited, ran and used.
+	// Quantities are the jobs' waits, run times and processors.
 	Quantities []PeriodQuantity `json:"quantities"`
 	// Factors are possible reasons of the difference of the mean waits, each by itself.
 	Factors []PeriodFactor `json:"factors"`
@@ -119,7 +119,7 @@ func periodsOf(a, b *table, opts Options) *Periods {
 	return p
 }
 
-// sample returns the jobs that have a wait, with the load that they found.
+// sample returns the jobs that have a wait, with the load at their submission.
 func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
@@ -285,7 +285,7 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// render writes the comparison for people. a and b are the letters of the sets.
+// render writes the comparison for people. first and second are the letters of the sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {

@@ -284,7 +284,7 @@ func TestCrowds(t *testing.T) {
 	h.job("running", "ann", "n1", 1, 0, 1, 30, 60)
 	h.job("early", "ann", "n2", 1, 1, 10, 30, 60)     // in the queue at its submission, started before it was eligible
 	h.job("again", "ben", "n[3-4]", 2, 1, 40, 70, 60) // ran, and was in the queue again
-	h.requeued(2, 4, 5, "n4")                         // at 5
+	h.requeued(2, 4, 5, "n4")                         // back in the queue at 5
 	h.job("lost", "ben", "n[3-4]", 2, 1, 70, 80, 60)  // ran at its submission, and again
 	h.requeued(3, 8, 9, "n4")
 	h.job("me", "bob", "n2", 1, 5, 80, 90, 60)
@@ -348,10 +348,10 @@ func TestHoldersOfRequeue(t *testing.T) {
 		middle            time.Duration // since the beginning
 		holder            string
 	}{
-		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // of 43 to 100
-		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // of 3 to 60
-		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // of 42 to 100
-		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // of 3 to 20
+		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // the middle of 43 to 100
+		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // the middle of 3 to 60
+		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // the middle of 42 to 100
+		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // the middle of 3 to 20
 	} {
 		var h history
 		h.job("first", "ann", "n1", 1, 0, 1, 58, 60)

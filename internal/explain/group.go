@@ -33,8 +33,8 @@ type Groups struct {
 // [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
-	// Waited is the number of jobs that have a wait, Wait its sum, and Mean and MeanSinceEligible the
-	// means, in seconds.
+	// Waited is the number of jobs that have a wait, Wait the sum of their waits, and Mean and
+	// MeanSinceEligible the means, in seconds.
 	Waited            int           `json:"waited_jobs"`
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`

@@ -30,7 +30,7 @@ const (
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
-	Ranked    Kind = "priority"    // of one job: others had a higher priority
+	Ranked    Kind = "priority"    // of one job: other jobs had a higher priority
 	Full      Kind = "machine-full"
 	Before    Kind = "before-window" // the run does not know the queue before its window
 )

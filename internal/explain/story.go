@@ -51,7 +51,7 @@ type Story struct {
 
 	Reasons []Span `json:"reasons"`
 	// Backfill has the total time of each verdict of the backfill scheduler on the job, the longest
-	// first; empty if the record does not have them.
+	// first; empty if the record does not have the verdicts.
 	Backfill []BackfillTime `json:"backfill"`
 	// Planned is when the scheduler first planned a start for the job, and PlannedStart is this
 	// planned start; empty if the record does not have them.
@@ -124,7 +124,7 @@ type Crowd struct {
 	List     []string `json:"list"` // at most listed
 }
 
-// Holder is a running job.
+// Holder is a job that held nodes.
 type Holder struct {
 	Job        string  `json:"job"`
 	User       string  `json:"user"`
@@ -255,7 +255,7 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 // nodes: slurmctld suspends in its cycle, and starts have whole seconds.
 const sameTime = 2 * time.Second
 
-// stops finds when the job was suspended, and what started on its nodes then.
+// stops finds when the job was suspended, and which jobs started on its nodes then.
 func (s *Story) stops(rec *Record, row *run.Row) {
 	s.Stops = []Stop{}
 	for i, run := range row.Segments {

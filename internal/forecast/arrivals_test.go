@@ -101,11 +101,11 @@ func TestBusy(t *testing.T) {
 	midnight := hpc.Time(20000 * 24 * time.Hour)
 	for _, tt := range []struct {
 		name        string
-		hour        float64       // of the instant; the history begins eight hours before
-		from, to    time.Duration // ahead
-		least, most float64       // jobs, of 30 an hour
-		dispersion  float64       // the variance of the number of jobs over its mean, at least
-		even        bool          // rate of the history
+		hour        float64       // of the instant; the history begins eight hours earlier
+		from, to    time.Duration // the period ahead in which jobs are counted
+		least, most float64       // bounds of the number of jobs; the history has 30 an hour
+		dispersion  float64       // the least value of the variance of this number / its mean
+		even        bool          // the history has an even rate
 	}{
 		{"the next hour", 16, 0, time.Hour, 20, 40, 1.05, false},
 		{"night", 16, 9 * time.Hour, 10 * time.Hour, 1, 18, 1, false},

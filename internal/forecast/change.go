@@ -85,7 +85,7 @@ func within(d Distribution, seconds float64) float64 {
 		return 0
 	}
 	low, high := 0.0, 1.0
-	for range 20 { // to a millionth of the range
+	for range 20 { // 20 halvings: to a millionth of the range
 		if middle := (low + high) / 2; d.QuantileAfter(middle, 0) < seconds {
 			low = middle
 		} else {

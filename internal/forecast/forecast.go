@@ -45,7 +45,7 @@ type Options struct {
 // Later is a start after the horizon ([Options.Horizon]): the forecast knows only that it is after the horizon.
 const Later = hpc.Never - 1
 
-// realizations returns how many realizations are made: one if all of them would be the same.
+// realizations returns how many realizations are made: 1 if all would be the same.
 func (o *Options) realizations() int {
 	if o.RunTimes == True || o.RunTimes == FromLimits && o.Arrivals != Recent {
 		return 1
@@ -54,7 +54,8 @@ func (o *Options) realizations() int {
 }
 
 // Starts are the starts of jobs in the realizations of a forecast, ascending; [Later] for a realization
-// in which a job had not started at the horizon, and [hpc.Never] for one in which it does not start.
+// in which a job had not started at the horizon, and [hpc.Never] for a realization in which the job
+// does not start.
 type Starts map[Key][]hpc.Time
 
 // horizon returns the last instant of a forecast that is made for the instant at.

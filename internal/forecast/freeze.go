@@ -33,7 +33,7 @@ type Queue struct {
 	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
 	// has no reasons.
 	Reasons map[Key]string
-	// Phase says where slurmctld's periodic work is.
+	// Phase says when slurmctld does its periodic work.
 	Phase Phase
 	// Notes say which data the source of the queue lacks.
 	Notes []string
@@ -173,7 +173,7 @@ type phase struct {
 	requeued hpc.Time
 	// lost is the longest run that ended in a requeue.
 	lost    time.Duration
-	changed bool // an event after the instant is known
+	changed bool // an event after the instant was seen
 }
 
 // phases returns the state of each job and task just before the events of an instant, with its next start or end.
@@ -214,7 +214,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 				p.changed = true
 			}
 		case rm.Suspend, rm.Resume:
-			p.changed = p.changed || !past // the end is later than its run time says
+			p.changed = p.changed || !past // the job ends later than its run time says
 		case rm.Ended:
 			switch {
 			case past:
@@ -331,8 +331,8 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 	return &w
 }
 
-// hide makes all jobs succeed at once, because a forecast does not know how they behave. The window divides arrays,
-// and would rewrite dependencies on them by how their tasks will end.
+// hide makes all jobs succeed at once, because a forecast does not know how they behave. Cutting the window divides
+// arrays, and would rewrite dependencies on them by how their tasks will end.
 func hide(jobs *workload.Jobs) {
 	for i, job := range jobs.All() {
 		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
@@ -363,7 +363,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 	}
 	if task < 0 {
 		r.Start, r.End, r.Nodes = start, end, nodes
-		if p.requeued != 0 && !p.running && !p.over { // it waits anew since then (batch_requeue_fini in Slurm's job_mgr.c)
+		if p.requeued != 0 && !p.running && !p.over { // its wait begins anew (batch_requeue_fini in Slurm's job_mgr.c)
 			job.Submit, job.Begin, job.Dependency, r.Eligible = p.requeued, 0, "", 0
 		}
 		if p.running {

@@ -249,11 +249,11 @@ func TestNoLeakage(t *testing.T) {
 	changed, cancelled := 0, 0
 	for i, job := range after.Jobs.All() {
 		if open[job.ID] && job.Array == "" && job.RunTime != hpc.Unlimited && job.CancelAfter == 0 {
-			job.RunTime = hpc.Unlimited // it has run for less so far
+			job.RunTime = hpc.Unlimited // the forecast does not know the run time of an open job
 			changed++
 		}
 		if open[job.ID] && job.CancelAfter > 0 {
-			job.CancelAfter = 100 * time.Hour // it has not been cancelled so far
+			job.CancelAfter = 100 * time.Hour // nor when an open job will be cancelled
 			cancelled++
 		}
 		if job.ID == "array" {

@@ -29,8 +29,8 @@ func (q *Queue) held(opts Options) []string {
 }
 
 // shorten submits the jobs that never start, because they are held or wait for a held job, a second before the window
-// of a realization. At their true instants, which may be months ago, they would make the pre-roll months long. They
-// keep their order. A job stays where it is if another job that may start depends on it.
+// of a realization. At their true instants, which may be months ago, they would make the pre-roll months long. These
+// jobs keep their order. A job stays where it is if another job that may start depends on it.
 func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	held := q.held(opts)
 	if len(held) == 0 || q.states != nil {

@@ -137,7 +137,7 @@ func (q *Queue) addNeighbours(w *workload.Workload, past []stay, jobs map[string
 		}
 		taken[job.ID] = true
 		job.Array, job.TaskRunTimes, job.TaskExitCodes, job.CancelAfter = "", nil, nil, 0
-		job.Dependency, job.Begin, job.Hold = "", 0, false // what it waited for may be long over
+		job.Dependency, job.Begin, job.Hold = "", 0, false // what this run waited for may be long past
 		job.EndAt, job.Requeue = one.end, new(bool)
 		job.Recorded = &hpc.Recorded{Start: one.start, Nodes: one.list, Processors: one.processors, State: hpc.Running}
 		w.Jobs.Append(&job)

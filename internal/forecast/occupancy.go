@@ -30,7 +30,7 @@ type Reserved struct {
 	Start time.Time `json:"start"`
 	// End is nil for a reservation without an end.
 	End *time.Time `json:"end"`
-	// Nodes is their number; 0 for all nodes.
+	// Nodes is the number of reserved nodes; 0 for all nodes.
 	Nodes int `json:"nodes"`
 }
 
@@ -126,7 +126,7 @@ func (o *occupied) finish(w *workload.Workload) {
 
 // add marks the nodes of a job from its start to its end.
 func (o *occupied) add(p placed, end hpc.Time) {
-	first, last := 0, o.n // not included
+	first, last := 0, o.n // last is not included
 	if p.start > o.from {
 		first = int((p.start.Sub(o.from) + o.step - 1) / o.step)
 	}

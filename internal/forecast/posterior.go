@@ -31,7 +31,7 @@ type drawn struct {
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
-// time drawn for its group, the wider group counts: the draw did not know of jobs that still run.
+// time drawn for its group, the wider group counts: the draw ignores the jobs that still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.seconds[len(d.seconds)-1] {
 		return d.wider.QuantileAfter(q, elapsed)
@@ -63,7 +63,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 		return known
 	}
 	name := fnv.New64a()
-	_, _ = name.Write(p.seed[:])              // a hash takes everything
+	_, _ = name.Write(p.seed[:])              // a hash returns no error
 	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
 	masses := make([]mass, 0, len(of.masses))

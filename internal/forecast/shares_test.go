@@ -149,7 +149,7 @@ func TestEmpirical(t *testing.T) {
 	}
 	d := newEmpirical(masses, 2000)
 	for _, c := range []struct{ q, elapsed, want float64 }{
-		{0, 0, 0}, {0.5, 0, 500}, {0.123, 0, 123}, {1, 0, 1000}, // whole
+		{0, 0, 0}, {0.5, 0, 500}, {0.123, 0, 123}, {1, 0, 1000}, // for the whole distribution
 		{0, 405, 405}, {0.5, 405, 702.5}, {1, 405, 1000}, // it can end at once, though no run time is between 400 and 410
 		{0.5, 1000, 1000}, {0.5, 1001, 2000}, // longer than all: until the limit
 	} {

@@ -42,7 +42,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSI
 	return course(t, w, experiment.Spec{Slurm: &experiment.Slurm{Cluster: cluster}})
 }
 
-// request asks for nodes on that cluster.
+// request asks for nodes on the cluster of [replay].
 func request(nodes int, limit time.Duration) hpc.Request {
 	return hpc.Request{User: "ann", Account: "a", MinNodes: nodes, MaxNodes: nodes, TimeLimit: limit}
 }

@@ -41,7 +41,7 @@ func newUnmet(w *workload.Workload) *unmet {
 		}
 		dependencies, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil || dependencies.Any && len(dependencies.List) > 1 {
-			continue // another condition is enough
+			continue // one of several conditions is enough
 		}
 		for _, d := range dependencies.List {
 			on, task := d.Job, -1

@@ -42,8 +42,8 @@ type Fairness struct {
 	SlowdownJain Float `json:"bounded_slowdown_jain"`
 }
 
-// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. The
-// jobs are those that have a wait in [Metrics], and for slowdowns those that ended.
+// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. A job
+// counts if it has a wait in [Metrics], and for slowdowns if it ended.
 func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau

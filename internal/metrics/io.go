@@ -134,7 +134,8 @@ func (io *IO) stretch(jobs []ioJob) {
 	}
 }
 
-// Weighted returns AWRT and ASpWAS of a run, as [IO] describes them. These need no file system.
+// Weighted returns AWRT and ASpWAS of a run, as [IO] describes them. Runs without file systems have
+// both, too.
 func Weighted(rows []run.Row) (awrt, aspwas Float) {
 	var weighted, areas, second, firstMoment float64
 	for i := range rows {

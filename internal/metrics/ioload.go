@@ -181,7 +181,7 @@ type ioJob struct {
 	at     int // the index of its row
 	row    *run.Row
 	phases []hpc.Phase // nil for a job without I/O
-	// requested and expected are its licenses of each file system.
+	// requested and expected are the job's licenses of each file system.
 	requested, expected []int64
 }
 

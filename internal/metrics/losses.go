@@ -52,7 +52,7 @@ func (a *accumulator) lose(cause LossCause, held area) {
 // addLosses adds the processor time that a job held, and that of its lost runs. A run that has not
 // ended adds nothing.
 func (a *accumulator) addLosses(r *run.Row) {
-	sum, lost := &area{}, &area{} // of the present run in lost
+	sum, lost := &area{}, &area{} // lost is the area of the current run
 	if known := a.byState[r.State]; known != nil {
 		sum = known
 	} else if len(a.held) > 0 {
@@ -127,7 +127,7 @@ func (m *Metrics) LostShare() Float {
 }
 
 // LostStory says for people how many runs of jobs a replay lost, from its values of [LossFigures];
-// run is its number among several. The text is empty if nothing was lost.
+// run is the index of the replay among several. The text is empty if nothing was lost.
 func LostStory(value func(key string, run int) Float, run int) string {
 	requeues, preemptions := value("requeues", run), value("preemptions", run)
 	if !(requeues+preemptions > 0) {
@@ -138,7 +138,7 @@ func LostStory(value func(key string, run int) Float, run int) string {
 		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("lost_processor_s", run)/3600))
 }
 
-// renderLosses writes the table of losses, and what was left of time limits.
+// renderLosses writes the table of losses, and the unused part of time limits.
 func (m *Metrics) renderLosses(b *bytes.Buffer) {
 	if len(m.Losses) == 0 && !m.LimitProcessorSeconds.Known() {
 		return

@@ -100,7 +100,7 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 type accountWriter struct {
 	text     strings.Builder
 	accounts map[string]bool
-	users    map[[2]string]bool // with their accounts
+	users    map[[2]string]bool // pairs of a user and an account
 }
 
 // writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, since an older Slurm

@@ -248,7 +248,7 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	return said.String(), err
 }
 
-// limited keeps the first bytes of an output, and fails at more than most.
+// limited keeps the first bytes of an output. An output of more than [most] bytes is an error.
 type limited struct {
 	to   *strings.Builder
 	left int
@@ -270,7 +270,8 @@ func (l *limited) Write(b []byte) (int, error) {
 // copied are the configuration files that decide scheduling.
 var copied = []string{"slurm.conf", "gres.conf", "topology.conf", "topology.yaml"}
 
-// setting returns the value of a key in what `scontrol show config` printed; "" if it is not there.
+// setting returns the value of a key in what `scontrol show config` printed; "" if the key is not
+// there.
 func setting(config, key string) (value string) {
 	for line := range strings.Lines(config) {
 		if name, text, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == key {

@@ -233,13 +233,13 @@ var names = []string{
 	"x\ny", "x\n   JobState=RUNNING Command=z", "", "JobId=5", "JobName=", "x=", "None",
 }
 
-// TestNames reads jobs with such names in both forms of the output.
+// TestNames reads jobs with these names in both forms of the output.
 func TestNames(t *testing.T) {
 	short := strings.ReplaceAll(strings.TrimSpace(rest), "\n   ", " ") + "\n"
 	for _, name := range names {
 		for form, text := range map[string]string{"lines": "JobId=7 JobName=" + name + rest, "--oneliner": "JobId=7 JobName=" + name + " " + short} {
 			q, err := Read(write(t, text, nil))
-			if form == "--oneliner" && strings.Contains(name, "JobState") { // nothing tells the name from the fields
+			if form == "--oneliner" && strings.Contains(name, "JobState") { // the name cannot be told from the fields
 				if err == nil || !strings.Contains(err.Error(), "it is RUNNING, but") {
 					t.Errorf("%s, name %q: %v", form, name, err)
 				}

@@ -180,7 +180,7 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID,
 				s.values["StartTime"], at)
 		}
-		if j.Start == at { // it started in the second of the capture
+		if j.Start == at { // the job started in the second of the capture
 			j.Start = at.Add(-time.Second)
 			j.Submit = min(j.Submit, j.Start)
 		}
@@ -390,7 +390,7 @@ func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, 
 	return cases, err
 }
 
-// optional reads a file of the capture if it is there.
+// optional reads a file of the capture if the file exists.
 func optional(dir, name string, read func(io.Reader) error) error {
 	f, err := input.Open(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -61,7 +61,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	case "YES":
 		r.Oversubscribe = true
 	}
-	switch exclusive := v["Exclusive"]; exclusive { // since 26.05, OverSubscribe=NO does not imply it
+	switch exclusive := v["Exclusive"]; exclusive { // since 26.05, OverSubscribe=NO does not imply exclusive use
 	case "NO":
 		r.Exclusive = ""
 	case "NODE", "USER", "MCS":
@@ -74,7 +74,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 		r.Nice = n
 	}
 	r.GRES, r.GPUs, r.GPUsPerTask = generic(v["TresPerNode"]), gpus(v["TresPerJob"]), gpus(v["TresPerTask"])
-	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // this option needs the sockets
+	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // this option needs the number of sockets
 		if r.SocketsPerNode, err = count("Socks/Node", v["Socks/Node"]); err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// machine answers as forecast serve.
+// machine answers like `forecast serve`.
 func machine(stale bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"forecast":{"at":"2024-03-05T12:00:00Z","age_s":60,"stale":%v},"occupancy":null,"submitted_now":[

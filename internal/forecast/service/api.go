@@ -375,7 +375,8 @@ type answer struct {
 	make   func(r *http.Request, w who) (map[string]any, error)
 }
 
-// answers are the paths of the API. The lock is held while an answer is made.
+// answers returns the paths of the API, with the functions that answer. The lock is held while an
+// answer is made.
 func (s *Service) answers() []answer {
 	return []answer{
 		{"/v1/status", true, func(*http.Request, who) (map[string]any, error) { return s.status(), nil }},

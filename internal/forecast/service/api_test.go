@@ -144,7 +144,7 @@ func TestWho(t *testing.T) {
 		name, header string
 		credentials  *access.Access
 		seen         int // pending jobs
-		mine, other  int // statuses of a job of ann's and of one of bob's
+		mine, other  int // HTTP statuses of a job of ann's and of a job of bob's
 	}{
 		{"nobody", "", nil, 0, 404, 404}, {"without credentials", "", credentials, 0, 401, 401},
 		{"wrong", basic("ann", "pass"), credentials, 0, 401, 401}, {"ann", basic("ann", "secret"), credentials, 1, 200, 404},

@@ -20,7 +20,7 @@ const mostLines = 6
 // ganttPage is the page that shows the machine's next hours.
 type ganttPage struct {
 	frame
-	Repeats  bool // recent submissions
+	Repeats  bool // the forecast repeats recent submissions
 	Out      string
 	Figures  []picture
 	Reserved []map[string]string

@@ -42,12 +42,13 @@ var (
 
 func must(text []byte, err error) []byte {
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the file is embedded in the program
 	}
 	return text
 }
 
-// policy is the Content-Security-Policy of the pages. It allows style attributes, because the figures have them.
+// policy is the Content-Security-Policy of the pages. It allows style attributes, because the figures use such
+// attributes.
 const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; form-action " +
 	"'self'; base-uri 'none'; frame-ancestors 'none'"
 

@@ -49,7 +49,7 @@ func name(key forecast.Key) string {
 
 // rows indexes the jobs of a forecast, to answer questions.
 type rows struct {
-	list    []row // by the median of the start
+	list    []row // sorted by the median of the start
 	pending map[forecast.Key]int
 	running map[forecast.Key]int // the index in Round.Started
 	tasks   map[string][]forecast.Key

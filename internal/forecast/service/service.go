@@ -316,7 +316,7 @@ func (s *Service) report(err error) {
 func (s *Service) turn(ctx context.Context) error {
 	began := s.opts.now()
 	fresh := filepath.Join(s.dir, freshName)
-	defer func() { _ = os.RemoveAll(fresh) }() // left if the new capture did not replace the last one
+	defer func() { _ = os.RemoveAll(fresh) }() // the new capture still exists if it did not replace the last capture
 	last := filepath.Join(s.dir, captureName)
 	err := s.capture(ctx, fresh, last)
 	s.count("capture", err)

@@ -70,7 +70,8 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the means to run the queue of the last forecast forward again. It is not kept on the disk.
+// forward has the data to run the queue of the last forecast forward again. These data are not kept on
+// the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options

@@ -122,13 +122,13 @@ type measured struct {
 	oldest  float64        // age in seconds
 	memory  [][][2]float64 // of each process of the service: time in minutes, and MiB
 	calls   float64        // of the commands of captures
-	seconds float64        // that slurmctld took for them
+	seconds float64        // of slurmctld for these calls
 	last    map[string][2]float64
 	minutes float64
 	killed  int
 }
 
-// run samples a twin each five seconds until the context ends, and kills a process now and then.
+// run samples a twin every five seconds until the context ends, and kills a process now and then.
 func (m *measured) run(ctx context.Context, span time.Duration, kills int) {
 	began, killed := time.Now(), 0
 	for ctx.Err() == nil {
