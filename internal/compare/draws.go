@@ -81,8 +81,7 @@ var drawnFigures = []string{"mean_wait_s", "median_wait_s", "p90_wait_s", "p99_w
 // variable is the figure whose variance is divided among the fields.
 const variable = "mean_wait_s"
 
-// drawsOf returns the draws of a pair's set or, if it has none, of its baseline; nil if neither has
-// draws.
+// drawsOf returns the draws of a pair's set, else of its baseline; nil if neither has draws.
 func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 	for _, at := range []int{pair[1], pair[0]} {
 		runs := sets[at].Runs

@@ -53,9 +53,8 @@ func (o *Options) realizations() int {
 	return o.Realizations
 }
 
-// Starts are the starts of jobs in the realizations of a forecast, ascending; [Later] for a realization
-// in which a job had not started at the horizon, and [hpc.Never] for a realization in which the job
-// does not start.
+// Starts are the starts of jobs in the realizations of a forecast, ascending: [Later] if the job had
+// not started at the horizon, [hpc.Never] if it does not start.
 type Starts map[Key][]hpc.Time
 
 // horizon returns the last instant of a forecast that is made for the instant at.
