@@ -103,7 +103,7 @@ func declaredBy(cluster *conf.Cluster) *associations.Set {
 	return associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
 }
 
-// refusedCommands says which commands of a cluster's file sacctmgr refuses; empty if it accepts all.
+// refusedCommands says which commands of a cluster's file sacctmgr refuses; "" if it accepts all.
 func refusedCommands(cluster *conf.Cluster) string {
 	declared := declaredBy(cluster)
 	if declared == nil || len(declared.Mistakes) == 0 {
@@ -114,8 +114,8 @@ func refusedCommands(cluster *conf.Cluster) string {
 		quantity.Regular(n, "command"), declared.Mistakes[0])
 }
 
-// refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would then reject every
-// job: such a run shows nothing. If Slurm accepts some jobs, the run is made, but is not valid.
+// refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would therefore reject
+// every job: such a run shows nothing. If Slurm would accept some jobs, the run can be made, but is not valid.
 func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs int) error {
 	text := refusedCommands(cluster)
 	if text == "" || jobs == 0 || forecast.Rejected < jobs {

@@ -38,7 +38,7 @@ import (
 type Hooks struct {
 	Notice   func(text string)     // what is foreseen before the engine starts
 	Step     func(text string)     // a step of the engine's start
-	Begin    func(epoch hpc.Time)  // virtual time begins to matter at epoch
+	Begin    func(epoch hpc.Time)  // before the workload begins, at the virtual time epoch
 	Progress func(replay.Progress) // something has happened
 }
 

@@ -174,7 +174,8 @@ func TestOrdinaryQOS(t *testing.T) {
 	}
 }
 
-// TestBundleIsTheSite: a bundle is a workload and a cluster, and gives the schedule of the original.
+// TestBundleIsTheSite: a bundle can be read as a workload and as a cluster, and gives the same
+// schedule as the original.
 func TestBundleIsTheSite(t *testing.T) {
 	w, dir := namedSite(t)
 	w.Actions = nil // the simulator carries out no actions
@@ -215,12 +216,12 @@ func TestBundleIsTheSite(t *testing.T) {
 	}
 }
 
-// TestInventoryFails: a name that the replacement misses stops the bundle, and a name that is there by
-// chance can be allowed.
+// TestInventoryFails: a name that was not replaced by mistake prevents the bundle, but the user can
+// allow a name that is also another word.
 func TestInventoryFails(t *testing.T) {
 	w, dir := namedSite(t)
 	job := w.Jobs.At(0)
-	job.Name, job.User = "bf_window", "bf_continue" // as an option of slurm.conf
+	job.Name, job.User = "bf_window", "bf_continue" // names that are also options of slurm.conf
 	w.Jobs.Set(0, job)
 	cluster, err := OpenCluster(dir, 0)
 	if err != nil {

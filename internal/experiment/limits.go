@@ -19,8 +19,8 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have no
-// time limit of their own, or because an exit code stands for the recorded cause, such as a cancellation.
+// unlikeRecord warns of jobs that ended otherwise than on record: at a default limit because they have no limit,
+// with an exit code because nobody cancels them in the run, or at their own limit because the nodes are slower.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -95,8 +95,8 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 }
 
 // unrecordedLimits warns of jobs that were ended at a time limit although the workload gives these jobs no limit.
-// without has the recorded states of the jobs that did not reach a limit when they were recorded. Such a run has
-// another load than the record.
+// without has the recorded states of the jobs that have no limit and that did not reach a limit when they were
+// recorded. A run that ends such jobs has another load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

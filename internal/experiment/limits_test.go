@@ -42,7 +42,7 @@ func TestSlowedToLimit(t *testing.T) {
 		own.TimeLimit = 2 * time.Minute
 		jobs = append(jobs, &own)
 	}
-	jobs[1].RunTime = 3 * time.Minute // comes to its limit anyway
+	jobs[1].RunTime = 3 * time.Minute // reaches its limit without slower nodes, too
 	w.Jobs = workload.JobsOf(jobs...)
 	for speed, want := range map[float64]string{1: "", 0.5: "2 jobs came to the time limit because slower nodes (--perf)"} {
 		spec := simulation(t)
@@ -63,7 +63,8 @@ func TestSlowedToLimit(t *testing.T) {
 	}
 }
 
-// A run of the model of Slurm, as a replay, says which jobs end as FAILED because only an exit code stands for what ended them on record.
+// A run of the model of Slurm, like a replay, ends jobs with an exit code that were cancelled on
+// record. It says which jobs are FAILED for this reason.
 func TestKilledOnRecord(t *testing.T) {
 	cluster := filepath.Join(t.TempDir(), "cluster")
 	writeCluster(t, cluster, map[string]string{"slurm.conf": "ClusterName=two\nSlurmctldHost=ctl\nSelectType=select/cons_tres\n" +
@@ -79,7 +80,7 @@ func TestKilledOnRecord(t *testing.T) {
 		j.TimeLimit = time.Hour
 	}
 	jobs[0].Recorded.State, jobs[0].ExitCode = hpc.Cancelled, 1
-	jobs[1].Recorded.State, jobs[1].CancelAfter = hpc.Cancelled, time.Second // its user cancels it again
+	jobs[1].Recorded.State, jobs[1].CancelAfter = hpc.Cancelled, time.Second // its user cancels it in the run, too
 	jobs[2].Recorded.State, jobs[2].ExitCode = hpc.NodeFail, 1
 	jobs[3].Array, jobs[3].TaskExitCodes = "1-3", map[int]int{1: 1, 2: 1}
 	jobs[3].Recorded.TaskStates = map[int]hpc.State{1: hpc.Cancelled, 2: hpc.Failed}
@@ -183,7 +184,7 @@ func TestOutlivedLimits(t *testing.T) {
 				Behaviour: hpc.Behaviour{RunTime: time.Hour + time.Minute},
 				Recorded:  &hpc.Recorded{Start: w.Epoch, End: w.Epoch.Add(time.Hour + time.Minute), State: state}}
 			switch i {
-			case 3: // its I/O makes it longer than its record
+			case 3: // its I/O makes its run time longer than on record
 				job.Recorded.End = w.Epoch.Add(50 * time.Minute)
 			case 4:
 				job.Made = "time_limit=published"

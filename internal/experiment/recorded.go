@@ -23,8 +23,8 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are whole, and defaults are set, so that
-// the run can be made again from any directory.
+// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are absolute, and defaults are set, so
+// that the run can be made again from any directory.
 type recordedSpec struct {
 	Workload        string           `json:"workload"`
 	Slurm           *Slurm           `json:"slurm,omitempty"`
@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the Slurm that its options named. Without such an option it is the
-// default, or the release that the default had then if today's is another release.
+// madeWith returns the Slurm that made a run: the Slurm that the run's options named, otherwise "" for the
+// default, or, if today's default has another release, the release that made the run.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {
@@ -148,7 +148,7 @@ func madeWith(installation string, m *run.Manifest) string {
 }
 
 // Again returns the specification that makes a run again. Its workload is the file that the run read, or the
-// record's own copy if that file has changed or is not there, or if a realization drew some fields anew.
+// record's own copy if that file has changed or is missing, or if the run drew some fields anew.
 func Again(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
@@ -196,7 +196,7 @@ func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	return record.Cluster(files)
 }
 
-// keepBeside adds the files of a slurm.conf that replaces the cluster's.
+// keepBeside adds the files of the slurm.conf at path, which must be below the cluster's directory.
 func keepBeside(files map[string]string, dir, path string) error {
 	below, err := filepath.Rel(dir, filepath.Dir(path))
 	if err != nil || !filepath.IsLocal(below) {

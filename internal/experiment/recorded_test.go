@@ -69,7 +69,7 @@ func TestSpecOf(t *testing.T) {
 	}
 }
 
-// TestSpecPaths: relative paths are whole in the record, and defaults are set.
+// TestSpecPaths: the record has absolute paths in place of relative paths, and has the defaults.
 func TestSpecPaths(t *testing.T) {
 	t.Setenv("RMREPLAY_SLURM", "build")
 	for _, spec := range []Spec{

@@ -48,8 +48,9 @@ func TestDrawOf(t *testing.T) {
 	}
 }
 
-// asRecorded returns a workload whose jobs run for as long as they did, with their limits or without. Some
-// logs have jobs that ran longer than their limits: a simulation would end them, and so change the load.
+// asRecorded returns a workload whose jobs run for as long as on record, with their limits or without
+// limits. Some logs have jobs that ran longer than their limits: a simulation would end these jobs at the
+// limits and so change the load.
 func asRecorded(w *workload.Workload, limits bool) *workload.Workload {
 	out := *w
 	out.Jobs = workload.Jobs{}
@@ -67,8 +68,8 @@ func asRecorded(w *workload.Workload, limits bool) *workload.Workload {
 }
 
 // TestCompletionIsHonest hides the time limits of logs that have them. The mean wait with the true limits lies
-// in the interval of forty draws, which 95 of 100 further draws would also do. The records of a cluster with
-// its configuration run on the model of Slurm, and logs in SWF with EASY.
+// between the least and the largest of forty draws, where 95 of 100 further draws would also lie. The records
+// of a cluster with its configuration run on the model of Slurm, and logs in SWF with EASY.
 func TestCompletionIsHonest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates months of jobs a hundred times")
@@ -81,7 +82,7 @@ func TestCompletionIsHonest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Jobs = w.Jobs.First(10_000) // a year of jobs takes minutes
+			w.Jobs = w.Jobs.First(10_000) // a year of jobs would take minutes
 			spec := Spec{Simulator: &Simulator{Policy: "easy"}, Seed: 1}
 			if log[0] == "slurm" {
 				spec.Simulator.Cluster, spec.Simulator.Policy = realdata.Path(t, "slurm", "micro"), "slurm"
