@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Use is what a model's agreement with Slurm on a workload allows.
+// Use says for what the model can be used on a workload, given its agreement with Slurm.
 type Use string
 
-// The uses, from the most to the least.
+// The uses. Each needs less agreement than the use before it.
 const (
 	ForJobs    Use = "single jobs"
 	ForMeans   Use = "means and comparisons"
@@ -28,18 +28,18 @@ const (
 
 // The bounds of the uses. They are judgements, and the report has the numbers behind them.
 const (
-	// jobsStarts and jobsWaited are the least shares of equal starts, of all jobs and of the jobs that waited a
-	// minute, with which single jobs can be trusted.
+	// Starts of single jobs can be trusted if at least jobsStarts of all jobs, and jobsWaited of the jobs that
+	// waited a minute, start at the same time.
 	jobsStarts, jobsWaited = 0.99, 0.98
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
 	// screenStarts is the least share of equal starts in Slurm's state.
 	screenStarts = 0.9
-	// fewWaits is the number of jobs that waited a minute below which the starts say little.
+	// If fewer than fewWaits jobs waited a minute, the starts say little.
 	fewWaits = 30
 )
 
-// Verdict says in a sentence how far to trust the model on a workload.
+// Verdict says in one sentence how far the model can be trusted on a workload.
 type Verdict struct {
 	Use  Use    `json:"use"`
 	Text string `json:"text"`
@@ -52,7 +52,8 @@ type Report struct {
 	Workload string  `json:"workload"`
 	Slurm    string  `json:"slurm"` // the version
 	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
-	// Submissions how many of the workload's jobs (Of) had been submitted when the first replay ended.
+	// Submissions the number of the workload's jobs that had been submitted when the first replay ended. Of is the
+	// number of all the workload's jobs.
 	Begin       string `json:"begin"`
 	Jobs        int    `json:"jobs"`
 	Submissions int    `json:"submissions"`
@@ -64,7 +65,7 @@ type Report struct {
 	Figures  []Figure `json:"waits"`
 	// Lacks names what the workload, the configuration or the replay has, but the model does not.
 	Lacks []string `json:"lacks,omitempty"`
-	// Doubt says why the measurement is not valid; empty if it is.
+	// Doubt says why the measurement is not valid; empty if the measurement is valid.
 	Doubt string `json:"not_valid_reason,omitempty"`
 	// ReplaySeconds and ModelSeconds are the real times of all runs of a kind.
 	ReplaySeconds float64 `json:"replay_wall_s"`

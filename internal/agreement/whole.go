@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// long is the wait from which on a job counts among those that waited.
+// long is the shortest wait with which a job counts among the jobs that waited.
 const long = time.Minute
 
 // The ways in which a job's start differs between two runs.
@@ -29,7 +29,8 @@ const (
 // same second, or in neither run.
 type Whole struct {
 	Seed uint64 `json:"seed"`
-	// Until is the instant up to which both are compared; empty if they are compared up to their end.
+	// Until is the instant up to which both runs are compared; empty if they are compared up to their
+	// end.
 	Until  string `json:"until,omitempty"`
 	Starts Count  `json:"starts"`
 	Nodes  Count  `json:"starts_and_nodes"`
@@ -42,7 +43,7 @@ type Whole struct {
 // Divergence is the first job that starts differently.
 type Divergence struct {
 	Job   string   `json:"job"`
-	At    hpc.Time `json:"-"` // the earlier of both starts
+	At    hpc.Time `json:"-"` // the earlier of the two starts
 	Slurm string   `json:"slurm"`
 	Model string   `json:"model"`
 	// Cause is the cause of this divergence, as far as the decisions in Slurm's state show it.
@@ -165,7 +166,7 @@ func (w *Whole) explain(l *Lockstep) {
 		return
 	}
 	decides := func(k Kind) bool { return k == TooEarly || k == TooLate || k == Nodes || k == End }
-	var before *Difference // of what precedes decisions: priorities, plans, reasons
+	var before *Difference // the first difference that precedes decisions: in a priority, a plan or a reason
 	for i := range l.all {
 		d := &l.all[i]
 		switch {
@@ -184,7 +185,7 @@ func (w *Whole) explain(l *Lockstep) {
 	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so it follows from what is " + unseen
 }
 
-// join adds another seed's comparison.
+// join adds the comparison for another seed.
 func (w *Whole) join(o *Whole) {
 	w.Starts.join(o.Starts)
 	w.Nodes.join(o.Nodes)
@@ -200,10 +201,11 @@ func (w *Whole) join(o *Whole) {
 	}
 }
 
-// Figure is a figure of the waits over all seeds, in seconds; the first figure counts jobs.
+// Figure is a figure of the waits over all seeds. Its unit is the second; the first figure counts
+// jobs.
 type Figure struct {
 	Name  string          `json:"name"`
-	Slurm []metrics.Float `json:"slurm"` // of each seed
+	Slurm []metrics.Float `json:"slurm"` // one value for each seed
 	Model []metrics.Float `json:"model"`
 }
 

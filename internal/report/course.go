@@ -17,7 +17,7 @@ type frame struct {
 	from, to hpc.Time
 	base     hpc.Time // the first run's origin
 	zone     *time.Location
-	moved    bool // some run is on other dates
+	moved    bool // whether some run is on other dates
 }
 
 // otherDates is the difference of origins above which runs are on different dates.
@@ -68,7 +68,7 @@ func (f *frame) points() []float64 {
 // curve sums up values that hold for a period. add takes the same time for long and short
 // periods.
 type curve struct {
-	part [bins + 1]float64 // of bins that a period covers in part
+	part [bins + 1]float64 // changes in the bins that a period covers in part
 	step [bins + 1]float64 // changes of the sum over whole bins
 }
 
@@ -105,10 +105,10 @@ type course struct {
 	processors, running, queued, gpus []float64
 	parts                             [][]float64 // processors of each group of jobs
 	longest                           metrics.Point
-	full                              float64 // share of the time with at least fullShare of the processors in use
+	full                              float64 // share of the time in which at least fullShare of the processors are in use
 }
 
-// fullShare is the share of its processors from which on a machine counts as full.
+// A machine counts as full if jobs hold at least this share of its processors.
 const fullShare = 0.95
 
 // courseOf computes the course of a run. group numbers the groups of jobs from 0.
@@ -179,7 +179,7 @@ func (f *frame) courseOf(r *compare.Realization, groups int, group func(*run.Row
 // courses are the courses of all runs of all sets, with the groups of their jobs.
 type courses struct {
 	frame
-	by     metrics.By // by which jobs are grouped
+	by     metrics.By // the property by which jobs are grouped
 	groups []string   // the largest groups, and "others" if there are more
 	sets   [][]course
 }
@@ -187,8 +187,8 @@ type courses struct {
 // listedGroups is the number of groups with a colour of their own.
 const listedGroups = 6
 
-// newCourses computes the courses of all runs. It groups jobs by their partition, or else by
-// their account, whichever first has two values.
+// newCourses computes the courses of all runs. It groups jobs by their partition, or else by their
+// account, by the first of these that has two values.
 func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Location) *courses {
 	c := &courses{frame: newFrame(sets, zone)}
 	if c.empty() {

@@ -124,7 +124,7 @@ func submissionLines(sets []compare.Set, names []string) []figure.Series {
 			if i == bins-1 {
 				until = last
 			}
-			n, _ := slices.BinarySearch(list, until+1) // how many are at or before it
+			n, _ := slices.BinarySearch(list, until+1) // the number of submissions until then
 			line[i] = float64(n)
 		}
 		return line

@@ -21,7 +21,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// The picture loses nothing: the cells together hold what the jobs held.
+// The picture loses no job: all cells together have the node seconds of the jobs.
 func TestGanttKeepsArea(t *testing.T) {
 	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
 	g, err := newGantt("g", "g", &r, time.UTC)
@@ -89,7 +89,7 @@ func TestPack(t *testing.T) {
 	r := schedule("r", 5, 200, machine{nodes: 300, processors: 4})
 	for i := range r.Rows {
 		if i%3 == 0 {
-			r.Rows[i].Processors /= 2 // of its nodes' processors, so that it has some lanes
+			r.Rows[i].Processors /= 2 // half of its nodes' processors, so that the job has only some lanes
 		}
 	}
 	g, err := newGantt("g", "g", &r, time.UTC)

@@ -15,7 +15,7 @@ type lanes struct{ first, count uint8 }
 // rowLanes is the number of lanes of each row.
 const rowLanes = 64
 
-// whole is the share of a node's processors from which on a job has the whole row.
+// A job that holds at least this share of a node's processors has the whole row.
 const whole = 0.98
 
 // share returns the lanes as fractions of the row.
@@ -27,9 +27,9 @@ func (l lanes) share() (low, high float64) {
 }
 
 // shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs
-// that share a node lie one above the other. A record does not have each node's processors. A node is taken to
-// have as many processors as jobs ever held there at once, but at least the average of the cluster's nodes.
-// Suspended jobs do not count.
+// that share a node lie one above the other. A record does not have each node's processors. shareNodes takes as
+// a node's processors the largest number that jobs held there at the same time, but at least the average of the
+// cluster's nodes. Suspended jobs do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {
@@ -108,7 +108,7 @@ func freeLanes(busy uint64, count uint8) lanes {
 	return lanes{0, count}
 }
 
-// processorsPerNode returns a job's average; 0 if it is unknown.
+// processorsPerNode returns a job's average processors on a node; 0 if they are not known.
 func (o *occupation) processorsPerNode() float64 {
 	nodes := 0
 	for _, r := range o.ranges {

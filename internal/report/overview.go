@@ -17,8 +17,8 @@ import (
 
 // StateBar shows how the jobs of a set ended.
 type StateBar struct {
-	Set   string // its name; empty for a single set
-	Jobs  string // how many there were
+	Set   string // the set's name; empty for a single set
+	Jobs  string // the number of jobs
 	Parts []StatePart
 }
 
@@ -26,7 +26,7 @@ type StateBar struct {
 type StatePart struct {
 	Label, Count, Share string
 	Width               float64 // per cent of the bar
-	Colour              string  // its name in the page's style
+	Colour              string  // the colour's name in the page's style
 }
 
 // Term is a word with its meaning.

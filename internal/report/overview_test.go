@@ -47,7 +47,7 @@ func textOf(t testing.TB, r *Report) string {
 func TestStory(t *testing.T) {
 	r := schedule("run", 1, 2, machine{nodes: 2, processors: 5})
 	row := func(i int, user, partition string, state hpc.State, submit, start, end time.Duration) {
-		x := r.Rows[i%2] // any
+		x := r.Rows[i%2] // either row; its fields are replaced
 		x.Job, x.User, x.Account, x.Partition, x.State, x.Processors, x.NodeCount = fmt.Sprint(i), user, "project", partition, state, 10, 2
 		x.Submit, x.Start, x.End = noon.Add(submit), noon.Add(start), noon.Add(end)
 		if start == 0 {
@@ -128,7 +128,7 @@ func TestGPUFigure(t *testing.T) {
 func TestNothingEmpty(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}
 	one := schedule("one", 1, 1, small)
-	bare := schedule("bare", 1, 30, small) // as from a log: no names but users
+	bare := schedule("bare", 1, 30, small) // like the jobs of a log, which has only the names of users
 	for i := range bare.Rows {
 		row := &bare.Rows[i]
 		row.Nodes, row.NodeCount, row.Partition, row.Account, row.QOS = "", 0, "", "", ""
@@ -182,7 +182,7 @@ func tablesOf(b Block) []*Table {
 	return list
 }
 
-// A figure is the same file each time, whenever it is drawn.
+// A figure gives the same file whenever it is drawn.
 func TestFiguresAreReproducible(t *testing.T) {
 	draw := func() map[string][]byte {
 		files := make(map[string][]byte)
@@ -289,8 +289,8 @@ func TestLongestWaiting(t *testing.T) {
 	}
 }
 
-// TestStackUnits checks that panels of one figure are all in per cent or all in processors: a record often lacks the size
-// of its machine, which a run has.
+// TestStackUnits checks that panels of one figure are all in per cent or all in processors: the
+// record of a real machine often lacks the machine's size, which a run has.
 func TestStackUnits(t *testing.T) {
 	parts := make([]float64, bins)
 	for i := range parts {

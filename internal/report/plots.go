@@ -74,7 +74,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 			"the blocks within a set and the blocks between sets would look alike.",
 	}
 	if len(d.Rows) > mostColumns {
-		return f, nil // the table above has the means of the blocks
+		return f, nil // the page's table above has the means of the blocks
 	}
 	f.Data = &Table{Head: []string{"run"}, Folded: true}
 	for _, row := range d.Rows {
@@ -90,7 +90,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	return f, nil
 }
 
-// mostColumns is the number of runs whose distances fit beside each other in a table.
+// mostColumns is the largest number of runs whose distances fit side by side in a table.
 const mostColumns = 12
 
 func runName(row compare.DistanceRow) string {

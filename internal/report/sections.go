@@ -568,7 +568,7 @@ func (r *Report) machine() (Section, error) {
 		{"gpus", "GPUs", "GPUs in use", "GPUs that jobs held.", func(_ *compare.Realization, c *course) []float64 { return c.gpus }},
 	} {
 		if f.name == "utilization" && stack != nil && r.single() {
-			continue // its upper edge is the utilization
+			continue // the upper edge of the stack is the utilization
 		}
 		lines := c.lines(r.Sets, f.value)
 		if f.name == "gpus" && !slices.ContainsFunc(lines, positive) {

@@ -16,7 +16,7 @@ import (
 // a panel for each set. It returns nil if the jobs have no groups.
 func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 	if c.by == "" {
-		return nil, nil // one group is no stack
+		return nil, nil // a stack needs at least two groups
 	}
 	f := &Figure{
 		Name: "utilization-" + string(c.by), Title: "Utilization by " + string(c.by), Width: figure.Wide,
