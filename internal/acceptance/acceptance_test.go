@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 const site = "../experiment/testdata/admission"
 
 // TestAsk asks the three releases about a job for every reason to reject it. The rules of package
-// admission, which a replay of these jobs confirms (experiment.TestAdmission), must say the same of each
-// job, and of the jobs that never start the same reason. Where slurmctld's answer is not the rules', the
-// finding has no words of theirs, and the comparison fails.
+// admission, which a replay of these jobs confirms (experiment.TestAdmission), must give the same
+// finding for each job, and the same reason for the jobs that never start. If slurmctld's answer is not
+// that of the rules, the finding lacks the rules' words, and the comparison fails.
 func TestAsk(t *testing.T) {
 	w := jobs(t)
 	for _, named := range []string{"", "24.11", "26.05"} {
@@ -66,7 +66,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestComplaint: a command that only sacctmgr itself refuses is in the answer.
+// TestComplaint: the answer names a command that only sacctmgr itself refuses.
 func TestComplaint(t *testing.T) {
 	needSlurm(t, "")
 	dir := cluster(t, "EnforcePartLimits=ALL")
@@ -93,7 +93,8 @@ func TestComplaint(t *testing.T) {
 	}
 }
 
-// TestFinding: slurmctld's answer counts, whatever the rules say; their words count if they mean the same.
+// TestFinding: slurmctld's answer counts, whatever the rules say. The rules' words are used if they mean
+// the same.
 func TestFinding(t *testing.T) {
 	words := func(verdict admission.Verdict, slurm string) *admission.Finding {
 		return &admission.Finding{Verdict: verdict, Rule: "nodes", Slurm: slurm, Text: "too many", Remedy: "ask for fewer"}
@@ -129,8 +130,8 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestRequests: jobs that differ only in what decides about no acceptance are one request; arrays are two
-// submissions; jobs of reservations and those that run when the window begins are not asked about.
+// TestRequests: jobs that differ only in options that never decide about acceptance are one request;
+// arrays are two submissions; jobs of reservations and preset jobs are not asked about.
 func TestRequests(t *testing.T) {
 	priority, held := uint32(7), uint32(0)
 	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}
@@ -141,7 +142,7 @@ func TestRequests(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		job  *hpc.Job
-		more int // submissions beside the one of the base
+		more int // submissions besides the submission of the base
 	}{
 		"later":       {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
 		"named":       {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
@@ -166,7 +167,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestFrequentFirst: what is asked has a bound, and the most frequent requests come first.
+// TestFrequentFirst: the number of requests is bounded, and the most frequent requests come first.
 func TestFrequentFirst(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 12 {

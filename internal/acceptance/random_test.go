@@ -14,7 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// options are those of random requests: of each line at most one, and seldom.
+// options are the options of random requests. A request has at most one option of each line, and
+// seldom.
 var options = [][]string{
 	{"--uid=cem", "--uid=sam", "--uid=pam", "--uid=eve", "-A optics", "-A chemistry", "-A physics"},
 	{"-p all", "-p narrow", "-p wide", "-p few", "-p memnode", "-p memcpu", "-p staff", "-p allowed", "-p denied",
@@ -100,7 +101,7 @@ func compareRandom(t *testing.T, rng *rand.Rand, n int, named, enforce string) {
 	differ := 0
 	for _, job := range w.Jobs.All() {
 		a, b := is[job.ID], want[job.ID]
-		// A job that waits for two reasons has the one that slurmctld found last.
+		// A job that waits for two reasons has the reason that slurmctld found last.
 		if a.Verdict == b.Verdict && (a.Slurm == b.Slurm || a.Verdict == admission.NeverStarts) {
 			continue
 		}

@@ -50,8 +50,8 @@ func Name(uid int) (string, error) {
 	return name, err
 }
 
-// ask returns getent's line for a key, "" if there is no such entry. A machine without getent has no
-// accounts but those of its files.
+// ask returns getent's line for a key, "" if there is no such entry. A machine without getent has
+// only the accounts of its files.
 func ask(database, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

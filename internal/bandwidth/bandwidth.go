@@ -1,4 +1,4 @@
-// Package bandwidth says how fast jobs move data that share file systems.
+// Package bandwidth says how fast jobs that share file systems move data.
 //
 // A running job is in one phase of its I/O at a time. The phase asks for a rate, and lasts as long
 // as planned if the job gets it. Jobs that together ask for more than a file system's bandwidth
@@ -30,7 +30,7 @@ type Model struct {
 	systems []*system
 	jobs    map[int]*job
 	order   []*job // by the time of their start
-	dirty   bool   // the shares are not those of the current phases
+	dirty   bool   // the shares must be computed anew
 	next    hpc.Time
 }
 
@@ -49,14 +49,14 @@ type Load struct{ Asked, Granted int64 }
 type job struct {
 	id     int
 	nodes  int64
-	phases []phase // what is left, the current one first
+	phases []phase // the remaining phases, the current phase first
 	rate   int64   // granted to the current phase
 	system *system // of the current phase; nil while the job computes
 	// suspended says that the job makes no progress and asks for nothing.
 	suspended bool
 }
 
-// phase is what is left of a phase. A phase of computing asks for one unit and gets it.
+// phase is the remaining part of a phase. A phase of computing asks for one unit and gets it.
 type phase struct {
 	left   work
 	demand int64 // bytes per second
@@ -120,9 +120,9 @@ func (m *Model) Rates() iter.Seq2[int, int64] {
 	}
 }
 
-// Start adds a job that starts at an instant, on a number of nodes. The run time is that without
-// other jobs. The job's number must not be in use. A phase on a file system that the model does
-// not have takes its planned time.
+// Start adds a job that starts at an instant, on a number of nodes. run is the job's run time
+// without other jobs. The job's number must not be in use. A phase on a file system that the model
+// does not have takes its planned time.
 func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hpc.Phase) {
 	m.progress(at)
 	j := &job{id: id, nodes: int64(max(nodes, 1))}
@@ -146,7 +146,7 @@ func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hp
 	j.enter(m)
 }
 
-// Stop removes a job at an instant. A job that is not there, or has ended, is no error.
+// Stop removes a job at an instant. It does nothing for a job that is not there or has ended.
 func (m *Model) Stop(at hpc.Time, id int) {
 	j := m.jobs[id]
 	if j == nil {
@@ -182,7 +182,8 @@ func (m *Model) Next() hpc.Time {
 	return m.next
 }
 
-// NextPhase returns the next instant at which a job enters another phase; [hpc.Never] if none does.
+// NextPhase returns the next instant at which a job enters another phase; [hpc.Never] if no job
+// does.
 func (m *Model) NextPhase() hpc.Time {
 	m.share()
 	at := hpc.Never
@@ -240,7 +241,7 @@ func (j *job) leave(m *Model) {
 	}
 }
 
-// progress takes off what the jobs have done since the last instant.
+// progress subtracts the work that the jobs have done since the last instant.
 func (m *Model) progress(at hpc.Time) {
 	d := at.Sub(m.now)
 	if d <= 0 {
@@ -276,7 +277,7 @@ func (m *Model) share() {
 }
 
 // share gives every job its max-min fair share. The jobs that ask for least for each node get what
-// they ask for, as long as that is no more than their nodes' part of what is left.
+// they ask for, as long as that is at most their nodes' part of the remaining bandwidth.
 func (s *system) share() {
 	s.load = Load{}
 	nodes := int64(0)
@@ -316,7 +317,7 @@ func share(left, nodes, all int64) int64 {
 	return max(int64(q), 1)
 }
 
-// compareProducts compares a x b with c x d, all of which are not negative.
+// compareProducts compares a x b with c x d, all of which are at least 0.
 func compareProducts(a, b, c, d int64) int {
 	return times(a, time.Duration(b)).compare(times(c, time.Duration(d)))
 }

@@ -57,8 +57,8 @@ func TestAloneAJobTakesItsTime(t *testing.T) {
 	check(t, drain(m), 7)
 }
 
-// Two equal jobs share. The second has half as much to write: it ends when both have written that,
-// and the first goes on alone at its full speed.
+// Two equal jobs share. The second has half as much to write: it ends when both jobs have written
+// this amount. The first job then continues alone at its full speed.
 func TestTwoJobsShare(t *testing.T) {
 	m := model(t, 100*mib)
 	m.Start(0, 1, 1, 10*time.Second, writes(1000*mib, 100*mib))

@@ -108,7 +108,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzRead: no input makes the readers panic, and none makes them write a file.
+// FuzzRead: no input makes the readers panic or write a file.
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.tar")
 	if err := sample().Write(path); err != nil {

@@ -67,7 +67,8 @@ func TestAnswerRejected(t *testing.T) {
 	}
 }
 
-// Where so few runs can show nothing, the answer says so, and not that the difference may be chance.
+// If so few runs cannot prove any difference, the answer says this, and not that the difference may
+// be chance.
 func TestAnswerOfFewRuns(t *testing.T) {
 	for _, test := range []struct {
 		runs, others int
@@ -90,7 +91,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 	}
 }
 
-// A record that does not know why jobs waited says so, from a share on.
+// If the reason of many waits is not known, a note gives their share.
 func TestUnexplained(t *testing.T) {
 	part := func(p waits.Part, a, b metrics.Float) Metric {
 		return Metric{Key: "mean_wait_" + string(p) + "_s", Sets: []Estimate{{Mean: a}, {Mean: b}}}
@@ -104,8 +105,8 @@ func TestUnexplained(t *testing.T) {
 	}
 }
 
-// TestCopiesAreOneRealization: runs of a set that are copies of each other say nothing about chance, in no figure, while
-// sets whose runs differ do.
+// TestCopiesAreOneRealization: if the runs of a set are copies of each other, no figure has an
+// interval or a p-value. Sets whose runs differ have intervals and p-values.
 func TestCopiesAreOneRealization(t *testing.T) {
 	copies := func(name string, wait int) Set {
 		s := Set{Name: name}
@@ -136,7 +137,7 @@ func TestCopiesAreOneRealization(t *testing.T) {
 	}
 }
 
-// Jobs that start on one side only change the mean without a change of any wait.
+// Jobs that start on one side only change the mean, although no wait changes.
 func TestAnswerStartedInOne(t *testing.T) {
 	for _, test := range []struct {
 		both metrics.Float
@@ -155,7 +156,7 @@ func TestAnswerStartedInOne(t *testing.T) {
 	}
 }
 
-// With more than two sets a line ranks them, and one that is not valid is not the best.
+// With more than two sets a line ranks the sets. A set that is not valid is not the best.
 func TestOrderOfSets(t *testing.T) {
 	c := &Comparison{Sets: []SetInfo{{Runs: []RunInfo{{Valid: true}}}, {Runs: []RunInfo{{Valid: false}}}, {Runs: []RunInfo{{Valid: true}}}},
 		Metrics: []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Mean: 120}, {Mean: 1}, {Mean: 60}}}}}

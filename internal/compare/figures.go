@@ -99,8 +99,8 @@ type measured struct {
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run, waits of jobs that were submitted from an instant on ([table.submitted]).
-// shared says that some run has file systems that jobs share.
+// measure computes the figures of a run; waits only of jobs that were submitted at submitted or later
+// ([table.submitted]). shared says that some run has file systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
 	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau, Submitted: submitted}, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
@@ -115,8 +115,8 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns figures of all runs: the main ones (with lost runs if any run has some, and lateness if users
-// reacted in any run), those of nodes, of why jobs waited, and of fairness.
+// quantitiesOf returns figures of all runs: the main figures (with lost runs and lateness if any run has them), and
+// the figures of nodes, of reasons for waits, and of fairness.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))

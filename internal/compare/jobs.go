@@ -65,7 +65,7 @@ type Spread struct {
 // far.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first
+	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`
@@ -126,7 +126,7 @@ func (v *JobView) count(n *int, t *table, key Key) {
 	*n++
 }
 
-// bothStarted returns the mean waits of the jobs that started on both sides, and how many they are.
+// bothStarted returns the mean waits of the jobs that started on both sides, and their number.
 func (v *JobView) bothStarted() (was, is metrics.Float, n int) {
 	for i := range v.differences {
 		if d := &v.differences[i]; d.Wait.Known() {

@@ -82,7 +82,7 @@ type judged struct {
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
-// newVerdict compares replays with a record. What it says about single jobs is about the first replay.
+// newVerdict compares replays with a record. Statements about single jobs are about the first replay.
 func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
@@ -163,7 +163,7 @@ func distanceOf(jobs []judged) float64 {
 	return math.Sqrt(sum)
 }
 
-// sumUpVerdict sets what follows from all jobs.
+// sumUpVerdict sets the figures over all jobs.
 func sumUpVerdict(v *run.Verdict, jobs []judged) {
 	waited, again := make([]float64, len(jobs)), make([]float64, len(jobs))
 	for i := range jobs {
@@ -223,16 +223,16 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 	return list
 }
 
-// What can hold jobs back in production but not in a replay, and in a replay but not in production, by the codes of
-// what the workload lacks.
+// The codes of missing data that can make jobs wait longer in production than in a replay (holdBack), or longer in
+// a replay than in production (setFree).
 var (
 	holdBack = []string{"constraints", "qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 
-// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. Jobs that waited
-// longer in production were held back by something that the replay does not know; jobs that waited shorter had
-// something that it lacks.
+// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If jobs waited
+// longer in production, something held them back that the replay does not know. If they waited shorter,
+// production had something that the replay lacks.
 func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {

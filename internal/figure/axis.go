@@ -56,8 +56,8 @@ func (s calendarStep) first(t time.Time) time.Time {
 	return time.Date(year, month, day, 0, (t.Hour()*60+t.Minute())/s.minutes*s.minutes, 0, 0, t.Location())
 }
 
-// next returns the instant of the step after t, which is one. Where clocks change, hours
-// stay round.
+// next returns the instant of the step after t, which is an instant of the step itself. Hours stay
+// round if clocks change.
 func (s calendarStep) next(t time.Time) time.Time {
 	if s.months > 0 || s.days > 0 {
 		return t.AddDate(0, s.months, s.days)
@@ -286,7 +286,8 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// CellEdges are ticks at the lower edges of the cells of a heat map, from the first one on, at most so many.
+// CellEdges are ticks at the lower edges of the cells of a heat map, from the cell First on, at most Most
+// ticks.
 type CellEdges struct {
 	First, Cells, Most int
 	Label              func(cell int) string
@@ -326,7 +327,7 @@ func (HourTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// RowTicks count so many rows from the top, where the first row is.
+// RowTicks number rows from the top; the value is the number of rows.
 type RowTicks int
 
 // Ticks implements [plot.Ticker].

@@ -14,7 +14,7 @@ import (
 
 // Kind is what a file is.
 type Kind struct {
-	// Name says it with its article: "a slurm.conf".
+	// Name is the name of the kind with its article: "a slurm.conf".
 	Name string
 	// Want says what to do with the file, as an error writes it: "want ...".
 	Want string
@@ -44,7 +44,7 @@ const (
 		"build --help"
 )
 
-// kinds are the known kinds. The first that recognizes a file is the file's.
+// kinds are the known kinds. The first kind that recognizes a file is the file's kind.
 var kinds = []Kind{
 	{Name: "a ZIP archive", Want: unpack, recognize: magic("PK\x03\x04")},
 	{Name: "a tar archive", Want: unpack, recognize: func(f *file) bool {
@@ -152,7 +152,7 @@ func anyLine(pattern string) func(*file) bool {
 	return func(f *file) bool { return re.Match(f.head) }
 }
 
-// looked is the number of bytes that decide.
+// looked is the number of bytes by which a file is recognized.
 const looked = 64 << 10
 
 // Of returns the kind of a file whose beginning is head, and whether it is known.

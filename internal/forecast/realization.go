@@ -164,7 +164,7 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// never stops waiting for jobs.
+// never removes jobs that never start from the jobs that the realization waits for.
 func (r *realization) never(jobs []string) {
 	for _, job := range jobs {
 		delete(r.open, job)

@@ -66,7 +66,7 @@ func TestAnyText(t *testing.T) {
 	})
 }
 
-// TestWriters: nothing in the program writes CSV by itself.
+// TestWriters: no other package of the program writes CSV itself.
 func TestWriters(t *testing.T) {
 	files := 0
 	for _, top := range []string{"../../internal", "../../cmd", "../../tools"} {

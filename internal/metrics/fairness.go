@@ -20,7 +20,7 @@ var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the
 // groups, so that a user counts once however many jobs he has. The numbers also depend on what the
 // groups ask for: large jobs wait longer under any scheduler. So compare the numbers between runs
-// of one workload. No single value is fair.
+// of one workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -42,8 +42,8 @@ type Fairness struct {
 	SlowdownJain Float `json:"bounded_slowdown_jain"`
 }
 
-// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. The
-// jobs are those that have a wait in [Metrics], and for slowdowns those that ended.
+// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. A job
+// counts if it has a wait in [Metrics], and for slowdowns if it ended.
 func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau

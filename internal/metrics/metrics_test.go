@@ -150,7 +150,8 @@ func TestSegments(t *testing.T) {
 	if got.UsedProcessorSeconds != 340 || got.Utilization != 340.0/800 || got.NodeUtilization != 0.6 {
 		t.Errorf("used %v, utilization %v and %v", got.UsedProcessorSeconds, got.Utilization, got.NodeUtilization)
 	}
-	// The lost run of 20 s on 4 processors was requeued; nobody knows that it was preempted.
+	// The lost run of 20 s on 4 processors was requeued; the record does not say that it was
+	// preempted.
 	if got.Requeues != 1 || got.Preemptions != 0 || got.LostProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
 		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.LostProcessorSeconds, got.HeldByState)
 	}
@@ -513,8 +514,8 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
-// The wait since eligible says how many jobs it is of, if the record lacks the eligible time of some. If the record lacks
-// it of all jobs, the figure is missing.
+// If the record lacks the eligible time of some jobs, the wait since eligible says how many jobs it
+// covers. If the record lacks the eligible times of all jobs, the figure is missing.
 func TestNoEligible(t *testing.T) {
 	known, running := job(0, 60, 100, 1, 2), job(0, 40, 100, 1, 2)
 	known.Eligible = known.Submit

@@ -131,7 +131,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestOfAChild compares what is read of a child with what is known of it.
+// TestOfAChild compares the values that are read for a child with the known values.
 func TestOfAChild(t *testing.T) {
 	child := exec.Command("sh", "-c", "read line; exec 0<&-; :")
 	in, err := child.StdinPipe()

@@ -4,7 +4,7 @@ import "time"
 
 // Batch is the state of several runs, some of which go on at once.
 type Batch struct {
-	Parallel int // the most at once
+	Parallel int // the largest number at once
 	Waiting  int // runs that have not begun
 	Ended    []time.Duration
 	Running  []Running
@@ -16,9 +16,9 @@ type Running struct {
 	Known         bool // Left is known
 }
 
-// Left predicts how much real time the batch will still take. Runs about which nothing is known
-// are taken to need the mean time of the others. It returns false as long as no run says
-// anything.
+// Left predicts how much real time the batch will still take. Runs about which nothing is known are
+// taken to need the mean time of the others. It returns false as long as nothing is known about any
+// run.
 func (b *Batch) Left() (left time.Duration, known bool) {
 	var sum time.Duration
 	n := 0

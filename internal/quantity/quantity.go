@@ -1,6 +1,6 @@
-// Package quantity writes numbers, durations and dates for people. All output that is made for
-// them has one format: thousands have separators, a number and its unit stay on one line, and a
-// duration names its two largest units.
+// Package quantity writes numbers, durations and dates for people. All output for people has one
+// format: thousands have separators, a number and its unit stay on one line, and a duration names
+// its two largest units.
 package quantity
 
 import (

@@ -23,7 +23,7 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Options are what a report depends on besides the runs. The zero value is usable.
+// Options are the inputs of a report besides the runs. The zero value is usable.
 type Options struct {
 	Title   string // of the page; the sets' names if empty
 	Compare compare.Options
@@ -42,7 +42,7 @@ type Report struct {
 	Sets       []compare.Set
 	Comparison *compare.Comparison
 	Sections   []Section
-	Figures    []*Figure // of all sections, to be written to files
+	Figures    []*Figure // of all sections, which can also be written to files
 
 	options   Options
 	overviews []*metrics.Overview // of the first run of each set
@@ -69,7 +69,7 @@ type Block struct {
 	Gantt  *Gantt
 }
 
-// Tile shows one metric in the summary.
+// Tile shows one metric in the page's summary.
 type Tile struct {
 	Label   string
 	Values  []TileValue // of each set
@@ -78,7 +78,7 @@ type Tile struct {
 
 // TileValue is the value of a set in a [Tile].
 type TileValue struct {
-	Set    string // its letter; empty for a single set
+	Set    string // the set's letter; empty for a single set
 	Value  string
 	Change string // relative to the baseline; empty for the baseline
 	// Kind is "significant" for a significant change. It is empty for other changes and without
@@ -186,7 +186,7 @@ const generator = `<meta name="generator" content="rmreplay report">`
 
 // IsPage reports whether a file that begins like this is a page of this package.
 func IsPage(head []byte) bool {
-	// of earlier versions
+	// only the title marks pages of earlier versions
 	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>"))
 }
 

@@ -32,9 +32,9 @@ func Limit(resource int) (uint64, error) {
 	return lim.Max, nil
 }
 
-// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit
-// allows it. Processes that it starts inherit the new limit; otherwise they would get the one
-// with which this process started.
+// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit allows
+// it. Processes that it starts inherit the new limit; otherwise they would get the limit with which
+// this process started.
 func RaiseOpenFiles(n uint64) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -56,8 +56,8 @@ func Room(dir string) (free, total uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// Memory returns the bytes of memory that this process can still get: what the machine has
-// available, and no more than its control groups leave.
+// Memory returns the bytes of memory that this process can still get: the memory that the machine
+// has available, limited by what the process's control groups leave.
 func Memory() (uint64, error) {
 	available, err := field("/proc/meminfo", "MemAvailable")
 	if err != nil {

@@ -59,12 +59,12 @@
 //
 //	D(x; F) = 1 − ‖ mean over y of (x − y) / ‖x − y‖ ‖
 //
-// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are
-// corners of their convex hull, so halfspace and simplicial depth are equal for all of
-// them, and the covariance matrix of Mahalanobis and of projection depth is singular.
-// Spatial depth needs neither; it depends on distances alone. It is bounded and ignores how
-// far away an outlier is. That makes it robust, and blind to a difference in the distance
-// of a few outlying runs only. It misleads
+// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners
+// of their convex hull, so halfspace and simplicial depth are equal for all of them, and the
+// covariance matrix of Mahalanobis and of projection depth is singular. Spatial depth needs neither
+// a hull nor a covariance matrix; it depends on distances alone. It is bounded and ignores how far
+// away an outlier is. That makes it robust, and blind to a difference in the distance of a few
+// outlying runs only. It misleads
 //   - if depths are taken in the pooled sample, as some implementations do: that tests the
 //     spread alone and has no power against a shift. Here depths are taken in each set,
 //     without the run itself, and the smaller of the two Q decides, so shifts and spreads

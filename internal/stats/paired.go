@@ -106,7 +106,7 @@ func PairedBootstrap(of Statistic, opts BootstrapOptions, a, b []float64) Interv
 
 // Ranking is the result of [Friedman].
 type Ranking struct {
-	Sums []float64 // sum of the ranks of each treatment; a small one is a small value
+	Sums []float64 // sum of the ranks of each treatment; a small sum means small values
 	// P is the p-value of the hypothesis that the treatments do not differ. It is NaN for fewer
 	// than two blocks or treatments.
 	P float64
@@ -152,7 +152,7 @@ func Friedman(blocks [][]float64) Ranking {
 
 // Critical returns the difference of two rank sums above which two treatments differ at level
 // alpha, after the test itself has rejected (Conover 1999, section 5.8, multiple comparisons). It
-// is infinite if nothing can differ.
+// is infinite for too few blocks or treatments.
 func (r Ranking) Critical(alpha float64) float64 {
 	n, k := float64(r.blocks), float64(len(r.Sums))
 	freedom := (n - 1) * (k - 1)

@@ -44,7 +44,7 @@ func TestPairedTestDrawn(t *testing.T) {
 	}
 }
 
-// TestPairedTestLevel holds the level: of symmetric differences at most 5 % are significant.
+// TestPairedTestLevel checks the level: of symmetric differences at most 5 % are significant.
 func TestPairedTestLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const tests = 4000
@@ -76,7 +76,7 @@ func TestSmallestPairedP(t *testing.T) {
 	}
 }
 
-// TestPairedBootstrap checks that the pairs stay together: where both sides vary much and their
+// TestPairedBootstrap checks that the pairs stay together: if both sides vary much and their
 // difference little, the interval is as narrow as the difference's.
 func TestPairedBootstrap(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

@@ -408,7 +408,7 @@ func (e *Experiment) check(check CheckOption) error {
 // output, as the command does before it reads its input.
 type CheckVariant func(command string, arguments []string) error
 
-// checkVariants checks the options of each variant together with the common ones.
+// checkVariants checks the options of each variant together with the common options.
 func (e *Experiment) checkVariants(check CheckVariant) error {
 	for _, a := range e.axes() {
 		for _, v := range a.variants {

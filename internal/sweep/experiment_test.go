@@ -133,8 +133,8 @@ func TestPlanOnTheModel(t *testing.T) {
 	}
 }
 
-// Releases vary faster than clusters. A version stays as it is, and a directory counts from the file.
-// Neither is an input whose contents count.
+// Releases vary faster than clusters. A version is not changed, and a directory is relative to the
+// file. Neither is an input whose contents count.
 func TestReleases(t *testing.T) {
 	e, err := load(t, `
 workload: day.jsonl

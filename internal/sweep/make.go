@@ -267,7 +267,7 @@ func (m *Maker) All(ctx context.Context, parallel int) error {
 	return m.these(ctx, runs[pilot:], parallel)
 }
 
-// these makes those of the given runs that are incomplete.
+// these makes the given runs, except those that are complete.
 func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })

@@ -33,8 +33,8 @@ type Need struct {
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that so
-	// many seeds find; null if they are too few to find any difference.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that this
+	// number of seeds finds; null if it is too small to find any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
 	// For10 and For5 are the numbers of seeds that find differences of 10 % and 5 % of the mean; 0 if
@@ -82,7 +82,8 @@ func (s *Summary) needs(seeds int) []Need {
 	return list
 }
 
-// renderNeeds writes how many seeds are needed to find differences; nothing if that is not known.
+// renderNeeds writes how many seeds are needed to find differences; it writes nothing if that is
+// not known.
 func (s *Summary) renderNeeds(b *strings.Builder) {
 	if len(s.Needs) == 0 {
 		return
@@ -122,8 +123,8 @@ func titleOf(key string) string {
 
 func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
 
-// Outlook says what a sweep would do: the runs of the plan, those that are complete, and how many
-// seeds are needed to find differences, as far as complete runs tell.
+// Outlook says what a sweep would do: the runs of the plan, how many runs are complete, and how
+// many seeds are needed to find differences, as far as complete runs tell.
 type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`

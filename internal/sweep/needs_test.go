@@ -68,7 +68,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// A cell with a run that is not valid is marked in its row, and no valid cell stands below it.
+// A cell with a run that is not valid is marked in its row, and no valid cell is below it.
 func TestInvalidCellsComeLast(t *testing.T) {
 	cell := func(name string, valid ...bool) CellSummary {
 		c := CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1}}
@@ -93,8 +93,8 @@ func TestInvalidCellsComeLast(t *testing.T) {
 	}
 }
 
-// Rejected jobs have no waits, so a table with rejected jobs counts them in each row and says what that means. Another
-// table has no such column.
+// Rejected jobs have no waits, so a table with rejected jobs counts them in each row and says what that means. A table
+// without rejected jobs lacks this column.
 func TestRejectedJobsAreInTheTable(t *testing.T) {
 	cell := func(name string, rejected metrics.Float) CellSummary {
 		return CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1, "rejected": rejected}}

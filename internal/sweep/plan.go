@@ -165,7 +165,7 @@ type Plan struct {
 	Warnings []string
 
 	derived []*derived
-	shared  map[string]*derived // the same by path
+	shared  map[string]*derived // the derived inputs by path
 }
 
 // cells returns the number of cells of the grid.
@@ -290,7 +290,7 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 	return &made
 }
 
-// share returns the derived input with the path of d. If there is none yet, it adds d.
+// share returns the derived input with the path of d. If there is no such input yet, it adds d.
 func (p *Plan) share(d *derived) input {
 	if have := p.shared[d.path]; have != nil {
 		return input{path: d.path, made: have}

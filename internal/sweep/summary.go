@@ -213,7 +213,7 @@ func (c *CellSummary) valid() bool {
 	return !slices.ContainsFunc(c.Runs, func(r RunSummary) bool { return r.State == stateComplete && !r.Valid })
 }
 
-// validFirst returns the cells in the order of the grid, first the valid ones.
+// validFirst returns the cells in the order of the grid, valid cells first.
 func (s *Summary) validFirst() []CellSummary {
 	list := slices.Clone(s.Cells)
 	slices.SortStableFunc(list, func(a, b CellSummary) int {

@@ -22,8 +22,8 @@ import (
 type File struct {
 	Name      string          `yaml:"name"`
 	Workloads []sweep.Variant `yaml:"workloads"` // of the search
-	// HeldOut are the workloads of the proof. If there are none, the proof takes the workloads of the
-	// search, with other seeds.
+	// HeldOut are the workloads of the proof. If the list is empty, the proof takes the workloads of
+	// the search, with other seeds.
 	HeldOut      []sweep.Variant `yaml:"held-out"`
 	Seeds        int             `yaml:"seeds"`          // realizations of each workload in the search; default 3
 	HeldOutSeeds int             `yaml:"held-out-seeds"` // in the proof; default 10
@@ -89,7 +89,7 @@ type fields struct {
 	lines  map[string]int
 }
 
-// readFields decodes a mapping whose values are single ones or lists, and refuses unknown keys.
+// readFields decodes a mapping whose values are scalars or lists, and refuses unknown keys.
 func readFields(n ast.Node, what string, known ...string) (*fields, error) {
 	var options sweep.Options
 	f := &fields{what: what, line: n.GetToken().Position.Line, values: map[string][]string{}, lines: map[string]int{}}

@@ -20,7 +20,7 @@ type Constraint struct {
 	// By groups the jobs. If it is set, the constraint holds for each group on its own, and otherwise
 	// for all jobs together.
 	By metrics.By
-	// Lower says that a lower value is better, so that a higher one is worse.
+	// Lower says that a lower value is better, so that a higher value is worse.
 	Lower bool
 	// Limit is the largest worsening: a share of the site's value if Relative, and otherwise in the
 	// metric's unit.
@@ -37,11 +37,11 @@ type Quantity struct {
 	Group      string // of jobs; empty for all jobs
 }
 
-// Measurement is what a run says about its setting.
+// Measurement has the results of a run for its setting.
 type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
-	// Failure says why the run says nothing: it failed, is not valid, or has no value of the
+	// Failure says why the run has no result: it failed, is not valid, or has no value of the
 	// objective. It is empty for a good run.
 	Failure string
 }

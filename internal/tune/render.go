@@ -101,8 +101,8 @@ func (r *Result) renderProof(b *strings.Builder) {
 // shownKept is the largest number of constraints with which kept constraints are also listed.
 const shownKept = 12
 
-// renderConstraints writes a table of the constraints. If there are many, it leaves out those that
-// are surely kept.
+// renderConstraints writes a table of the constraints. If there are many, it leaves out constraints
+// that are surely kept.
 func renderConstraints(b *strings.Builder, list []Kept) {
 	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

@@ -50,7 +50,7 @@ type Search struct {
 	used  int
 }
 
-// Step is how far a search is.
+// Step is the progress of a search.
 type Step struct {
 	What     string // race 2, final, simplify
 	Runs     int    // of the step
@@ -88,7 +88,7 @@ type Found struct {
 	Runs   int
 }
 
-// plannedRaces returns the number of races that irace plans for so many parameters.
+// plannedRaces returns the number of races that irace plans for a number of parameters.
 func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
 // elites is the number of survivors at which a race ends.
@@ -147,7 +147,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 	return &Found{Best: simple, Before: best, Site: site, Races: s.races, Tried: s.order, Runs: s.used}, nil
 }
 
-// tried returns what is known of a setting.
+// tried returns the record of a setting and its measurements.
 func (s *Search) tried(setting Setting) *Tried {
 	name := s.Space.Name(setting)
 	if s.done[name] == nil {
@@ -357,8 +357,8 @@ func (s *Search) sort(alive []*Tried, blocks []int) {
 	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
 }
 
-// final runs the best settings on all blocks and returns the one with the best mean that keeps the
-// constraints. It is the site's own if no other does better.
+// final runs the best settings on all blocks and returns the setting with the best mean that keeps
+// the constraints. It is the site's own if no other does better.
 func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
 	last := []*Tried{site}
 	for _, t := range parents {

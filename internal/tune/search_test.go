@@ -16,14 +16,14 @@ func number(name string, low, high float64, now string) Parameter {
 }
 
 // surface measures settings on a function of their numbers, with an error for each run that depends
-// on the setting and the block, and another that all settings of a block share.
+// on the setting and the block, and another error that all settings of a block share.
 type surface struct {
 	space Space
 	of    func(x []float64) float64
 	noise float64
 	seed  uint64
 	runs  int
-	// limited, if it is there, gives the value of the first constraint.
+	// limited, if not nil, gives the value of the first constraint.
 	limited func(x []float64) float64
 }
 
@@ -146,7 +146,7 @@ func TestKeepsConstraints(t *testing.T) {
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.05, Relative: true}}
 	f := &surface{
 		space: Space{number("a", 0, 1, "0.1"), number("b", 0, 1, "0.9")}, of: bowl, noise: 0.05, seed: 5,
-		limited: func(x []float64) float64 { return 1 - 0.2*(x[0]-0.1) }, // a above 0.35 is too much
+		limited: func(x []float64) float64 { return 1 - 0.2*(x[0]-0.1) }, // values of a above 0.35 break the constraint
 	}
 	found, proof, outcome := whole(t, f, goal, 200)
 	if a := f.at(found.Best.Setting)[0]; outcome != Better || a > 0.351 || a < 0.2 {
@@ -189,7 +189,8 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchRepeats checks that the same seed walks the same way: that is how a search continues.
+// TestSearchRepeats checks that the same seed makes the same trials: a search is resumed in this
+// way.
 func TestSearchRepeats(t *testing.T) {
 	var first []Trial
 	for range 2 {
@@ -220,7 +221,7 @@ func TestSmallSpace(t *testing.T) {
 	}
 }
 
-// TestProve holds what the proof says of known pairs.
+// TestProve checks the proof for known pairs.
 func TestProve(t *testing.T) {
 	pairs := func(n, workloads int, gain func(i int) float64) (list []Pair) {
 		for i := range n {
@@ -252,7 +253,7 @@ func TestProve(t *testing.T) {
 			t.Errorf("%s: %+v", test.name, p)
 		}
 	}
-	// Ten runs that are copies of one are one run.
+	// Ten copies of a run count as one run.
 	copies := pairs(10, 1, func(int) float64 { return 10 })
 	for i := range copies {
 		copies[i] = copies[0]
@@ -265,7 +266,7 @@ func TestProve(t *testing.T) {
 	if p, outcome := lower.Prove(failed, 1); outcome != BestFailed || p.Failure == "" || p.P.Known() {
 		t.Errorf("failed: %s %+v", outcome, p)
 	}
-	// A constraint that is broken stands against any gain.
+	// A broken constraint outweighs any gain.
 	goal := lower
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.01, Relative: true}, {Metric: "mean_wait_s", By: "qos", Lower: true, Limit: 5, Ignore: 20}}
 	limited := pairs(8, 1, steady)

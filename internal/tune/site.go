@@ -96,7 +96,7 @@ func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
 }
 
 // lines returns the lines that the site writes into its configuration for a setting, and warnings
-// of changes without effect. For the simulator it is the options of the command.
+// of changes without effect. For the simulator, the lines are the options of the command.
 func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
 	site, err := f.openSite()
 	if err != nil {

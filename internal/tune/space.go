@@ -21,8 +21,8 @@ const (
 	Categorical Kind = "values" // one of a list, without an order
 )
 
-// Parameter is one dimension of the space. Its name says what the values are applied to: an option
-// of simulate, or a parameter that an edit of a sweep can set.
+// Parameter is one dimension of the space. Its name says where the values apply: an option of
+// simulate, or a parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
 	Kind   Kind
@@ -108,7 +108,7 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// position returns where a value lies in the range of a number. It is false for an empty value, a
+// position returns where a value lies in the range of a number. ok is false for an empty value, a
 // text that is not a number, and a categorical parameter.
 func (p *Parameter) position(value string) (u float64, ok bool) {
 	if value == "" {

@@ -31,7 +31,7 @@ func TestValues(t *testing.T) {
 		if !ok || at < 0 || at > 1 {
 			t.Fatalf("%+v: %s is at %v", p, text, at)
 		}
-		// A position of a value leads to the value.
+		// The position of a value leads back to the value.
 		if again := p.at(at); again != text && p.Kind == Integer && p.High < 1000 {
 			t.Fatalf("%+v: %s leads to %s", p, text, again)
 		}

@@ -19,7 +19,7 @@ const (
 	heldOutDir = "held-out"
 )
 
-// stage makes the trials of the search, or those of the proof.
+// stage makes the trials of the search, or the trials of the proof.
 type stage struct {
 	*Tuner
 	dir       string

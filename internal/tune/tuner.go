@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// Tuner makes a tuning: the search, and the proof of what it found.
+// Tuner makes a tuning: the search, and the proof of its result.
 type Tuner struct {
 	File     *File
 	Dir      string
@@ -27,8 +27,8 @@ type Tuner struct {
 	// CheckOption and CheckVariant check options of commands as in a sweep.
 	CheckOption  sweep.CheckOption
 	CheckVariant sweep.CheckVariant
-	// Observe is told of each run, and Step before each step. Both may be nil. Observe is called
-	// from several goroutines.
+	// Observe is called for each run, and Step before each step. Both may be nil. Several goroutines
+	// call Observe.
 	Observe func(sweep.Progress)
 	Step    func(Step)
 }
@@ -48,7 +48,7 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Plan is what a tuning is going to do.
+// Plan describes the runs that a tuning will make.
 type Plan struct {
 	Name          string   `json:"name"`
 	Parameters    []string `json:"parameters"`
@@ -63,7 +63,7 @@ type Plan struct {
 	SmallestP     float64  `json:"smallest_p"`      // the smallest p-value that the proof can give
 }
 
-// Plan returns what the tuning is going to do.
+// Plan returns the plan of the tuning.
 func (f *File) Plan() Plan {
 	s := f.search()
 	p := Plan{
@@ -160,9 +160,9 @@ func (f *File) cluster() string {
 	return filepath.Join(filepath.Dir(f.Path), f.Slurm.Cluster)
 }
 
-// Run searches and proves. A result without a better setting is a result. It returns the error of
-// reading the input, an interruption, a failed run of the site's own setting, or that the directory
-// cannot be written.
+// Run searches and proves. A result without a better setting is not an error. The error says that
+// the input cannot be read, that Run was interrupted, that a run of the site's own setting failed,
+// or that the directory cannot be written.
 func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	f := t.File
 	if t.Model { // the proof must be possible before the search is made for it
@@ -265,7 +265,7 @@ func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	return nil
 }
 
-// relative returns a cell's directory relative to the tuning's.
+// relative returns a cell's directory relative to the tuning's directory.
 func (t *Tuner) relative(p *sweep.Plan, c *sweep.Cell) string {
 	path := filepath.Join(p.Dir, c.Dir)
 	if below, err := filepath.Rel(t.Dir, path); err == nil {
@@ -300,7 +300,7 @@ type Result struct {
 	// Setting is the best setting of the search, whether or not it is proven. It is empty if no
 	// setting did better than the site's own.
 	Setting []Change `json:"setting"`
-	// Lines are what the site writes for it.
+	// Lines are the lines that the site writes for this setting.
 	Lines    []Line   `json:"lines"`
 	Warnings []string `json:"warnings"`
 	Proof    *Proof   `json:"proof"` // null if nothing was to be proven
@@ -325,7 +325,7 @@ type Stage struct {
 	On       string        `json:"on"`   // "model" or "slurm"
 	Runs     int           `json:"runs"`
 	Settings int           `json:"settings"` // tried settings, without the site's own
-	Kept     int           `json:"kept"`     // of them
+	Kept     int           `json:"kept"`     // of the tried settings
 	Seconds  metrics.Float `json:"run_wall_s"`
 }
 

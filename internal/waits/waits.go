@@ -76,8 +76,8 @@ var many = strings.NewReplacer("which it depends", "which they depend", "its use
 	"its array", "their arrays", "its own reservation", "reservations of their own", "a run that was lost", "runs that were lost")
 
 // PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
-// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or it lists those that are down
-// or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
+// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or the reason lists nodes that
+// are down or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
@@ -169,8 +169,9 @@ type Span struct {
 	Part     Part
 	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
-	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned none.
-	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned no
+	// start. Backfill is what the backfill scheduler did with the job; empty if the record does not
+	// have it.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }

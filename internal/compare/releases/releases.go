@@ -45,7 +45,7 @@ type Key struct {
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 	Reason   string `json:"reason"`
-	// Effect is what the two values mean for scheduling, if the key is one whose default changed.
+	// Effect is what the two values mean for scheduling, if Slurm changed the key's default.
 	Effect string `json:"effect,omitempty"`
 }
 

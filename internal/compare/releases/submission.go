@@ -13,8 +13,8 @@ import (
 
 // Submissions says what the two releases' sbatch makes of the same options.
 type Submissions struct {
-	// Compared is the number of submissions whose options the record has. Different is the number of them that reach
-	// slurmctld with other numbers.
+	// Compared is the number of submissions whose options the record has. Different is the number of submissions
+	// that reach slurmctld with different numbers.
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
 	// Fields has the numbers that differ, the most frequent first.
@@ -55,8 +55,8 @@ var fields = []struct {
 
 const unset = "-"
 
-// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends none
-// (_validate_job_desc in job_mgr.c).
+// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends no
+// number (_validate_job_desc in job_mgr.c).
 func leastNodes(n uint32) string {
 	if n == slurmspec.NoVal {
 		return "1"

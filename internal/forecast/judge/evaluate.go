@@ -37,8 +37,8 @@ type Row struct {
 	// Instants counts the instants that have forecasts of the class.
 	Instants int `json:"instants"`
 	Tally
-	// Early counts starts before P10, and Late those after P90. Cycle counts starts in P10 to P90 or at most 30 seconds
-	// outside, one cycle of Slurm's backfill scheduler.
+	// Early counts starts before P10, and Late those after P90. Cycle counts starts from P10 to P90 or
+	// at most 30 seconds (a cycle of Slurm's backfill scheduler) outside.
 	Early int `json:"early"`
 	Late  int `json:"late"`
 	Cycle int `json:"covered_within_cycle"`
@@ -46,7 +46,7 @@ type Row struct {
 	// forecast.
 	Recalibrated int `json:"recalibrated"`
 	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
-	// BesideError that of the forecasts for the same jobs.
+	// BesideError the median error of the forecasts for the same jobs.
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
@@ -58,7 +58,8 @@ type Row struct {
 // everything stands for all partitions or all lead times in a [Class].
 const everything = -1
 
-// Run returns the function that takes the forecasts of the next run, for [forecast.EvaluateOptions].
+// Run returns the function that takes the forecasts of the next run, for See of
+// [forecast.EvaluateOptions].
 func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecast.Outcome) {
 	if e.rows == nil {
 		e.rows = map[Class]*Row{}

@@ -44,7 +44,7 @@ const (
 	slack = time.Minute
 	// Enough is the least number of jobs of a class for recalibrated intervals and for an alarm.
 	Enough = 20
-	// poor is a limit for the recalibrated intervals' coverage. Below it, forecasts of the class are not good.
+	// poor is the coverage of recalibrated intervals below which forecasts of a class count as wrong.
 	poor = 0.6
 )
 
@@ -61,8 +61,8 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are known, they stay
-// as in the forecast. A bound that is not known stays unknown.
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are
+// known, both quantiles stay as in the forecast. A bound that is not known stays unknown.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
 	s := j.scales[class]

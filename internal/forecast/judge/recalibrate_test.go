@@ -36,8 +36,8 @@ func stream(j *Judge, from hpc.Time, rng *rand.Rand, jobs, last int, spread, shi
 	return at, raw, shown
 }
 
-// TestRecalibration: coverage comes back to 80 % after the starts have shifted and spread, when they become certain
-// again, and the alarm rings in between and ends.
+// TestRecalibration: coverage returns to 80 % after the starts shift and spread, and again after
+// they become certain. In between, the alarm begins and ends.
 func TestRecalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	j := New(State{}, 30*24*time.Hour)
@@ -72,8 +72,8 @@ func TestRecalibration(t *testing.T) {
 	}
 }
 
-// TestRecalibrate: few jobs change nothing, bounds stay around the median and after the forecast, and a bound that is
-// not known stays so.
+// TestRecalibrate: few jobs change nothing, bounds stay around the median and after the forecast,
+// and a bound that is not known stays unknown.
 func TestRecalibrate(t *testing.T) {
 	const m = time.Minute
 	wide := Scale{Low: 3, High: 3, Jobs: Enough}

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// sameColumns are those that a job of a run and the same job of the run's trace have alike. A trace has no reasons for
-// which jobs waited, so its other parts of waits may be unknown.
+// sameColumns are the columns in which a job of a run and the same job of the run's trace are equal. A trace has no
+// reasons for which jobs waited, so its other parts of waits may be unknown.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
 	"lost_cpu_time", "wait_" + string(waits.Requeued),
@@ -46,7 +46,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 	}
 	trace, err := formats.OpenRun(path)
 	if err != nil {
-		if summary.Waited > 0 { // else it says that no job started
+		if summary.Waited > 0 { // otherwise the error says that no job started
 			t.Fatal(err)
 		}
 		return
