@@ -672,9 +672,9 @@ static void in_order(char **argv)
 	printf("%d rounds in another order\n", others);
 }
 
-/* answered ROUNDS BYTES US: in each round, computes for up to US of CPU time, sends BYTES to a child
- * through a pipe, and waits for the child's answer without a look whether it has come. Another
- * thread takes the answer. slurmctld and slurmscriptd up to 24.11.5 do this. */
+/* answered ROUNDS BYTES US: in each round, computes for up to US of CPU time, sends BYTES to a
+ * child through a pipe, and waits for the child's answer without checking whether it has come.
+ * Another thread takes the answer. slurmctld and slurmscriptd up to 24.11.5 do this. */
 static int to_child[2], from_child[2];
 
 static void transfer(int fd, bool out, size_t n)
