@@ -60,7 +60,7 @@ type Reservation struct {
 // in upper case.
 func (r *Reservation) HasFlag(names ...string) bool {
 	return slices.ContainsFunc(r.Flags, func(flag string) bool {
-		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // as PURGE_COMP=5:00 has
+		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // a value may follow: PURGE_COMP=5:00
 		return slices.Contains(names, name)
 	})
 }
@@ -148,7 +148,7 @@ type GRES struct {
 	Count int64
 	// File says that the resource is backed by device files (gres.conf File=).
 	File bool
-	// Cores are the cores close to the resource, as an index list ("0-15"); empty if all are.
+	// Cores are the cores close to the resource, as an index list ("0-15"); empty if all are close.
 	Cores string
 	// Links are the numbers of its connections to the resources of the same kind ("-1,16"), or
 	// empty.

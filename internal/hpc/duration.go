@@ -48,7 +48,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		unit, known := durationUnits[m[2]]
 		switch {
-		case m[2] == "" && (last == 3600 || last == 60) && len(m[0]) == len(rest): // 2h30: in the smaller unit
+		case m[2] == "" && (last == 3600 || last == 60) && len(m[0]) == len(rest): // 2h30 is 2h30m, and 2m30 is 2m30s
 			unit = last / 60
 		case !known:
 			return 0, errNotDuration

@@ -113,7 +113,7 @@ type Segment struct {
 	// last run are in [Row.Nodes], and [Row.AppendHeld] copies them from there.
 	Nodes string `parquet:"nodes,optional"`
 	// Eligible is when the job might first start before this period. It is 0 if it is not known, in
-	// older records, and for the job's last run, for which it is [Row.Eligible].
+	// older records, and for the job's last run, which has it in [Row.Eligible].
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`

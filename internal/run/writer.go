@@ -60,7 +60,7 @@ type Writer struct {
 	jobs       *jobsTable            // nil until the first row is final
 	statistics *table[rm.Statistics] // nil before the first Statistics
 	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
-	reasons    *Reasons              // nil with a journal; without the components of priorities
+	reasons    *Reasons              // nil with a journal; does not have the components of priorities
 	err        error
 	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // State is a directory with the state of a program: a snapshot, and records of the changes since.
-// Several goroutines may call its methods, but only one at a time Begin and Snapshot.
+// Several goroutines may call its methods, but only one at a time may call Begin or Snapshot.
 type State struct {
 	dir    string
 	header []byte

@@ -191,9 +191,9 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
-// TestMemoryDecides has two jobs on equal cores. With the one that leaves less memory, another job
-// must take other nodes. The tester must not use the answer for one of the two in the state with
-// the other.
+// TestMemoryDecides has two jobs on equal cores, one of which leaves too little memory for another
+// job. The tester must not use the answer for the state with one of the two in the state with the
+// other.
 func TestMemoryDecides(t *testing.T) {
 	m := machine(4)
 	m.CountMemory = true
@@ -227,8 +227,8 @@ func TestMemoryDecides(t *testing.T) {
 	}
 }
 
-// TestOthersMoveWindows has a job on other nodes that decides in which window a job leaves, and so
-// after which end the answer is.
+// TestOthersMoveWindows checks that a job on other nodes can change the window in which a job
+// leaves, and thereby the start in the answer.
 func TestOthersMoveWindows(t *testing.T) {
 	m := machine(4)
 	x, s := selection.NewTester(m), m.NewState()
