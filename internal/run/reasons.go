@@ -160,7 +160,7 @@ func (r *Reasons) Of(row *Row) []Span {
 		if s.From < row.Submit || s.From >= until {
 			continue
 		}
-		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // a reported one
+		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // a reported reason
 			s.From = current.From
 		} else {
 			add(s.From)

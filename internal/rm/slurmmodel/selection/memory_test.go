@@ -191,9 +191,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
-// TestMemoryDecides has two jobs on equal cores, one of which leaves too little memory for another
-// job. The tester must not use the answer for the state with one of the two in the state with the
-// other.
+// TestMemoryDecides has two jobs on equal cores. Only one of the two leaves enough memory for a
+// third job. The tester must not confuse the states in which one or the other of the two runs.
 func TestMemoryDecides(t *testing.T) {
 	m := machine(4)
 	m.CountMemory = true

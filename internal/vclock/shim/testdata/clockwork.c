@@ -823,7 +823,7 @@ static void peer(char **argv)
 	puts(inet_ntop(AF_INET, &from.sin_addr, text, sizeof text));
 }
 
-/* shared: makes objects that several processes can share, and says what comes of it. */
+/* shared: makes objects that several processes can share, and prints the errors of the calls. */
 static void shared(char **argv)
 {
 	pthread_mutexattr_t ma;
