@@ -108,8 +108,8 @@ func (l *timeline) Event(ev rm.Event) error {
 	return nil
 }
 
-// engines calls test with each engine: the simulator on a machine of 24 processors and, where Slurm
-// is installed, real Slurm on a cluster of the same size. RMREPLAY_SLURM_ROOTS names a directory with
+// engines calls test with each engine: the simulator on a machine of 24 processors and, if Slurm is
+// installed, real Slurm on a cluster of the same size. RMREPLAY_SLURM_ROOTS names a directory with
 // other releases of Slurm.
 func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager)) {
 	t.Run("simulator", func(t *testing.T) {

@@ -32,8 +32,8 @@ type Options struct {
 	// Some jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
 	// that are always requeued for their exit code.
 	DrainLimit time.Duration
-	// DefaultLimit is the time limit of a job that requests none, or a longer time; 0 if it is not
-	// known. It is used for the expected ends of running jobs.
+	// DefaultLimit is at least the time limit of a job that requests none; 0 if it is not known. It
+	// is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int

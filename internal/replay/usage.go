@@ -38,6 +38,6 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 	return usage, accrued
 }
 
-// UsageInstant returns the instant of the workload's usage: the window's start, or the epoch without a
-// window.
+// UsageInstant returns the instant of the workload's usage: the window's start or, without a
+// window, the epoch.
 func UsageInstant(w *workload.Workload) hpc.Time { return cmp.Or(w.Start, w.Epoch) }

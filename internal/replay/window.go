@@ -26,7 +26,7 @@ func NewWindow(w *workload.Workload) rm.Window {
 }
 
 // BeforeWindow returns a text for users about what is played before a workload's window, and why.
-// It is empty if nothing is.
+// It is empty if nothing is played before.
 func BeforeWindow(w *workload.Workload) string {
 	jobs := 0
 	for _, job := range w.Jobs.All() {

@@ -489,7 +489,7 @@ func TestTwiceRunTime(t *testing.T) {
 	}
 }
 
-// playOnNodes simulates a workload on four nodes with four processors each, and returns the schedule.
+// playOnNodes simulates a workload on four nodes of four processors, and returns the schedule.
 func playOnNodes(t *testing.T, w *workload.Workload, controller replay.Controller) string {
 	t.Helper()
 	cfg := sim.Config{Epoch: w.Epoch, Policy: policy.EASY, Cluster: &sim.Cluster{}}

@@ -26,7 +26,7 @@ const (
 
 // way is one way to start a guard.
 type way struct {
-	what    string // names it in errors
+	what    string // its name in errors
 	network Network
 	attr    *syscall.SysProcAttr
 }

@@ -53,7 +53,7 @@ func Look(path string) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("mapping %s: %w", path, err)
 	}
-	defer func() { _ = unix.Munmap(mem) }() // it is mapped
+	defer func() { _ = unix.Munmap(mem) }() // cannot fail: the memory is mapped
 	s := (*shared)(unsafe.Pointer(&mem[0]))
 	if s.magic != abiMagic || s.version != abiVersion || s.slots != slotCount {
 		return Snapshot{}, fmt.Errorf("%s: %w", path, ErrNotClock)

@@ -64,7 +64,7 @@ type spinWatch struct {
 	since   time.Time     // when that instant began, in real time
 	longest time.Duration // longest real time that an earlier instant took
 	watched bool          // whether cpu is set
-	cpu     time.Duration // CPU time used when the watch began, a tenth of after into the instant
+	cpu     time.Duration // CPU time at the begin of the watch, when the instant has lasted a tenth of after
 }
 
 func (w *spinWatch) reset(now time.Time) {
@@ -238,7 +238,6 @@ func (c *Clock) processes() map[int]bool {
 // repair acts only while every thread sleeps and nothing has changed for repairAfter. Otherwise a
 // live thread could be between the change of the count and that of its state, because the look at
 // all threads is not a snapshot.
-// snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

@@ -123,8 +123,8 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 	return nil
 }
 
-// hold removes a pending job from the policy until it is released. As in Slurm, a running job is
-// held from when it is requeued.
+// hold removes a pending job from the policy until it is released. A running job is held when it is
+// requeued, as in Slurm.
 func (e *Engine) hold(j *Job) {
 	j.onHold = true
 	if j.state == running {

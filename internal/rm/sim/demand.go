@@ -331,7 +331,7 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// mostInSets limits the memory for sets of nodes, because every job may name other nodes.
+// mostInSets is the largest sum of the sizes of all sets. It limits their memory.
 const mostInSets = 1 << 22
 
 // measure computes a job's demand, size and time limit. An error says why it can never run here.

@@ -286,8 +286,8 @@ func (s *submission) waitFor(c *condition) {
 }
 
 // tell checks the conditions of other submissions that wait for this one, after a job j of it has
-// started or ended. whole says that it was the last one, so that conditions on the whole submission
-// may have changed. An array may have many tasks and many waiters.
+// started or ended. whole says that conditions on the whole submission may have changed, because j
+// was the last of its jobs to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return

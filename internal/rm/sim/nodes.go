@@ -58,7 +58,7 @@ type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
-	full      []interval // for each node, the first interval in which one job has all its processors, if any
+	full      []interval // for each node, the first interval in which one job has all processors of the node, if any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
@@ -380,7 +380,7 @@ func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	switch {
 	case n.hypothetical || n.empty:
 		stays = nil
-	case q.perNode[cpu] == wholeNode: // with other uses it has no room; otherwise it counts as empty
+	case q.perNode[cpu] == wholeNode: // a node with other uses has no room; any other node counts as empty
 		for i := range stays {
 			s := &stays[i]
 			if s.uses[cpu] > 0 && s.until > max(s.from, from) && (s.from <= from || s.from < until) {

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times, with ends of jobs that it has not been told yet.
+// forecast is a predictor of run times, with the ends of jobs that must still be told to it.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
@@ -147,7 +147,7 @@ func (e *Engine) correct(j *Job, timer int) {
 		return
 	}
 	expected := min(e.machine.forecast.correct(p.first, j.Expected, j.Limit, p.corrections), j.Limit)
-	if expected <= e.Now().Sub(j.Start) { // no expected time is longer: wait for the limit
+	if expected <= e.Now().Sub(j.Start) { // the new prediction has passed, too: wait for the limit
 		expected = j.Limit
 	}
 	p.corrections++

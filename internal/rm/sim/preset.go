@@ -43,7 +43,7 @@ func (e *Engine) startPresets() {
 	})
 }
 
-// removePreset removes a job from the waiting preset jobs. It returns false if the job is not one.
+// removePreset removes a job from the waiting preset jobs. It returns false if it does not find it.
 func (e *Engine) removePreset(j *Job) bool {
 	i := slices.Index(e.presets, j)
 	if i >= 0 {

@@ -125,8 +125,8 @@ func (c *cycle) passOver(rest []record) {
 	}
 }
 
-// judge records what the cycle did with a job. Of a job's several partitions, the one in which the
-// job is planned counts, and otherwise the first.
+// judge records what the cycle did with a job. If the job has several partitions, judge keeps the
+// result for the one in which the job is planned, or else for the first.
 func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
@@ -237,7 +237,7 @@ type trial struct {
 
 	counts  selection.Counts
 	able    selection.Bits // nodes that can serve the job
-	least   int            // how many of them the job needs
+	least   int            // nodes of able that the job needs
 	limit   int64          // minutes for which the job is planned
 	granted int64          // time limit in minutes, if the job starts
 	later   int64          // next instant at which a try may find more nodes; 0 for never
@@ -302,7 +302,7 @@ func (t *trial) limits() {
 	t.granted = t.limit
 }
 
-// tooMany counts the job for bf_max_job_user and the like, and reports whether it exceeds one.
+// tooMany counts the job for bf_max_job_user and the like. It reports whether the job exceeds one.
 func (t *trial) tooMany() bool {
 	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
 	if why != "" {

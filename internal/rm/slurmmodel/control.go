@@ -42,7 +42,7 @@ func (e *Engine) Do(c rm.Command) error {
 		if changed && !over { // if a task of the array is over, slurmctld does not count the request
 			e.stats.Cancelled++
 		}
-		return nil // the job's end tells the caller
+		return nil // the event of the job's end tells the caller
 	}
 	var refused error
 	if !changed {
@@ -143,7 +143,7 @@ func (e *Engine) endAt(j *job, end int64) {
 	e.run(j)
 }
 
-// inPreemption returns a job's record for package preemption, with its present state.
+// inPreemption updates the record of a job that package preemption works on, and returns it.
 func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
@@ -237,7 +237,7 @@ func (e *Engine) serve() bool {
 	return true
 }
 
-// beginGang sets gang scheduling up if slurm.conf asks for it, and lets jobs share cores.
+// beginGang sets up gang scheduling, in which jobs share cores, if slurm.conf asks for it.
 func (e *Engine) beginGang(m *selection.Machine) {
 	var parts []rows.Partition
 	for _, p := range e.parts {

@@ -32,7 +32,7 @@ import (
 type Engine struct {
 	cfg      Config
 	par      *parameters.Parameters
-	site     *parameters.Parameters // slurm.conf's, when the window has begun; nil before that, and without a pre-roll
+	site     *parameters.Parameters // the parameters of slurm.conf; nil before the window, and without a pre-roll
 	rules    parameters.Rules
 	tester   *selection.Tester
 	state    *selection.State

@@ -51,7 +51,7 @@ type job struct {
 	tasks              []int                            // tasks without a record of their own, ascending; nil for one task
 	task               int                              // -1 if the job is not an array, or for several tasks
 	array              *array                           // nil if the job is not an array
-	among              *array                           // the array that counts it among its running tasks; never nil
+	among              *array                           // the array that counts the job among its running tasks; never nil
 	needs              *dependencies.Needs[*submission] // nil without dependencies
 	reservation        *reservations.Reservation        // of --reservation; nil if not given
 	minNodes, maxNodes int                              // maxNodes is 0 without a maximum

@@ -20,7 +20,7 @@ type loops struct {
 	slice                 hpc.Time // when the next time slice of gang scheduling begins
 	busy                  hpc.Time // until when a scheduler computes; nothing else happens until then
 
-	// Times of the background loop's tasks, in seconds since 1970.
+	// When the background loop last did each of its tasks, in seconds since 1970.
 	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
 
 	queued   bool // the background loop shall request a pass
@@ -37,7 +37,7 @@ type loops struct {
 
 // Classes of events: at one instant, events of lower classes happen first.
 const (
-	nodesAnswer uint8 = iota // at once
+	nodesAnswer uint8 = iota
 	jobEnds
 	agentsLook
 	questions
@@ -76,7 +76,7 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	return at.Add(time.Second)
 }
 
-// asleep returns when a thread that begins to sleep now does so, without nextTurn's nanosecond.
+// asleep returns the instant at which a thread begins to sleep: now, without nextTurn's nanosecond.
 func (e *Engine) asleep() hpc.Time {
 	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(1) {
 		return whole

@@ -329,8 +329,8 @@ type told struct {
 }
 
 // tell reports pending jobs that backfill plans for the first time, or whose reason or result of
-// backfill has changed. It runs after a pass: like squeue, it does not see reasons that last no
-// longer.
+// backfill has changed. It runs after a pass, so like squeue it does not see a reason that changes
+// again during the pass.
 func (e *Engine) tell() {
 	for _, j := range e.list {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {

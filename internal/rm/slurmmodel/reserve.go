@@ -349,7 +349,7 @@ func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
 // mayEnd asks the guide whether a running job ends now.
 func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.End(taskOf(j)) }
 
-// ForceStart starts a pending task on nodes, as if it had begun at at, an instant of this second.
+// ForceStart starts a pending task on nodes, as if it had begun at the instant at of this second.
 // It returns an error if the task is not pending, or does not fit on the nodes.
 func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
 	j := e.find(id, task)

@@ -35,7 +35,7 @@ type sizeRange[J any] struct {
 	first *Entry[J]
 }
 
-// noLimit is the smallest time limit of no jobs.
+// noLimit is the smallest time limit of a range without jobs.
 const noLimit = math.MaxInt64
 
 // Len returns the number of jobs.

@@ -425,7 +425,7 @@ func TestReference(t *testing.T) {
 	names := append(Names(), "easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before",
 		"easy:predict=last-two", "easy:predict=clairvoyant", "easy-textbook:predict=last-two,correct=doubling", "easy-textbook:predict=requested",
 		"easy-sjbf:predict=clairvoyant", "easy++:correct=requested", "easy++:correct=doubling", "sjf:predict=last-two", "saf:predict=clairvoyant")
-	names = slices.DeleteFunc(names, func(name string) bool { return ioOptions(name) != nil }) // they plan in rounds
+	names = slices.DeleteFunc(names, func(name string) bool { return ioOptions(name) != nil }) // these plan in rounds
 	for _, name := range names {
 		for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {
 			t.Run(name+"/"+string(ties), func(t *testing.T) {

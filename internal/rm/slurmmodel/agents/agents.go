@@ -14,11 +14,11 @@ const (
 	// Nap is how long an agent's watchdog sleeps before it first looks for answers (_wdog). An
 	// agent keeps its threads that long, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
-	// most is the largest number of threads of all agents together (MAX_SERVER_THREADS). One agent
-	// sends with up to fanout threads (AGENT_THREAD_COUNT), and has own other threads.
+	// most is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
+	// has up to fanout threads that send (AGENT_THREAD_COUNT), and own threads that do not.
 	most, fanout, own = 256, 10, 2
-	// With more agents than many, slurmctld makes no pass when a node's message comes
-	// (LOTS_OF_AGENTS_CNT).
+	// many is a number of agents. If more are at work, slurmctld makes no pass when a node's
+	// message comes (LOTS_OF_AGENTS_CNT).
 	many = 50
 )
 

@@ -24,7 +24,7 @@ type Departure struct {
 	over      func() // ends the job
 }
 
-// Message is a node's message that a job has left it.
+// Message is a node's message that a job is gone from the node.
 type Message struct {
 	of   *Departure
 	node int

@@ -137,9 +137,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the last interval such that a try that begins in it or between finds fewer than
-// least nodes of able free until end. It returns -1 if a try that begins in the interval at finds
-// enough.
+// lacks returns the last interval k such that each try that begins in the intervals at to k finds
+// fewer than least nodes of able free until end. It returns -1 if a try that begins in interval at
+// finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -196,7 +196,7 @@ func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64
 		if !empty {
 			empty = intersect(set, i.free)
 		}
-		if empty && later > 0 { // later intervals cannot change the set or later
+		if empty && later > 0 { // later intervals change neither the set nor the result
 			break
 		}
 	}
@@ -271,7 +271,7 @@ func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 	if t.list[at].end > start {
 		t.split(at, start)
 	}
-	after := len(t.list) + 1 // no interval, if end is after the window
+	after := len(t.list) + 1 // beyond the list, if end is after the window
 	for at++; at < len(t.list); at++ {
 		if end < t.list[at].end {
 			t.split(at, end)

@@ -97,7 +97,7 @@ type Running struct {
 type Job interface {
 	// Association returns the job's association.
 	Association() *accounts.Association
-	// Running returns what the job uses, or nil if it is not running: also while it is completing.
+	// Running returns what the job uses, or nil if it does not run. A completing job does not run.
 	Running() *Running
 	// Prioritize computes the priority of a pending job. now is in seconds since 1970. Run calls it
 	// for each job that is neither finished nor completing.
@@ -129,7 +129,7 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	if !s.FairTree {
 		a.Root.FairShare.Effective = 1
 		for _, one := range a.List {
-			one.FairShare.Norm = float64(slurmspec.NoVal) // as in slurmctld, until it is computed; DEPTH_OBLIVIOUS sums these
+			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value; DEPTH_OBLIVIOUS sums these
 		}
 	}
 	return f

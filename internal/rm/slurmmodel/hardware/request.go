@@ -5,7 +5,7 @@ import "rmreplay/internal/rm/nodeset"
 // Request is what a job requests, as in slurmctld's job_details. Numbers that the job does not give
 // are 0.
 type Request struct {
-	Partition int // index in Turns
+	Partition int // index in Machine.Turns of package selection
 	// Class is the same number for equal requests, see [Tester.Classify]. With 0, results of tests
 	// are not stored.
 	Class int

@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Preferred returns the nodes that a job can use without counting for a limit on nodes, because
-// other jobs of the same QOS, user, account or association already use them (_find_grp_node_bitmap
-// in node_scheduler.c). It returns nil if such a limit is not set.
+// Preferred returns the nodes that a limit on nodes would not count for a job, because other jobs
+// of the same QOS, user, account or association already use them (_find_grp_node_bitmap in
+// node_scheduler.c). It returns nil if no such limit is set.
 func (l *Limits) Preferred(j *Job) []uint64 {
 	if !l.counts(j) {
 		return nil

@@ -103,8 +103,8 @@ func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind
 	return true
 }
 
-// groupAndUser compares with GrpTRES and MaxTRESPerUser. If a QOS sets one of the two for a
-// resource, it replaces both in the next QOS.
+// groupAndUser compares the request with GrpTRES and MaxTRESPerUser. If a QOS sets one of the two
+// for a resource, it replaces both in the next QOS.
 func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	if !v.strict || set.GrpTRES == nil && set.MaxTRESPerUser == nil {
 		return true
@@ -132,7 +132,7 @@ func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	return true
 }
 
-// qosTimes compares with the limits on time in a QOS.
+// qosTimes compares a submission with the limits on time in a QOS.
 func (v *validation) qosTimes(set *accounts.Limits) bool {
 	imposed := &v.imposed
 	if !v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, qosMaxMins) ||
@@ -161,7 +161,7 @@ func (v *validation) exceedsWall(most int64) bool {
 	return v.strict && int64(v.Minutes) > most
 }
 
-// times compares with limits on resource-minutes (_validate_tres_time_limits).
+// times compares a submission with limits on resource-minutes (_validate_tres_time_limits).
 func (v *validation) times(limits, imposed tres.Vector, k kind) bool {
 	if !v.strict || v.ByAdmin {
 		return true
@@ -181,7 +181,7 @@ func (v *validation) times(limits, imposed tres.Vector, k kind) bool {
 	return true
 }
 
-// group compares with the group limits of an association.
+// group compares a submission with the group limits of an association.
 func (v *validation) group(a *accounts.Association, factor float64) bool {
 	set, imposed := &a.Limits, &v.imposed
 	if v.strict {
@@ -199,7 +199,7 @@ func (v *validation) group(a *accounts.Association, factor float64) bool {
 	return v.wall(&imposed.GrpWall, set.GrpWall, assocGrpWall)
 }
 
-// own compares with the limits of each job in an association.
+// own compares a submission with the limits of each job in an association.
 func (v *validation) own(a *accounts.Association, factor float64) bool {
 	set, imposed := &a.Limits, &v.imposed
 	if v.strict {
@@ -218,7 +218,7 @@ func (v *validation) own(a *accounts.Association, factor float64) bool {
 		v.wall(&imposed.MaxWall, set.MaxWall, assocMaxWall)
 }
 
-// wall compares with a limit on the time limits of jobs in an association (_validate_time_limit).
+// wall compares the job's time limit with a limit of an association (_validate_time_limit).
 func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 	if v.Minutes != slurmspec.NoVal && (!v.strict || v.ByAdmin) || !takes(imposed, most) {
 		return true

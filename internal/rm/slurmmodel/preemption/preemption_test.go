@@ -338,8 +338,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBegin checks that a job that has preempted jobs must wait before it may again, but the next
-// task of an array need not.
+// TestBegin checks that a job that has preempted jobs must wait before it may do so again, but the
+// next task of an array need not wait.
 func TestBegin(t *testing.T) {
 	s, job := read(t, slurmspec.R2205, byQOS+"REQUEUE"), &Job{}
 	if !s.Begin(job, 100) || s.Begin(job, 139) || !s.Begin(job, 140) {

@@ -100,8 +100,8 @@ func (t *Table) CopyTo(to *Table) {
 	}
 }
 
-// Add adds a job to the first row that has its cores free (job_res_add_job). If no row has, the job
-// is not added.
+// Add adds a job to the first row in which the job's cores are free (job_res_add_job). If there is
+// no such row, the job is not added.
 func (t *Table) Add(j *Job) {
 	if t.rows[j.Partition] == nil {
 		t.rows[j.Partition] = make([]row, t.partitions[j.Partition].Rows)
@@ -177,7 +177,7 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds the cores of the jobs in some partitions to a set.
+// Use adds the cores of the jobs in the partitions for which of returns true to a set.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {

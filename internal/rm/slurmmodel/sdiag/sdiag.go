@@ -39,7 +39,7 @@ type Pass struct {
 	// Queue is the length of the queue. Depth is the number of jobs that were considered. Tried is
 	// the number of jobs for which backfill looked for nodes.
 	Queue, Depth, Tried int
-	// Table is the number of intervals that backfill's table has made.
+	// Table is how many intervals the table of a backfill cycle has had, also merged ones.
 	Table int
 	// Exit is why the pass or cycle ended.
 	Exit int

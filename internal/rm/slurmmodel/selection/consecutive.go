@@ -11,7 +11,7 @@ type series struct {
 	nodes, cpus int
 	required    int // the first node in it that the job names, or -1
 	weight      uint64
-	devices     []int // offers for each request for the whole job
+	devices     []int // what the nodes offer for each request for generic resources of the whole job
 }
 
 // consecutive takes nodes from the series that fits best, then from the next best (_eval_nodes).

@@ -213,7 +213,7 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 
 // giveSockets gives a job the resources that it requests per socket, as since 24.11
 // (_set_sock_bits). If the job's cores are on too few sockets, it also takes sockets with free
-// resources. If they are on too many, it leaves out sockets that have none.
+// resources. If they are on too many, it leaves out sockets whose resources are all in use.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {

@@ -146,7 +146,7 @@ type fitting struct {
 }
 
 // offerDevices returns how many CPUs of a node the job can use together with its generic resources.
-// Without these it could use cpus.
+// cpus is how many it could use without these.
 func (p *pick) offerDevices(node, cpus, least, most int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	f := fitting{
@@ -347,8 +347,8 @@ func (f *fitting) drop(s, count int) {
 	}
 }
 
-// devices returns how many resources the job already has for request number k, if that is for the
-// whole job.
+// devices returns how many resources the job already has for request number k, if the request is
+// for the whole job.
 func (p *pick) devices(k int) int {
 	if p.totals == nil {
 		return 0

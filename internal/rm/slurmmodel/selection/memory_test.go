@@ -191,9 +191,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
-// TestMemoryDecides has two jobs on equal cores. With the one that leaves less memory, another job
-// must take other nodes. The tester must not use the answer for one of the two in the state with
-// the other.
+// TestMemoryDecides has two jobs on equal cores. Only one of the two leaves enough memory for a
+// third job. The tester must not confuse the states in which one or the other of the two runs.
 func TestMemoryDecides(t *testing.T) {
 	m := machine(4)
 	m.CountMemory = true
@@ -227,8 +226,8 @@ func TestMemoryDecides(t *testing.T) {
 	}
 }
 
-// TestOthersMoveWindows has a job on other nodes that decides in which window a job leaves, and so
-// after which end the answer is.
+// TestOthersMoveWindows checks that a job on other nodes can change the window in which a job
+// leaves, and thereby the start in the answer.
 func TestOthersMoveWindows(t *testing.T) {
 	m := machine(4)
 	x, s := selection.NewTester(m), m.NewState()

@@ -59,7 +59,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 // pending jobs could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
-	q.nowOnly = true // differs from all questions of search
+	q.nowOnly = true // never set by search, whose questions therefore have other keys
 	m.words = append(q.append(m.words[:0]), set...)
 	known, isNew := m.find()
 	if isNew {

@@ -246,7 +246,6 @@ func (m *Machine) coresUsed(s *State, node int) bool {
 
 // full reports whether the nodes have too few free cores for a job, whichever are chosen. Most
 // tests of pending jobs end here.
-// wait end here.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	if !m.MayBeFull(r) {
 		return false
@@ -314,7 +313,7 @@ func (t *tally) look(node int) {
 	t.x.offers[node] = offer
 }
 
-// renew counts the nodes of a job that has left again.
+// renew counts again what the nodes of a job that has left offer.
 func (t *tally) renew(a *Allocation) {
 	for i := 0; t.counts && i < len(a.Parts); i++ {
 		if node := a.Parts[i].Node; t.set.Has(node) {
@@ -414,7 +413,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			cpus = pick.takeDevices(i, pick.use(i, cpus))
 			if cpus == 0 || cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
 				pick.tasksLeft = tasks
-				continue // the node's offer for the whole job stays counted
+				continue // the node's resources stay counted in pick.totals
 			}
 			nodes.Reset()
 			nodes.Set(i)

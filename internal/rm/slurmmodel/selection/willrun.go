@@ -62,7 +62,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.NowOnly {
 		return answer{}
 	}
-	stuck := r.Stuck // a test of the future makes slurmctld hold no job
+	stuck := r.Stuck // slurmctld holds no job because of a test of the future
 	defer func() { r.Stuck = stuck }()
 	w := h.Walk(set)
 	if h.BeginsLater() {

@@ -35,7 +35,7 @@ func TestWalk(t *testing.T) {
 		name          string
 		jobs          []job
 		linear, until int64
-		want          string // for each test, how many jobs have left, and the index of the last one
+		want          string // for each test, how many jobs have left, and the index of the last of these
 	}{
 		{"no jobs", nil, 0, 0, ""},
 		{"one", here(40), 0, 0, "1:0"},

@@ -26,7 +26,7 @@ func About(reason slurmspec.Reason, text string) string {
 	return ""
 }
 
-// Names makes host lists of sets of nodes. It keeps the last ones, because in each pass many jobs
+// Names makes host lists of sets of nodes. It keeps the last lists, because in each pass many jobs
 // lack the same nodes.
 type Names struct {
 	Machine *selection.Machine
