@@ -168,7 +168,8 @@ func TestTargetMayBeExceededByHalf(t *testing.T) {
 }
 
 func TestRegularity(t *testing.T) {
-	// r* may be no binary fraction, as 7/3. Rounding must not make a job of the zero group regular.
+	// A fraction such as r* = 7/3 is inexact in binary. Rounding must not make a job of the zero
+	// group regular.
 	for nodes := int64(1); nodes < 50; nodes++ {
 		for use := int64(0); use < 200; use++ {
 			g := Groups{starUse: use, starNodes: nodes}

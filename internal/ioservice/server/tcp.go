@@ -126,8 +126,8 @@ func (s *Server) closeAll() {
 	}
 }
 
-// talk answers a client's requests until the client disconnects, exceeds a limit or sends anything
-// else.
+// talk answers a client's requests until the client disconnects, exceeds a limit or sends something
+// that is not a request.
 func (s *Server) talk(c *connection) {
 	var frames framer
 	buffer := make([]byte, 4096)
