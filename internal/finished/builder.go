@@ -23,7 +23,7 @@ const (
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // the end is before the start, or the start before the submit time
-	RuleElapsed       = "elapsed_too_long"       // longer than from start to end; the times count
+	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end, which is used
 	RuleBadValue      = "bad_value"              // a field that is not necessary has an invalid value, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.

@@ -153,7 +153,8 @@ func TestCommandLineAgainstColumns(t *testing.T) {
 	}
 }
 
-// TestRequestFromAllocation checks which fields are taken from AllocTRES, and that this is counted.
+// TestRequestFromAllocation checks which fields of a request are taken from AllocTRES, and that
+// such jobs are counted.
 func TestRequestFromAllocation(t *testing.T) {
 	const tres = "billing=8,cpu=8,energy=12,gres/gpu:a100=2,gres/gpu=2,mem=16G,node=2"
 	for _, tt := range []struct {

@@ -337,7 +337,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedInsert checks that a statement is refused that begins like a query and changes a
+// TestRefusedInsert checks that a statement is refused if it begins like a query but changes a
 // table.
 func TestRefusedInsert(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines = 1 })
@@ -422,7 +422,7 @@ func TestMemory(t *testing.T) {
 			for i := range 6 {
 				asking.Go(func() {
 					query := hungry
-					if i%2 > 0 { // cannot be spilled, and DuckDB's own limit does not count it
+					if i%2 > 0 { // DuckDB cannot spill this query, and does not count its memory
 						query = "SELECT quantile_cont(range * random(), 0.5) FROM range(300000000)"
 					}
 					err := ask(p, engine.Tables{}, query, new(any), new(any))
@@ -718,7 +718,7 @@ func TestInherits(t *testing.T) {
 		}
 		for _, file := range files {
 			target, _ := os.Readlink(proc + "fd/" + file.Name())
-			own := target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // Go's runtime opens the latter
+			own := target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // Go's runtime opens files of cgroups
 			if strings.HasPrefix(target, "/") && !own {
 				t.Errorf("file %s: %s", file.Name(), target)
 			}

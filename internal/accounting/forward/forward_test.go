@@ -104,7 +104,7 @@ func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
 	return f.Status()
 }
 
-// await waits until is returns true for the forwarder's status.
+// await waits until the function is returns true for the forwarder's status.
 func await(t *testing.T, f *forward.Forwarder, what string, is func(s forward.Status) bool) {
 	t.Helper()
 	for start := time.Now(); !is(f.Status()); time.Sleep(time.Millisecond) {

@@ -16,8 +16,8 @@ import (
 const sizeEvery = time.Hour
 
 // sinfo returns the command that lists the nodes of the same cluster: the given command with sinfo
-// instead of sdiag. It is nil if the command does not contain sdiag, for example because it is a
-// script.
+// instead of sdiag. The result is nil if the command does not contain sdiag, for example because it
+// is a script.
 func sinfo(sdiag []string) []string {
 	command := slices.Clone(sdiag)
 	for i, word := range command {

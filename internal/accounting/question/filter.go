@@ -17,7 +17,7 @@ type All []Filter
 // Any holds if one of its filters does.
 type Any []Filter
 
-// Not holds if its filter does not.
+// Not holds if its filter does not hold.
 type Not struct{ Of Filter }
 
 // Known holds for jobs that have a value of a column.

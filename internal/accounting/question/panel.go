@@ -163,7 +163,8 @@ func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	}}
 }
 
-// byClass returns a panel that counts jobs that ran by the classes of a column, each per doubling.
+// byClass returns a panel with the number of jobs that ran in each class of a column. each is the
+// number of classes per doubling.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }

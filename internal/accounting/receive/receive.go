@@ -86,7 +86,7 @@ type Handler struct {
 type times struct {
 	body time.Duration // for receiving the first smallBody bytes of a body
 	step time.Duration // for receiving each further smallBody bytes
-	turn time.Duration // for waiting for a turn for a larger body
+	turn time.Duration // for waiting until a larger body may be read
 }
 
 // New returns a handler that receives documents. If who is nil, all clients have all rights.

@@ -166,8 +166,8 @@ func TestRunDocument(t *testing.T) {
 	}
 }
 
-// TestUnknownExit checks that the exit code stays unknown for a record without one, and for a
-// workload that is imported as a run.
+// TestUnknownExit checks that the exit code stays unknown for a record without an exit code, and
+// for a workload that is imported as a run.
 func TestUnknownExit(t *testing.T) {
 	for engine, known := range map[string]bool{"sim": true, "slurm": true, run.EngineRecorded: false} {
 		row := run.Row{Job: "7", Task: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, Processors: 1}

@@ -259,7 +259,7 @@ func TestDocumentsAgree(t *testing.T) {
 			if err == nil || err2 == nil {
 				t.Fatalf("sacct: %v; documents: %v\n%s", err, err2, text)
 			}
-			return // all of the records are shortened lists of tasks
+			return // without usable records: all are lists of tasks that sacct cut off
 		}
 		if diff := cmp.Diff(jobsOf(want), jobsOf(got)); diff != "" {
 			t.Fatalf("-sacct +documents\n%s%s", diff, text)

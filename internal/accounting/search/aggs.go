@@ -41,8 +41,8 @@ type aggregation struct {
 // buckets says how jobs are sorted into buckets.
 type buckets struct {
 	typed string
-	// key is the SQL of a job's bucket; NULL if the job is in no bucket. If several, key is an
-	// array of numbers, and the job is in all buckets with these numbers.
+	// key is the SQL of a job's bucket; NULL if the job is in no bucket. If several is true, key is
+	// an array of numbers, and the job is in all buckets with these numbers.
 	key      query.SQL
 	keyType  string // in SQL
 	several  bool

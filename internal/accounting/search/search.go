@@ -120,7 +120,8 @@ func (r *request) readSort(v any) {
 	}
 	for _, e := range query.List(v) {
 		if name, ok := e.(string); ok {
-			// A parameter has "FIELD:desc". Names of members of documents may contain colons, too.
+			// In a parameter, a sort is written FIELD:desc. Names of members of documents may
+			// contain colons, too.
 			e = map[string]any{name: "asc"}
 			if i := strings.LastIndexByte(name, ':'); i >= 0 {
 				_, known := query.Fields[name[:i]]

@@ -130,7 +130,7 @@ func (d *directoryFigures) Collect(to chan<- prometheus.Metric) {
 	}
 	for rule, n := range sum.Counts {
 		switch rule {
-		case store.CountDuplicate, store.CountReplaced, store.CountKept: // these are outcomes
+		case store.CountDuplicate, store.CountReplaced, store.CountKept: // outcomes, which are sent above
 		default:
 			send(counter, markFigure, float64(n), rule)
 		}

@@ -21,10 +21,10 @@ const (
 	CountKept      = "kept_received"
 )
 
-// tailRows bounds the last fresh part for rewriting it with added rows. Writing so many rows takes 10 ms.
+// The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
 const tailRows = 1000
 
-// mostFresh is the number of fresh rows, in parts' sizes, from which on [Store.Apply] waits for compaction.
+// [Store.Apply] waits for compaction when there are as many fresh rows as in mostFresh full parts.
 const mostFresh = 4
 
 // Apply adds documents in the order of their numbers. Views that are taken later see all of them. A document is

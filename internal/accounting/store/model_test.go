@@ -149,7 +149,7 @@ func testModel(t *testing.T, seed uint64) {
 			if n, err := s.Expire(ctx, expired); err != nil || n != int64(want) {
 				t.Fatalf("%d expired, want %d: %v", n, want, err)
 			}
-			// The journal drops what is durable.
+			// A journal may drop entries that are durable.
 		default:
 			checkModel(t, s, m, rng)
 		}

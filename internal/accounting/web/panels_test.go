@@ -273,7 +273,7 @@ func TestAligned(t *testing.T) {
 		}
 		for i, row := range a.table.Rows {
 			if c.query != day {
-				break // following the link would align the second cluster anew
+				break // the link's page would align the second cluster again
 			}
 			if _, bar, _, _ := ask(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
 				t.Fatalf("%s: the bar from %v until %v leads to %v until %v", c.query, row[0], row[1], bar.from, bar.until)

@@ -182,8 +182,8 @@ func (r *request) clusters() (names []string) {
 	return names
 }
 
-// bound sets the range of time, and then the filter. oldest and newest are the ends of the job that
-// ended first and of the job that ended last.
+// bound sets the range of time, and then the filter. oldest and newest are the instants at which
+// the first and the last of all jobs ended.
 func (r *request) bound(oldest, newest time.Time) error {
 	after := newest.Add(time.Second) // until itself is outside of the range
 	if r.until.IsZero() {
