@@ -2,8 +2,8 @@
 // away: a tar archive, compressed with gzip if its name ends in .gz. Commands that take a workload or
 // a cluster also take the archive.
 //
-// The archive may come from anybody. So only members with a bundle's names are read, each once and with
-// bounds, and no member decides to which path it is written.
+// The archive may come from anybody. So only members with the names of a bundle's files are read, each
+// once and up to a largest size. No member decides to which path it is written.
 package bundle
 
 import (

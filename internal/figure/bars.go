@@ -10,7 +10,7 @@ import (
 )
 
 // AddBars adds the parts of a sum to a panel as bars, one above the other. Each part has a value
-// for each gap between two edges, which ascend. The error is that of the plotter.
+// for each gap between two edges, which ascend. AddBars returns the plotter's error.
 func AddBars(p *plot.Plot, edges []float64, parts [][]float64, colour func(part int) color.RGBA) error {
 	var x []float64
 	for i := 1; i < len(edges); i++ {

@@ -79,7 +79,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestCheckFails checks that the test above can fail: each of these is wrong in one way.
+// TestCheckFails checks that the test above can fail: each of these sets of rules and packages has
+// one fault.
 func TestCheckFails(t *testing.T) {
 	good := []rule{
 		{"low", "internal/a", nil, []string{"os"}, "a is the bottom"},

@@ -107,7 +107,7 @@ type victim struct {
 	address string
 	reads   []string
 	sends   [2]string // path and body
-	page    string    // that others may link to, or none
+	page    string    // a page to which others may link; "" if there is none
 	state   string    // path of the server's data
 }
 

@@ -3,7 +3,7 @@
 // reaches, the loopback interface included, and adds the passwords that it knows.
 //
 // The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
-// Origin (RFC 6454) and Host. Programs send neither of the first two, and pass.
+// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin, so the check lets them pass.
 package origin
 
 import (

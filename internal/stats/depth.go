@@ -114,8 +114,7 @@ func (d *directions) sum(set []int) {
 func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	a, b := order[:na], order[na:]
 	d.sum(a)
-	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the
-	// other.
+	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the other set.
 	for place, i := range order {
 		ownCount, otherCount := float64(na), float64(len(b))
 		if place < na {
