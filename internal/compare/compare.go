@@ -36,7 +36,7 @@ const Version = 1
 
 // Realization is one run with its rows.
 type Realization struct {
-	Name     string // its directory
+	Name     string // the name of its directory
 	Manifest *run.Manifest
 	// Rows are nil for all but the first run of a set if [Dirs] reads the runs one by one.
 	Rows []run.Row
@@ -46,8 +46,8 @@ type Realization struct {
 	// compared.
 	Log *releases.Log
 
-	record *run.Run          // which has the workload, and the rows if Rows are nil; nil without files
-	ids    map[string]string // from [jobrows.SameNames]
+	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
+	ids    map[string]string // the result of [jobrows.SameNames]
 }
 
 // rows returns the rows. It reads them unless they are in memory.
@@ -190,9 +190,9 @@ func Doubt(sets []Set) string {
 
 // Options say how runs are compared. The zero value is usable.
 type Options struct {
-	Tau       time.Duration // of the bounded slowdown; [metrics.DefaultTau] if 0
+	Tau       time.Duration // τ of the bounded slowdown; [metrics.DefaultTau] if 0
 	Level     float64       // confidence level; 0.95 if 0
-	Seed      uint64        // of bootstrap samples and permutations
+	Seed      uint64        // seed of bootstrap samples and permutations
 	Resamples int           // bootstrap samples; [stats.Resamples] if 0
 	Draws     int           // random permutations; [stats.Draws] if 0
 	// Tolerance is the difference up to which two instants count as equal; one second,
@@ -245,7 +245,7 @@ type Comparison struct {
 
 	Metrics []Metric `json:"metrics"`
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
-	// corrected for each other alone, because the figures restate the utilization in another unit.
+	// corrected apart from those of Metrics, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
 	// for each other, and not for the figures of Metrics.

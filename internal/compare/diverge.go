@@ -63,7 +63,7 @@ var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedL
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit Instant `json:"job_submit"` // of the diverging job
+	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
 	// run. A job that was requeued had several runs.
 	Start Instant       `json:"job_start"`

@@ -68,7 +68,7 @@ func (f *DrawnFigure) where() string {
 type FieldShare struct {
 	Field workload.Field `json:"field"`
 	Rule  string         `json:"rule"`
-	Jobs  int            `json:"jobs"` // whose field was made
+	Jobs  int            `json:"jobs"` // jobs whose field was made
 	Pairs int            `json:"pairs"`
 	Share metrics.Float  `json:"share"`
 	Low   metrics.Float  `json:"low"`
@@ -252,7 +252,7 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 // than 0.8.
 const fewPairs = 10
 
-// doubt says why the order of the fields is not certain; "" if it is.
+// doubt says why the order of the fields is not certain; "" if the order is certain.
 func (d *Draws) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():

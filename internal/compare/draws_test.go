@@ -108,7 +108,7 @@ func TestDrawsText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	d.Fields[0].Low = 0 // as far as these draws tell, it may be any field
+	d.Fields[0].Low = 0 // then these draws do not show which field it is
 	b.Reset()
 	renderDraws(&b, d)
 	for _, want := range []string{"cannot be told from zero: time limit, user", "cannot tell on which field the mean wait depends (want more than 40)"} {

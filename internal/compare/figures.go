@@ -19,7 +19,7 @@ const detectPower = 0.8
 
 // Metric is one figure over all sets.
 type Metric struct {
-	Key    string         `json:"key"` // as in `metrics --json`
+	Key    string         `json:"key"` // the key in `metrics --json`
 	Label  string         `json:"label"`
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
@@ -31,12 +31,12 @@ type Metric struct {
 // Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval
 // (see [stats.Bootstrap]).
 type Estimate struct {
-	Runs      int             `json:"runs"` // in which the figure has a value
+	Runs      int             `json:"runs"` // runs in which the figure has a value
 	Mean      metrics.Float   `json:"mean"`
 	Low       metrics.Float   `json:"low"`
 	High      metrics.Float   `json:"high"`
-	Deviation metrics.Float   `json:"standard_deviation"` // of a single run
-	Values    []metrics.Float `json:"values"`             // of each run
+	Deviation metrics.Float   `json:"standard_deviation"` // standard deviation of a single run
+	Values    []metrics.Float `json:"values"`             // the value of each run
 }
 
 // MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has a

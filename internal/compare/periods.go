@@ -82,7 +82,7 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
-	load float64 // of the machine at its submission
+	load float64 // load of the machine at the job's submission
 }
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
@@ -124,7 +124,7 @@ func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
-		job *run.Row // that is submitted
+		job *run.Row // the job that is submitted
 	}
 	var changes []change
 	for _, key := range t.keys {

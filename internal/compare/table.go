@@ -32,7 +32,7 @@ type table struct {
 
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
-	numbers []int // of the keys
+	numbers []int // the numbers of the keys' jobs
 	// accepted has a key for each job of byKey, and rejected the rows of all other jobs. Both are maps by ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row

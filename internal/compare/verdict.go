@@ -33,7 +33,7 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	}
 	history, err := Load(&run.Set{Runs: []*run.Run{recorded}})
 	if err != nil {
-		return nil // as above: there is no file to read
+		return nil // this error cannot happen: there is no file to read
 	}
 	replayed := Realization{Manifest: m}
 	for row := range rows {
@@ -42,11 +42,11 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	both := []Set{history, {Runs: []Realization{replayed}}}
 	tables, err := tabulateBy(context.Background(), both, func(*table, []run.Row) error { return nil })
 	if err != nil {
-		return nil // as above
+		return nil // nor can this error
 	}
 	v, err := newVerdict(&tables[0][0], tables[1])
 	if err != nil {
-		return nil // as above
+		return nil // nor can this error
 	}
 	return v
 }

@@ -26,7 +26,7 @@ import (
 type Record struct {
 	manifest *run.Manifest
 	rows     []run.Row
-	end      hpc.Time // of the run
+	end      hpc.Time // the end of the run
 	reasons  bool     // whether the resource manager said why jobs waited
 	requests map[string]*hpc.Job
 	admin    run.Administration

@@ -296,8 +296,8 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this job. For the weight of this job's priority, only
-// jobs count that started since this job might start.
+// crowds finds the jobs that started before this job. The weight of this job's priority is computed
+// from those jobs only that started after this job was eligible.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
@@ -341,7 +341,7 @@ func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool
 		if r.Start >= from {
 			return r.Processors, r.Start < until
 		}
-		if r.EndedBy != rm.Requeue || r.End > from { // it had nodes at that instant, or had ended
+		if r.EndedBy != rm.Requeue || r.End > from { // the job had nodes at that instant, or had ended
 			break
 		}
 	}

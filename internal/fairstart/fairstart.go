@@ -181,7 +181,7 @@ type pool struct {
 	ties       sim.Ties
 	epoch      hpc.Time
 
-	fair         []hpc.Time // of each job; 0 if it never starts in the simulation
+	fair         []hpc.Time // the fair start of each job; 0 if the job never starts in the simulation
 	approximated int
 }
 

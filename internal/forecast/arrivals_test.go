@@ -101,7 +101,7 @@ func TestBusy(t *testing.T) {
 	midnight := hpc.Time(20000 * 24 * time.Hour)
 	for _, tt := range []struct {
 		name        string
-		hour        float64       // of the instant; the history begins eight hours earlier
+		hour        float64       // hour of the instant; the history begins eight hours earlier
 		from, to    time.Duration // the period ahead in which jobs are counted
 		least, most float64       // bounds of the number of jobs; the history has 30 an hour
 		dispersion  float64       // the least value of the variance of this number / its mean

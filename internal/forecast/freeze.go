@@ -84,15 +84,15 @@ func (q *Queue) Running() (n int) {
 
 // Course is the record of a run, read for freezing it at any instant.
 type Course struct {
-	Dir      string // of the record
+	Dir      string // the directory of the record
 	Manifest run.Manifest
 	workload *workload.Workload
 	events   []run.Event
 	cases    *predict.Cases
 	rmJobs   map[uint32]Key // by the resource manager's number
 	asked    map[hpc.Time]map[Key]hpc.Time
-	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
-	phase    Phase         // without the instants of the backfill scheduler
+	halfLife time.Duration // half-life of fair-share usage; 0 if the usage does not matter
+	phase    Phase         // the phase without the instants of the backfill scheduler
 	cycles   map[hpc.Time]hpc.Time
 }
 
@@ -164,7 +164,7 @@ func allocated(events []run.Event) {
 // phase is the state of a job, or of a task of an array, at an instant.
 type phase struct {
 	over, running, stuck bool
-	start, launched      hpc.Time // of the allocation, and of the script
+	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
 	// next is when a waiting job starts, and end when a running job ends by itself; 0 if the run has no such event.

@@ -24,7 +24,7 @@ import (
 // 1973). The concentration of the process says how many jobs the wider group is worth
 // ([Shares.learnConcentrations]).
 type Shares struct {
-	open    map[int64]*share // that wait or run
+	open    map[int64]*share // jobs that wait or run
 	started map[group][]*share
 	// first is the time of the first known end: jobs that ended earlier are not known.
 	first hpc.Time
@@ -105,7 +105,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
-		if len(list) >= 2*most[group.level] { // so that elements are seldom moved
+		if len(list) >= 2*most[group.level] { // seldom, because this moves all elements
 			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
 		}
 		s.started[group] = append(list, job)
@@ -254,7 +254,7 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
 		ran := stats.Observation{Time: job.end.Sub(job.start).Seconds(), Weight: 1, Censored: job.end == 0}
-		if ran.Censored { // it still runs
+		if ran.Censored { // the job still runs
 			ran.Time = max(at.Sub(job.start).Seconds(), 0)
 		}
 		if job.start < s.first {

@@ -21,9 +21,9 @@ type unmet struct {
 
 // condition says how another job must end so that a job can start.
 type condition struct {
-	job      string // that waits
+	job      string // the job that waits
 	since    hpc.Time
-	task     int // of the other job; -1 for any
+	task     int // the task of the other job; -1 for any task
 	succeeds bool
 }
 

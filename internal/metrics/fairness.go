@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// ByJob takes each job as a group of its own. It is a grouping of [Fairness] only.
+// ByJob takes each job as a group of its own. Only [Fairness] has this grouping.
 const ByJob By = "job"
 
 // FairnessBy are the groupings of [Summary.Fairness].
@@ -77,7 +77,7 @@ func boundedSlowdown(r *run.Row, opts Options) float64 {
 // means are the means of a value over the jobs of each group.
 type means struct {
 	groups map[string][]float64
-	jobs   []float64 // of [ByJob]
+	jobs   []float64 // the means of [ByJob]
 }
 
 func (m *means) add(r *run.Row, by By, value float64) {
@@ -145,7 +145,7 @@ func Jain(values []float64) Float {
 
 // FairnessFigure is one number of [Summary.Fairness].
 type FairnessFigure struct {
-	Figure // without its Of
+	Figure // its own Of replaces the Of of Figure
 	By     By
 	Of     func(Fairness) Float
 }
@@ -212,7 +212,7 @@ func (f *FairStart) UnfairShare() Float { return ratio(float64(f.Unfair), float6
 
 // FairStartFigure is one number of [FairStart].
 type FairStartFigure struct {
-	Figure // without its Of
+	Figure // its own Of replaces the Of of Figure
 	Of     func(*FairStart) Float
 }
 

@@ -61,7 +61,7 @@ type FileSystemUse struct {
 
 // FileSystemPart is the use of a file system in a part of the time.
 type FileSystemPart struct {
-	At             time.Time `json:"at"` // its beginning
+	At             time.Time `json:"at"` // the beginning of the part
 	Seconds        Float     `json:"seconds"`
 	Utilization    Float     `json:"utilization"`
 	Demand         Float     `json:"demand"`

@@ -286,7 +286,7 @@ func (p *playback) changes() []change {
 			}
 			list = append(list, c)
 		}
-		if end := p.jobs[i].row.End; suspended && end != 0 { // it ended while it was suspended
+		if end := p.jobs[i].row.End; suspended && end != 0 { // the job ended while it was suspended
 			list = append(list, change{at: end, job: i, apply: (*playback).stop, counts: -1})
 		}
 	}

@@ -428,7 +428,7 @@ func (v *victim) own(t *testing.T, b *chromium.Browser, page string) {
 			return v.count(http.StatusOK, link) > before && v.count(http.StatusOK, asks) > 0
 		})
 	}
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an answer of an API is no page, and has a policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an API's answer is not a page, but has a policy
 	b.OpenURL(v.url(v.state))
 	got := read(t, b, `async (state, send, body) => {
 		const answers = [await fetch(state), await fetch(send, {method: "POST", headers: {"Content-Type": "application/json"}, body})];

@@ -145,7 +145,7 @@ func clampTail(p float64, n int) float64 {
 // statistic.
 type jackknife struct {
 	acceleration float64 // BCa's acceleration a
-	variance     float64 // of the statistic; for a mean, without bias
+	variance     float64 // variance of the statistic; for a mean, without bias
 	narrow       float64 // the bootstrap's own variance: (n−1)/n of each sample's share
 	freedom      float64 // degrees of freedom after Welch and Satterthwaite
 }

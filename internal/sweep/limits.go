@@ -18,7 +18,7 @@ import (
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10
-	maxDepth = 64      // of brackets within brackets, and of lists in one line
+	maxDepth = 64      // depth of brackets, and of lists in one line
 	maxNodes = 100_000 // values in the file; a use of an alias counts all its values
 	maxRuns  = 100_000 // runs of a plan
 )

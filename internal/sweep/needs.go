@@ -129,7 +129,7 @@ type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`
 	Runs     int    `json:"runs"`
-	Complete int    `json:"complete"` // of the same inputs and of this version
+	Complete int    `json:"complete"` // complete runs with the same inputs and of this version
 	Needs    []Need `json:"seeds_needed"`
 
 	text string

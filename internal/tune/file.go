@@ -46,7 +46,7 @@ type File struct {
 // slurm says that the trials are replays.
 type slurm struct {
 	Cluster string        `yaml:"cluster"`
-	Options sweep.Options `yaml:"options"` // of `replay`
+	Options sweep.Options `yaml:"options"` // options of the command replay
 }
 
 // simulator says that the trials are simulations. The parameters are options of `simulate`.

@@ -19,7 +19,7 @@ const cycle = 30 * time.Second
 
 // Evaluation says how good the forecasts of one or several runs were, in total and by class.
 type Evaluation struct {
-	*forecast.Evaluation // of the only run; else nil
+	*forecast.Evaluation // the evaluation of the only run; nil for several runs
 	// Runs has the runs, if there are several.
 	Runs []*forecast.Evaluation `json:"runs,omitempty"`
 	// Classes has rows for all forecasts, for each class of lead times, for each partition, and for each class of lead
@@ -65,7 +65,7 @@ func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecas
 		e.rows = map[Class]*Row{}
 	}
 	j := New(State{}, math.MaxInt64)
-	starts := map[forecast.Key]hpc.Time{} // of the jobs that waited
+	starts := map[forecast.Key]hpc.Time{} // the starts of the jobs that waited
 	return func(at hpc.Time, list []forecast.Outcome) {
 		began := map[forecast.Key]hpc.Time{}
 		for key, start := range starts {

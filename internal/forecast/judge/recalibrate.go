@@ -102,7 +102,7 @@ func (j *Judge) recalibrate(partition string, list []Forecast, start hpc.Time) {
 		if j.scales[class] == nil {
 			j.scales[class] = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
 		}
-		p10, p90 := j.scales[class].apply(f) // with the present scale: see predict/model
+		p10, p90 := j.scales[class].apply(f) // before this start changes the scale
 		s.n++
 		s.low += one(start < p10)
 		s.high += one(start > p90)
