@@ -173,7 +173,7 @@ func TestFrequentFirst(t *testing.T) {
 	for i := range 12 {
 		job := &hpc.Job{ID: strconv.Itoa(i), Request: hpc.Request{User: "ada", Tasks: 1}}
 		if i%4 != 0 {
-			job.Tasks = 2 + i%2 // 3 and 2: six and three jobs
+			job.Tasks = 2 + i%2 // 3 for six jobs and 2 for three jobs
 		}
 		w.Jobs.Append(job)
 	}

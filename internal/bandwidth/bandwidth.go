@@ -29,7 +29,7 @@ type Model struct {
 	now     hpc.Time
 	systems []*system
 	jobs    map[int]*job
-	order   []*job // by the time of their start
+	order   []*job // in the order of their starts
 	dirty   bool   // the shares must be computed anew
 	next    hpc.Time
 }

@@ -243,7 +243,7 @@ func TestSuspend(t *testing.T) {
 	writes := []hpc.Phase{{Duration: 100 * time.Second, FileSystem: "lustre", Rate: 100}}
 	m.Start(0, 1, 1, 100*time.Second, writes)
 	m.Start(0, 2, 1, 100*time.Second, writes)
-	m.Suspend(50*hpc.Second, 1) // both have moved a quarter of their data
+	m.Suspend(50*hpc.Second, 1) // both jobs have moved a quarter of their data
 	m.Suspend(50*hpc.Second, 1)
 	m.Suspend(50*hpc.Second, 3)
 	if load := m.Load("lustre"); load != (Load{100, 100}) || m.Next() != 125*hpc.Second {

@@ -40,9 +40,9 @@ const want = "(want a bundle as rmreplay site export writes it)"
 
 // The bounds of an archive that is read.
 const (
-	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
+	mostFile    = 64 << 20 // bytes of each file of the cluster, and of the report
 	mostMembers = 16
-	mostAll     = 64 << 30 // bytes of the archive, unpacked
+	mostAll     = 64 << 30 // bytes of the unpacked archive
 )
 
 // Bundle is the content of an archive. Cluster has the files of the cluster by name.

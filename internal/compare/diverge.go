@@ -357,7 +357,7 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || t.at(row.End) > at: // and it was not cancelled while it waited
+		case row.End == 0 || t.at(row.End) > at: // a job whose record ends before was cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}

@@ -92,7 +92,7 @@ func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Mode
 // measured are the figures of a run.
 type measured struct {
 	metrics.Metrics
-	feedback *metrics.Feedback // nil if its users did not react
+	feedback *metrics.Feedback // nil if the run's users did not react
 	served   map[metrics.By]metrics.Fairness
 	groups   map[metrics.By][]metrics.Group
 	started  *metrics.FairStart // nil unless fair start times were asked for
@@ -300,7 +300,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 			}
 		}
 	}
-	if by != metrics.BySize { // classes of sizes are in order
+	if by != metrics.BySize { // classes of sizes are already in order
 		slices.Sort(names)
 	}
 	groups := make([]Group, len(names))

@@ -75,9 +75,9 @@ func verdictOf(a, b []table, distances *Distances, pair [2]int) (*run.Verdict, e
 
 // judged is a job that started on both sides.
 type judged struct {
-	row                *run.Row // recorded
-	waited, waits      float64  // recorded and replayed, in seconds
-	recorded, replayed hpc.Time // starts, on the record's dates
+	row                *run.Row // the recorded row
+	waited, waits      float64  // the recorded wait and the replayed wait, in seconds
+	recorded, replayed hpc.Time // the recorded start and the replayed start, on the record's dates
 }
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
@@ -110,7 +110,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
 	}
-	for _, w := range recorded.Manifest.Warnings { // these make waits differ even where all starts are equal
+	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even where all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}

@@ -121,7 +121,7 @@ type situation struct {
 	pending, running []*run.Row
 	busy             map[string]bool // nodes with jobs
 	unnamed          map[string]int  // nodes of jobs whose nodes have no names, by partition
-	perNode          int             // processors of a node, on average
+	perNode          int             // average number of processors of a node
 	reserved         map[string]string
 	down             map[string]bool
 	waiting          map[waits.Part][]string // the reasons of the pending jobs, by part
@@ -230,7 +230,7 @@ func (s *situation) administration() {
 		if strings.EqualFold(h.r.Nodes, "ALL") {
 			nodes = make([]string, s.stall.Nodes)
 			for i := range nodes {
-				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only their number matters
+				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only the number of these nodes matters
 			}
 		}
 		for i := range h.r.NodeCount {

@@ -30,7 +30,7 @@ type Story struct {
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
-	Eligible Instant `json:"eligible"` // the first time; see [Lost.EligibleAgain]
+	Eligible Instant `json:"eligible"` // when the job was eligible for the first time; see [Lost.EligibleAgain]
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	// Wait is the job's time in the queue until its last start, its end or the end of the run. Parts

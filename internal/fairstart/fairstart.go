@@ -167,7 +167,7 @@ func ratio(a float64, n int) metrics.Float {
 type job struct {
 	arrival, start, end hpc.Time // end is hpc.Never for a job that still runs
 	size                int
-	limit               time.Duration // at least end − start
+	limit               time.Duration // time limit, at least end − start
 	// measured says that the job has a fair start time. Other periods only hold processors: preset
 	// jobs, and the runs of requeued and suspended jobs.
 	measured bool

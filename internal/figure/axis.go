@@ -158,7 +158,7 @@ type signedTicks struct {
 	signedScale
 	sizes []float64 // ascending
 	label func(float64) string
-	most  int // labels that fit
+	most  int // number of labels that fit
 }
 
 // Ticks implements [plot.Ticker].

@@ -89,7 +89,7 @@ type Course struct {
 	workload *workload.Workload
 	events   []run.Event
 	cases    *predict.Cases
-	rmJobs   map[uint32]Key // by the resource manager's number
+	rmJobs   map[uint32]Key // keys by the resource manager's numbers of jobs
 	asked    map[hpc.Time]map[Key]hpc.Time
 	halfLife time.Duration // half-life of fair-share usage; 0 if the usage does not matter
 	phase    Phase         // the phase without the instants of the backfill scheduler
@@ -214,7 +214,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 				p.changed = true
 			}
 		case rm.Suspend, rm.Resume:
-			p.changed = p.changed || !past // the job ends later than its run time says
+			p.changed = p.changed || !past // the job ends later than its start and its run time say
 		case rm.Ended:
 			switch {
 			case past:

@@ -50,7 +50,7 @@ type weighed struct {
 type share struct {
 	groups     [levels]group
 	limit      float64  // in seconds; 0 for none
-	start, end hpc.Time // 0 if it has not started or not ended
+	start, end hpc.Time // 0 if the job has not started or not ended
 }
 
 // used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
@@ -176,7 +176,7 @@ type pool struct {
 // mean returns the expected distribution.
 func (d *pooled) mean() empirical {
 	var mixed []mass
-	left := 1.0 // the share of this group and the wider groups
+	left := 1.0 // the share that this group and the wider groups get
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {

@@ -87,7 +87,7 @@ var LossFigures = []Figure{
 
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
-	Figure // its own Of replaces the Of of Figure
+	Figure // the field Of below hides its Of
 	Of     func(*Feedback) Float
 }
 
@@ -107,7 +107,7 @@ var FeedbackFigures = []FeedbackFigure{
 
 // IOFigure is one number of a run whose jobs share file systems.
 type IOFigure struct {
-	Figure // its own Of replaces the Of of Figure
+	Figure // the field Of below hides its Of
 	// Of returns the number. The I/O may be nil.
 	Of func(*Metrics, *IO) Float
 }

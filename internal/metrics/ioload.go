@@ -173,12 +173,12 @@ type playback struct {
 	jobs    []ioJob
 	// expects says that the record names the estimates of its scheduler.
 	expects bool
-	loads   []FileSystemLoad // the licenses at an instant; the rates are the model's
+	loads   []FileSystemLoad // licenses at an instant; the model fills in the rates
 }
 
 // ioJob is a job that started, and that has I/O or licenses of a file system.
 type ioJob struct {
-	at     int // the index of its row
+	at     int // the index of the job's row
 	row    *run.Row
 	phases []hpc.Phase // nil for a job without I/O
 	// requested and expected are the job's licenses of each file system.

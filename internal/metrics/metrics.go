@@ -292,7 +292,7 @@ type accumulator struct {
 	opts Options
 	m    Metrics
 
-	from, to                        hpc.Time // T
+	from, to                        hpc.Time // the period T
 	processorTime, waiting          area
 	nodes                           nodeUse
 	lost, limits, unused            area
@@ -303,7 +303,7 @@ type accumulator struct {
 	parts                           waitParts
 
 	held   []run.Segment  // periods in which the current job held processors
-	queued []waits.Period // periods in which it waited
+	queued []waits.Period // periods in which the current job waited
 }
 
 func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {

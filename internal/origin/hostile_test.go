@@ -399,7 +399,7 @@ func (v *victim) rebound(t *testing.T, b *chromium.Browser) {
 		t.Fatal(err)
 	}
 	host := "rebound.test:" + own.Port()
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // the page would not have the server's policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // with it, the page would lack the server's policy
 	b.OpenURL("http://" + host + v.reads[0])
 	paths := append(slices.Clone(v.reads), v.page)
 	statuses := read(t, b, `async (paths, send, body) => {

@@ -52,7 +52,7 @@ func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 // foreign reports whether a page of another site had a browser send the request.
 func (p Policy) foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "": // a program, an old browser, or one that uses http with another host than this machine
+	case "": // a program, an old browser, or a browser that uses http with another host than this machine
 		origin := r.Header.Get("Origin")
 		return origin != "" && !sameHost(origin, r.Host)
 	case "same-origin":

@@ -25,7 +25,7 @@ const temporary = ".rmreplay-"
 var unfinished = struct {
 	sync.Mutex
 	paths map[string]bool
-	over  bool // Abandon was called: nothing is completed any more
+	over  bool // Abandon was called: no file or directory is completed any more
 }{paths: map[string]bool{}}
 
 // errAbandoned is the error of a file that would be completed after [Abandon].

@@ -70,10 +70,10 @@ func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 // directions holds the unit vectors from every point to every other point.
 type directions struct {
 	n, dim int
-	unit   [][]float64 // unit[i][k*dim:]: from i to k; zero where they coincide
-	total  [][]float64 // total[i]: the sum of all directions of point i
-	sums   [][]float64 // the same over one set; overwritten by each arrangement
-	own    []float64   // outlyingness in the point's own set; overwritten by each arrangement
+	unit   [][]float64 // unit[i][k*dim:] is the vector from i to k; zero if both points are equal
+	total  [][]float64 // total[i] is the sum of all directions of point i
+	sums   [][]float64 // the sums for the points of one set; each arrangement overwrites them
+	own    []float64   // outlyingness in the point's own set; each arrangement overwrites it
 	other  []float64
 }
 

@@ -73,7 +73,7 @@ type Slurm struct {
 // Option is an option of a command or, in an edit, a parameter of the configuration.
 type Option struct {
 	Name, Value string
-	Line        int  // in the experiment file
+	Line        int  // the line in the experiment file
 	Path        bool // the value is the path of a file or directory
 }
 
@@ -362,7 +362,7 @@ func (e *Experiment) slurmOptions() Options {
 type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
-	command  string  // empty for edits
+	command  string  // the command of the options; empty for edits
 	plain    string  // the option that a single value sets; empty if there is none
 	named    bool    // a variant must have a name
 	common   Options // the options that all variants have

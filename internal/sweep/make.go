@@ -190,7 +190,7 @@ func (m *Maker) index() error {
 // removeOthers removes outdated records from the directory of a cell with several runs: the
 // realizations that the cell no longer has, or the record of its former single run.
 func (c *Cell) removeOthers(dir string) error {
-	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // complete or not
+	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // the record of the former single run, complete or not
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
 	}
 	entries, err := os.ReadDir(dir)

@@ -168,7 +168,7 @@ func (c contents) of(path string) (string, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		info, err := os.Stat(at) // follows links
+		info, err := os.Stat(at) // Stat follows links
 		if err != nil || !info.Mode().IsRegular() {
 			return err
 		}

@@ -31,7 +31,7 @@ type Summary struct {
 // CellSummary is a row of the table.
 type CellSummary struct {
 	Cell        string       `json:"cell"`
-	Dir         string       `json:"dir"` // relative to the sweep's directory
+	Dir         string       `json:"dir"` // the cell's directory, relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
 	// Metrics are the means over the complete runs, with the keys of [metrics.Figures] and [metrics.NodeFigures].

@@ -44,7 +44,7 @@ type Search struct {
 	// Observe is called before the runs of every step.
 	Observe func(Step)
 
-	done  map[string]*Tried // by the names of the settings
+	done  map[string]*Tried // settings by their names
 	order []*Tried
 	races []Race
 	used  int
@@ -72,7 +72,7 @@ type Race struct {
 	Settings  int // settings at the beginning, the site's own included
 	New       int // settings that were drawn for this race
 	Blocks    int // blocks on which the survivors ran
-	Survivors int // the site's own included
+	Survivors int // settings at the end, the site's own included
 	Runs      int // runs that the race needed
 }
 

@@ -18,7 +18,7 @@ type Kind string
 const (
 	Integer     Kind = "integer"
 	Real        Kind = "real"
-	Categorical Kind = "values" // one of a list, without an order
+	Categorical Kind = "values" // a value of a list that has no order
 )
 
 // Parameter is one dimension of the space. Its name says where the values apply: an option of
@@ -28,7 +28,7 @@ type Parameter struct {
 	Kind   Kind
 	Low    float64 // the ends of a number's range, included
 	High   float64
-	Log    bool     // values are drawn on a logarithmic scale
+	Log    bool     // whether values are drawn on a logarithmic scale
 	Values []string // the values of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string

@@ -33,16 +33,16 @@ type Part string
 
 // The parts of a wait.
 const (
-	Dependency  Part = "dependency"  // on other jobs
+	Dependency  Part = "dependency"  // the job waits for other jobs
 	BeginTime   Part = "begin_time"  // the user asked for a later start
-	Held        Part = "held"        // by the user or an administrator
+	Held        Part = "held"        // the user or an administrator holds the job
 	OwnLimit    Part = "own_limit"   // the limit of the job's array, or of its user
 	Limit       Part = "limit"       // another limit of an association, a QOS, a partition or licenses
 	Reservation Part = "reservation" // nodes are reserved for others, or the job's reservation has not begun
 	Outage      Part = "node_outage" // nodes are down or drained
 	Priority    Part = "priority"    // jobs with a higher priority come first
 	Resources   Part = "resources"   // nodes are in use
-	Requeued    Part = "requeued"    // back in the queue after a run that was lost, by preemption or otherwise
+	Requeued    Part = "requeued"    // the job is back in the queue after a lost run, by preemption or otherwise
 	Unknown     Part = "unknown"     // the record does not have the reason
 )
 

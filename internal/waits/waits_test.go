@@ -23,7 +23,7 @@ func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		row   run.Row
-		since int // the wait since eligible; -1 if it is not known
+		since int // the wait since the job was eligible; -1 if it is not known
 		want  map[Part]int
 	}{
 		{"a log with nothing but waits", run.Row{Submit: at(0), Start: at(30)}, -1, map[Part]int{Unknown: 30}},

@@ -80,7 +80,7 @@ func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 		}
 		job, err := run.DecodeJob([]byte(rows[i].Request))
 		if err != nil {
-			continue // the record's reader reports it
+			continue // the reader of the record reports this error
 		}
 		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit,
 			Dependency: job.Dependency}

@@ -19,8 +19,8 @@ type job struct {
 	finished.Job
 	request   *hpc.Request
 	unheld    []string // fields that have no place in the request
-	estimate  hpc.Time // Slurm's estimate of its start
-	reason    string   // Slurm's reason why it waits
+	estimate  hpc.Time // Slurm's estimate of the job's start
+	reason    string   // the reason for which the job waits, in Slurm's words
 	suspended bool
 	component bool // a component of a heterogeneous job
 }

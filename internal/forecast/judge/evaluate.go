@@ -51,7 +51,7 @@ type Row struct {
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
 
-	at                    hpc.Time // the last instant
+	at                    hpc.Time // the instant of the last counted forecast
 	errors, slurm, beside []float64
 }
 
@@ -107,7 +107,7 @@ func (e *Evaluation) row(class Class) *Row {
 func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
-		return // beyond the horizon
+		return // the start is beyond the horizon
 	}
 	if r.at != f.At {
 		r.at, r.Instants = f.At, r.Instants+1

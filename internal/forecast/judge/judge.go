@@ -21,7 +21,7 @@ type Forecast struct {
 	P10     hpc.Time `json:"p10"`
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
-	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
+	Horizon hpc.Time `json:"horizon,omitempty"` // 0 without a horizon
 	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states that older
 	// versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
@@ -55,7 +55,7 @@ const patience = 2
 // ends.
 type Lead struct {
 	Name string
-	Ends time.Duration // not included
+	Ends time.Duration // the end of the class, not included
 }
 
 // Leads are the classes of lead times.

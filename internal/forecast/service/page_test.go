@@ -184,7 +184,7 @@ func TestOtherSites(t *testing.T) {
 	_, s := judgedService(t)
 	h := s.Handler(nil)
 	var mu sync.Mutex
-	answers := map[string]map[int]int{} // by the browser's Sec-Fetch-Site and Sec-Fetch-Dest
+	answers := map[string]map[int]int{} // numbers of answers by the browser's Sec-Fetch-Site and Sec-Fetch-Dest
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := httptest.NewRecorder()
 		h.ServeHTTP(seen, r)

@@ -112,7 +112,7 @@ func runsOf(row *run.Row) (list []lost) {
 		})
 	}
 	if n := len(list); n > 0 && row.End != 0 {
-		list[n-1].EndedBy = rm.Ended // also of a job that ended while it was suspended
+		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended then
 	}
 	for i := range row.Segments[:max(len(row.Segments)-1, 0)] {
 		for k, s := range row.Runs() {
