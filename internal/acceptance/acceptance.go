@@ -215,8 +215,8 @@ func newInquiry(w *workload.Workload, most int) *inquiry {
 	return q
 }
 
-// add adds the submissions of a request. An array is submitted twice: whole and held, for the limits of
-// its size, and as its last task alone, since all its tasks are alike.
+// add adds the submissions of a request. An array is submitted twice: once as a whole and held, for the
+// limits of an array's size, and once only its last task, since all tasks are alike.
 func (q *inquiry) add(r request, a *answer) {
 	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
 		whole := r

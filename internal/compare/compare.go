@@ -247,17 +247,17 @@ type Comparison struct {
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
 	// corrected apart from those of Metrics, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
-	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
-	// for each other, and not for the figures of Metrics.
+	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
+	// their p-values together, apart from those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`
 	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
-	// no run has a file system. Their p-values are corrected for each other alone.
+	// no run has a file system. Their p-values are corrected together.
 	IO []Metric `json:"io,omitempty"`
 
 	// Waits has the mean wait since jobs were eligible, and the mean of each part of the waits that a run
-	// has. Their p-values are corrected for each other alone.
+	// has. Their p-values are corrected together.
 	Waits []Metric `json:"waits"`
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first

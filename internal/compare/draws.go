@@ -36,8 +36,8 @@ type DrawnFigure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that the interval contains it, or that it is
-	// at most a minute outside.
+	// Recorded is the record's value; null without a record. Inside says that the interval contains this value, or
+	// that the value is at most a minute outside.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
 }

@@ -239,7 +239,7 @@ func difference(set int, a, b []float64, opts Options) MetricDifference {
 	return d
 }
 
-// adjust corrects the p-values of a table for each other. Figures that are equal in all
+// adjust corrects the p-values of a table for their number (Holm). Figures that are equal in all
 // runs do not count, because they cannot differ by chance.
 func adjust(table []Metric) {
 	var all []float64
@@ -263,7 +263,7 @@ func adjust(table []Metric) {
 // constant reports whether the figure is equal in all runs of both sides.
 func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
 
-// correctedFor returns how many p-values of a table are corrected for each other.
+// correctedFor returns the number of p-values for which the p-values of a table are corrected.
 func correctedFor(table []Metric) (n int) {
 	for i := range table {
 		for k := range table[i].Differences {
@@ -282,8 +282,8 @@ type Group struct {
 	Metrics []Metric `json:"metrics"`
 }
 
-// compareGroups compares the groups of one grouping. The p-values of each group are
-// corrected for each other. They are not corrected for the number of groups.
+// compareGroups compares the groups of one grouping. The p-values of a group are corrected for the
+// number of its figures, and not for the number of groups.
 func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	var names []string
 	found := map[string]map[*table]*metrics.Metrics{}

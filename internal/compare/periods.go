@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs
-// or none: two months of a log, or two workloads.
+// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
+// two months of a log, or two workloads.
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
 	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the

@@ -219,8 +219,8 @@ func (t *table) unreached(key Key) bool {
 // ended reports whether a run with this state ended early.
 func ended(s run.State) bool { return s != "" && s != run.StateComplete }
 
-// dateGap is the difference of submissions above which two runs are taken to be on
-// different dates. Smaller differences count as differences in the submissions.
+// dateGap is the difference of submissions above which two runs count as runs on different dates.
+// Smaller differences count as differences in the submissions.
 const dateGap = 24 * time.Hour
 
 // align sets the shift to the median difference of the submissions.

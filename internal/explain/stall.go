@@ -395,7 +395,7 @@ func (s *situation) nodesAway() int {
 			total++
 		}
 	}
-	// Of a reservation without names of nodes only the number is known.
+	// A reservation without names of nodes has only their number.
 	total = min(total, max(0, s.stall.Nodes-s.stall.BusyNodes-down))
 	if s.stall.Nodes == 0 {
 		return total + down

@@ -63,8 +63,8 @@ type Story struct {
 	// job's last start.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before counts the processors of the jobs that started since this job might start, and higher those of them
-	// that had a higher priority.
+	// before counts the processors of the jobs that started since this job was eligible, and higher the
+	// processors of such jobs with a higher priority.
 	higher, before int
 	// Holders are the jobs that held the job's next nodes in the middle of its longest wait for nodes,
 	// also after a lost run. The holder of the most processors comes first.
@@ -98,7 +98,8 @@ type Lost struct {
 	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the run ended the job, or the record
 	// does not say.
 	Cause hpc.State `json:"cause"`
-	// PreemptedBy is the job that preempted the run; empty if no job did, or the record does not say.
+	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
+	// does not say.
 	PreemptedBy string `json:"preempted_by"`
 	// EligibleAgain is when the job might start again; empty if the job did not wait again, or the record does
 	// not say.

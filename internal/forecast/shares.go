@@ -21,7 +21,7 @@ import (
 // A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
 // distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
 // jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
-// 1973). The concentration of the process says how many jobs the wider group is worth
+// 1973). The concentration of the process is the number of jobs with whose weight the wider group counts
 // ([Shares.learnConcentrations]).
 type Shares struct {
 	open    map[int64]*share // jobs that wait or run
@@ -170,7 +170,7 @@ type pooled struct {
 type pool struct {
 	group group
 	weighed
-	wider float64 // the concentration: the number of jobs that the wider groups are worth
+	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
 }
 
 // mean returns the expected distribution.
@@ -318,7 +318,7 @@ func (s *Shares) learnConcentrations() {
 	}
 
 	// seen counts, for a job and one of its groups, the group's jobs that had ended when the job started (all), and
-	// those of them in the job's bin (same).
+	// how many of these are in the job's bin (same).
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

@@ -29,13 +29,13 @@ type Fairness struct {
 	//
 	//	G = Σᵢ Σₖ |xᵢ − xₖ| / (2 n² mean(x))
 	//
-	// 0 if all are equal, and 1 − 1/n if only one of n groups waits at all.
+	// 0 if all are equal, and 1 − 1/n if only one of n groups waits.
 	WaitGini Float `json:"wait_gini"`
 	// WaitJain is Jain's index of the same means (Jain, Chiu and Hawe, DEC-TR-301, 1984):
 	//
 	//	J = (Σᵢ xᵢ)² / (n Σᵢ xᵢ²)
 	//
-	// 1 if all are equal, also if all are 0, and 1/n if only one of n groups waits at all.
+	// 1 if all are equal, also if all are 0, and 1/n if only one of n groups waits.
 	WaitJain Float `json:"wait_jain"`
 	// SlowdownGini and SlowdownJain are the same numbers for the groups' mean bounded slowdowns.
 	SlowdownGini Float `json:"bounded_slowdown_gini"`

@@ -17,8 +17,8 @@ import (
 
 // FileSystemLoad is the load of a file system at an instant: the rates that running jobs ask for
 // and get, in bytes per second, and the licenses of the file system that these jobs hold. Requested
-// counts the licenses that they requested. Expected adds the estimates for jobs that requested
-// none.
+// counts the licenses that the jobs requested. Expected adds the estimates for jobs without such a
+// request.
 type FileSystemLoad struct {
 	bandwidth.Load
 	Requested, Expected int64

@@ -18,7 +18,7 @@ const Confidence = 0.95
 // and not runs, as its units. With five workloads, no difference could be significant.
 const workloadsAsUnits = 6
 
-// Pair is a held-out block with both measurements.
+// Pair is a held-out block with the measurements of the site's own setting and of the best setting.
 type Pair struct {
 	Workload   int // counted from 0
 	Site, Best Measurement

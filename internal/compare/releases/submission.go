@@ -23,7 +23,8 @@ type Submissions struct {
 	byJob map[string]string
 }
 
-// Field is a number of a submission that differs, with the first job for which it does.
+// Field is a number of a submission that differs between the releases, with the first job for which
+// it differs.
 type Field struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`

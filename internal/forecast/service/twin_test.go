@@ -87,8 +87,8 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 const mostQueued = 40
 
 // feed submits jobs until the context ends: one job every eight seconds, with run times of half a
-// minute or so and limits of a few minutes. The nodes run fewer, so the queue soon has mostQueued
-// jobs. feed returns how many jobs slurmctld accepted.
+// minute or so and limits of a few minutes. The nodes run fewer jobs, so the queue soon has
+// mostQueued jobs. feed returns how many jobs slurmctld accepted.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
