@@ -1,7 +1,7 @@
-// Package acceptance asks the real slurmctld which jobs of a workload it accepts and which of them can
-// start. It starts the daemons of the chosen release with the cluster under the virtual clock and submits
-// each different request of the workload once, one after the other, to the idle machine. So the answers
-// are the release's own.
+// Package acceptance asks the real slurmctld which jobs of a workload slurmctld accepts, and which
+// accepted jobs can start. It starts the daemons of the chosen release with the cluster under the virtual
+// clock and submits each different request of the workload once, one after the other, to the idle
+// machine. So the answers are the release's own.
 //
 // Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs
 // these rules, since it runs without Slurm. This package takes the remedies from the rules.

@@ -80,8 +80,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	return text + "."
 }
 
-// endedEarly returns the letters of the sides of a pair with a run that ended early; "" if no run
-// ended early.
+// endedEarly returns the letters of a pair's sides that have a run that ended early, or "".
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -116,7 +115,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 // fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
 const fewRejected = 0.01
 
-// rejections says how many jobs a set rejects, which have no waits; "" if few are rejected.
+// rejections says how many jobs a set rejects. Such jobs have no waits. "" if they are few.
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {

@@ -232,8 +232,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 }
 
 // unmet notes the jobs that wait at an instant and never start, because a job that they depend on had already ended
-// in another way than they need. slurmctld reports no event for them, and a window no longer has the job that they
-// depend on.
+// in another way than the dependency requires. slurmctld reports no event for such jobs, and a window no longer has
+// the job that they depend on.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := newUnmet(c.workload)
 	if len(conditions.after) == 0 {

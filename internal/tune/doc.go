@@ -20,7 +20,7 @@
 // breaks a constraint ranks after all settings that keep all constraints, and a setting with a failed run
 // ranks last.
 //
-// At the end the best settings run on all blocks, and the best of them is simplified: one parameter
+// At the end the best settings run on all blocks, and the best setting is simplified: one parameter
 // after the other goes back to the site's value, if the setting without this change keeps 95 % of
 // its gain in the search. (Fawcett and Hoos, "Analysing differences between algorithm
 // configurations through ablation", J. Heuristics 22, 2016, asks the same question one step at a

@@ -349,7 +349,8 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns how many jobs left the queue although no start was seen; most of them were cancelled.
+// Gone returns how many jobs left the queue although no start was seen; most such jobs were
+// cancelled.
 func (j *Judge) Gone() int { return j.gone }
 
 // Waiting returns how many jobs with forecasts still wait.
