@@ -206,7 +206,7 @@ func rules(t *testing.T, w *workload.Workload, dir, named string) *admission.Sit
 	return site
 }
 
-// cluster returns a copy of the site with a line more in slurm.conf.
+// cluster returns a copy of the site with one more line in slurm.conf.
 func cluster(t *testing.T, line string) string {
 	t.Helper()
 	dir := t.TempDir()

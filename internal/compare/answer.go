@@ -115,7 +115,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 // fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
 const fewRejected = 0.01
 
-// rejections says how many jobs a set rejects. Such jobs have no waits. "" if they are few.
+// rejections says how many jobs a set rejects, since these have no waits; "" if they are few.
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {

@@ -177,7 +177,7 @@ func known(v metrics.Float) metrics.Float {
 	return -1
 }
 
-// share returns an estimate of a share, at least 0.
+// share returns r as the estimate of a share: 0 if r is negative.
 func share(r float64) metrics.Float {
 	if math.IsNaN(r) {
 		return metrics.NoValue()

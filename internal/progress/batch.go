@@ -2,7 +2,7 @@ package progress
 
 import "time"
 
-// Batch is the state of several runs, some of which go on at once.
+// Batch is the state of several runs, of which some may be running at the same time.
 type Batch struct {
 	Parallel int // the largest number at once
 	Waiting  int // runs that have not begun

@@ -99,7 +99,7 @@ func (r *Result) renderProof(b *strings.Builder) {
 	renderConstraints(b, p.Constraints)
 }
 
-// shownKept is the largest number of constraints with which kept constraints are also listed.
+// If there are more constraints than shownKept, the kept constraints are not listed.
 const shownKept = 12
 
 // renderConstraints writes a table of the constraints. If there are many, it leaves out constraints
