@@ -1,10 +1,10 @@
-// Package acceptance asks the real slurmctld which jobs of a workload it accepts and which of them can
-// start. It starts the daemons of the chosen release with the cluster under the virtual clock and submits
-// each different request of the workload once, one after the other, to the idle machine. So the answers
-// are the release's own.
+// Package acceptance asks the real slurmctld which jobs of a workload slurmctld accepts, and which
+// accepted jobs can start. It starts the daemons of the chosen release with the cluster under the virtual
+// clock and submits each different request of the workload once, one after the other, to the idle
+// machine. So the answers are the release's own.
 //
 // Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs
-// these rules, since it runs without Slurm. Here, the rules give the remedies.
+// these rules, since it runs without Slurm. This package takes the remedies from the rules.
 package acceptance
 
 import (
@@ -30,9 +30,9 @@ import (
 
 // Options say which Slurm is asked, and with which cluster.
 type Options struct {
-	// Cluster is a directory, a slurm.conf or a bundle, as [experiment.OpenCluster] takes it.
+	// Cluster is a directory, a slurm.conf or a bundle, as [experiment.OpenCluster] reads it.
 	Cluster string
-	// Slurm is as [experiment.Slurm.Installation]; "" is the default Slurm.
+	// Slurm has the form of [experiment.Slurm.Installation]; "" is the default Slurm.
 	Slurm string
 	// Say, if not nil, is called with texts for people about what is being done.
 	Say func(text string)
@@ -133,7 +133,7 @@ type answer struct {
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
 // finding returns what the answer means, or nil for a job that starts. foreseen is the finding of the
-// rules. If it is of the same kind, its words are used.
+// rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {
@@ -174,10 +174,10 @@ var deadline, _ = slurmspec.ReasonNamed("DeadLine")
 type inquiry struct {
 	w       *workload.Workload
 	answers map[request]*answer
-	// jobs are the submissions, in order; of says what each submission is for, by the job's ID.
+	// jobs are the submissions, in order. of has the submission of each job, by the job's ID.
 	jobs      []*hpc.Job
 	of        map[string]submission
-	complaint string // of sacctmgr about the cluster's accounts
+	complaint string // what sacctmgr said against the cluster's accounts
 	// open is the state of the last submission.
 	open struct {
 		reason  string // the last reason to wait
@@ -215,8 +215,8 @@ func newInquiry(w *workload.Workload, most int) *inquiry {
 	return q
 }
 
-// add adds the submissions of a request. An array is submitted twice: whole and held, for the limits of
-// its size, and as its last task alone, since all its tasks are alike.
+// add adds the submissions of a request. An array is submitted twice: once as a whole and held, for the
+// limits of an array's size, and once only its last task, since all tasks are alike.
 func (q *inquiry) add(r request, a *answer) {
 	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
 		whole := r
@@ -245,7 +245,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a directory for the daemons' logs: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(logs) }() // what stays there is in a directory of temporary files
+	defer func() { _ = os.RemoveAll(logs) }() // files left there are only temporary files
 	w := *q.w
 	w.Jobs = workload.JobsOf(q.jobs...)
 	w.Reservations, w.NodeEvents, w.Actions, w.Start, w.Usage, w.FileSystems = nil, nil, nil, 0, nil, nil

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of the daemons
+	supervise.RunIfGuard() // this binary may run as the guard of the daemons
 	os.Exit(m.Run())
 }
 
@@ -66,7 +66,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestComplaint: the answer names a command that only sacctmgr itself refuses.
+// TestComplaint: the answer names a command that sacctmgr refuses, although the rules do not.
 func TestComplaint(t *testing.T) {
 	needSlurm(t, "")
 	dir := cluster(t, "EnforcePartLimits=ALL")
@@ -93,8 +93,8 @@ func TestComplaint(t *testing.T) {
 	}
 }
 
-// TestFinding: slurmctld's answer counts, whatever the rules say. The rules' words are used if they mean
-// the same.
+// TestFinding: slurmctld's answer decides, even if the rules say something else. If the rules mean the
+// same, the finding has their words.
 func TestFinding(t *testing.T) {
 	words := func(verdict admission.Verdict, slurm string) *admission.Finding {
 		return &admission.Finding{Verdict: verdict, Rule: "nodes", Slurm: slurm, Text: "too many", Remedy: "ask for fewer"}
@@ -103,7 +103,7 @@ func TestFinding(t *testing.T) {
 	for name, c := range map[string]struct {
 		is       answer
 		foreseen *admission.Finding
-		slurm    string // of the finding; "" for none
+		slurm    string // the finding's reason in Slurm's words; "" for no finding
 		rule     string
 	}{
 		"starts":              {answer{}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "", ""},
@@ -131,7 +131,7 @@ func TestFinding(t *testing.T) {
 }
 
 // TestRequests: jobs that differ only in options that never decide about acceptance are one request;
-// arrays are two submissions; jobs of reservations and preset jobs are not asked about.
+// arrays are two submissions; slurmctld is not asked about preset jobs and jobs with a reservation.
 func TestRequests(t *testing.T) {
 	priority, held := uint32(7), uint32(0)
 	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}
@@ -142,7 +142,7 @@ func TestRequests(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		job  *hpc.Job
-		more int // submissions besides the submission of the base
+		more int // number of submissions besides those of base
 	}{
 		"later":       {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
 		"named":       {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
@@ -173,7 +173,7 @@ func TestFrequentFirst(t *testing.T) {
 	for i := range 12 {
 		job := &hpc.Job{ID: strconv.Itoa(i), Request: hpc.Request{User: "ada", Tasks: 1}}
 		if i%4 != 0 {
-			job.Tasks = 2 + i%2 // 3 and 2: six and three jobs
+			job.Tasks = 2 + i%2 // 3 for six jobs and 2 for three jobs
 		}
 		w.Jobs.Append(job)
 	}
@@ -206,7 +206,7 @@ func rules(t *testing.T, w *workload.Workload, dir, named string) *admission.Sit
 	return site
 }
 
-// cluster returns a copy of the site with a line more in slurm.conf.
+// cluster returns a copy of the site with one more line in slurm.conf.
 func cluster(t *testing.T, line string) string {
 	t.Helper()
 	dir := t.TempDir()

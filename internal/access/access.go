@@ -1,5 +1,6 @@
-// Package access says who asks a server, by the credentials in a file of the server, and reads the credentials with
-// which a client asks. A server says which roles its credentials may have, and what they may do.
+// Package access finds out who sends a request to a server: it looks up the request's credentials in a file of the
+// server. It also reads a client's own credentials from a file. A server says which roles its credentials may
+// have, and what they may do.
 package access
 
 import (
@@ -17,7 +18,8 @@ import (
 // Role is what somebody may do.
 type Role string
 
-// Access says who asks. A nil Access, and its zero value, require no credentials.
+// Access has the credentials that a server knows. A nil Access, and its zero value, require no
+// credentials.
 type Access struct {
 	entries []credential
 }
@@ -30,7 +32,7 @@ type Grant struct {
 
 type credential struct {
 	Grant
-	// hash is of "Basic user:password" or of "Bearer token".
+	// hash is the hash of "Basic user:password" or of "Bearer token".
 	hash [sha256.Size]byte
 }
 
@@ -52,7 +54,7 @@ func Read(path string, roles ...Role) (*Access, error) {
 			info.Mode().Perm())
 	}
 	a := &Access{}
-	users := map[string]int{} // their lines
+	users := map[string]int{} // the line of each user
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -110,7 +112,7 @@ func oneOf(roles []Role) string {
 	return b.String()
 }
 
-// Who returns the grants of a request's credentials. It returns nothing for a request without credentials, and for
+// Who returns the grants of a request's credentials. It returns nil for a request without credentials, and for
 // credentials that the server does not know.
 func (a *Access) Who(r *http.Request) (grants []Grant) {
 	if !a.Required() {

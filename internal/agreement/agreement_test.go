@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of the daemons
+	supervise.RunIfGuard() // this binary may run as the guard of the daemons
 	os.Exit(m.Run())
 }
 

@@ -43,7 +43,7 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s %s %s: Slurm %s; the model %s", d.At, d.Kind, d.Job, d.Slurm, d.Model)
 }
 
-// Count is a number of comparisons, and how many of them agree.
+// Count is a number of comparisons, and the number of comparisons that agree.
 type Count struct {
 	Agree int `json:"agree"`
 	All   int `json:"all"`

@@ -16,12 +16,12 @@ import (
 // state.
 type Lockstep struct {
 	// AllInstants is the number of seconds in which there were decisions, and Instants the number of
-	// those whose decisions are counted.
+	// seconds whose decisions are counted.
 	Instants    int `json:"instants"`
 	AllInstants int `json:"all_instants"`
 	// Decisions counts the decisions at these instants: for each job in a queue, whether the job
-	// starts. Starts counts the decisions in which Slurm or the model starts the job, and Nodes those
-	// in which both do.
+	// starts. Starts counts the decisions in which Slurm or the model starts the job, and Nodes the
+	// decisions in which both start the job.
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`

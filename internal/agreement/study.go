@@ -47,7 +47,7 @@ const share = 0.85
 // study makes the runs of a measurement.
 type study struct {
 	Options
-	spec    experiment.Spec // of the first replay
+	spec    experiment.Spec // the specification of the first replay
 	release string
 }
 
@@ -234,7 +234,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	r := &Report{
 		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Lacks: lacks, Runs: []Whole{},
 	}
-	all := hpc.Never // up to which all runs can be compared
+	all := hpc.Never // the instant up to which all runs can be compared
 	var slurm, model []*history
 	for i := range replays {
 		a, err := historyOf(replays[i])

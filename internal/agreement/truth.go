@@ -30,13 +30,13 @@ func (k key) String() string {
 // period is a run of a job in the record.
 type period struct {
 	key
-	begin    hpc.Time // to the nanosecond
+	begin    hpc.Time // with nanoseconds
 	nodes    string
 	number   int   // the number of the task's earlier runs
 	end      int64 // the second at which the task gave its nodes back; 0 if the record ends before
 	requeued bool  // whether the job returned to the queue then
 	state    hpc.State
-	priority uint32 // at the start; 0 if not known, or if the job started at once
+	priority uint32 // priority at the start; 0 if not known, or if the job started at once
 }
 
 // truth has the runs and the waits of a record's jobs.

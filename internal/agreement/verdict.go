@@ -50,7 +50,7 @@ type Verdict struct {
 type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
-	Slurm    string  `json:"slurm"` // the version
+	Slurm    string  `json:"slurm"` // the version of Slurm
 	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
 	// Submissions the number of the workload's jobs that had been submitted when the first replay ended. Of is the
 	// number of all the workload's jobs.

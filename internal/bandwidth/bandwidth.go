@@ -1,11 +1,11 @@
 // Package bandwidth says how fast jobs that share file systems move data.
 //
 // A running job is in one phase of its I/O at a time. The phase asks for a rate, and lasts as long
-// as planned if the job gets it. Jobs that together ask for more than a file system's bandwidth
-// get max-min fair shares, weighted by their nodes: no job gets more than it asks for, and of the
-// others no node gets more than another (Bertsekas and Gallager, "Data Networks", 2nd ed., 6.5.2).
-// A job that gets a part of what it asks for makes progress at that part of its speed, so its run
-// time grows.
+// as planned if the job gets this rate. Jobs that together ask for more than a file system's
+// bandwidth get max-min fair shares, weighted by their nodes: no job gets more than it asks for,
+// and of the others no node gets more than another (Bertsekas and Gallager, "Data Networks", 2nd
+// ed., 6.5.2). A job that gets a part of what it asks for makes progress at that part of its speed,
+// so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
 // that a file system with n slowed jobs loses less than n bytes per second. What a job has left of
@@ -29,7 +29,7 @@ type Model struct {
 	now     hpc.Time
 	systems []*system
 	jobs    map[int]*job
-	order   []*job // by the time of their start
+	order   []*job // in the order of their starts
 	dirty   bool   // the shares must be computed anew
 	next    hpc.Time
 }
@@ -50,8 +50,8 @@ type job struct {
 	id     int
 	nodes  int64
 	phases []phase // the remaining phases, the current phase first
-	rate   int64   // granted to the current phase
-	system *system // of the current phase; nil while the job computes
+	rate   int64   // the rate that the current phase gets
+	system *system // the file system of the current phase; nil while the job computes
 	// suspended says that the job makes no progress and asks for nothing.
 	suspended bool
 }
@@ -139,14 +139,15 @@ func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hp
 		j.phases = append(j.phases, next)
 	}
 	if len(j.phases) == 0 {
-		j.phases = []phase{{demand: 1}} // it ends at once
+		j.phases = []phase{{demand: 1}} // this phase ends at once
 	}
 	m.jobs[id] = j
 	m.order = append(m.order, j)
 	j.enter(m)
 }
 
-// Stop removes a job at an instant. It does nothing for a job that is not there or has ended.
+// Stop removes a job at an instant. It does nothing for a job that the model does not have or that
+// has ended.
 func (m *Model) Stop(at hpc.Time, id int) {
 	j := m.jobs[id]
 	if j == nil {
@@ -158,7 +159,8 @@ func (m *Model) Stop(at hpc.Time, id int) {
 	m.order = slices.DeleteFunc(m.order, func(other *job) bool { return other == j })
 }
 
-// Suspend stops a job's progress at an instant. It does nothing for a job that is not there.
+// Suspend stops a job's progress at an instant. It does nothing for a job that the model does not
+// have.
 func (m *Model) Suspend(at hpc.Time, id int) {
 	if j := m.jobs[id]; j != nil && !j.suspended {
 		m.progress(at)

@@ -2,8 +2,8 @@
 // away: a tar archive, compressed with gzip if its name ends in .gz. Commands that take a workload or
 // a cluster also take the archive.
 //
-// The archive may come from anybody. So only members with a bundle's names are read, each once and with
-// bounds, and no member decides to which path it is written.
+// The archive may come from anybody. So only members with the names of a bundle's files are read, each
+// once and up to a largest size. No member decides to which path it is written.
 package bundle
 
 import (
@@ -40,9 +40,9 @@ const want = "(want a bundle as rmreplay site export writes it)"
 
 // The bounds of an archive that is read.
 const (
-	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
+	mostFile    = 64 << 20 // bytes of each file of the cluster, and of the report
 	mostMembers = 16
-	mostAll     = 64 << 30 // bytes of the archive, unpacked
+	mostAll     = 64 << 30 // bytes of the unpacked archive
 )
 
 // Bundle is the content of an archive. Cluster has the files of the cluster by name.

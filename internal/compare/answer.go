@@ -80,7 +80,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	return text + "."
 }
 
-// endedEarly returns the letters of the sides of a pair with a run that ended early; "" if no run did.
+// endedEarly returns the letters of a pair's sides that have a run that ended early, or "".
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -91,8 +91,8 @@ func (c *Comparison) endedEarly(p *Pair) string {
 	return strings.Join(list, " and ")
 }
 
-// enough returns how many runs on each side a test needs to be significant at all; 0 if this difference has enough
-// runs, or if even a thousand do not suffice.
+// enough returns how many runs on each side a test needs before it can be significant; 0 if this difference has
+// enough runs, or if even a thousand runs are too few.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {
 		p := stats.SmallestP(runs, others, stats.TestOptions{})
@@ -115,7 +115,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 // fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
 const fewRejected = 0.01
 
-// rejections says how many jobs a set rejects, whose waits do not count; "" if few are rejected.
+// rejections says how many jobs a set rejects, since these have no waits; "" if they are few.
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {

@@ -13,7 +13,7 @@ import (
 // The answer has the direction, the amounts and how sure they are.
 func TestAnswer(t *testing.T) {
 	for _, test := range []struct {
-		wait, use [2]metrics.Float // of the baseline and of the other set
+		wait, use [2]metrics.Float // values of the baseline and of the other set
 		p         metrics.Float
 		inference bool
 		want      []string
@@ -76,7 +76,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 		want         string
 	}{
 		{3, 3, false, "A test of so few runs (3 and 3) cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
-		{2, 5, false, "may be chance (p = 0.1"}, // 1 of 21 arrangements is below 0.05
+		{2, 5, false, "may be chance (p = 0.1"}, // these runs can prove a difference: p can be 1/21, which is below 0.05
 		{2, 4, false, "so few runs (2 and 4)"},
 		{4, 4, false, "may be chance (p = 0.1"},
 		{5, 5, true, "want 6 or more on each side"},

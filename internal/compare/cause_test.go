@@ -290,7 +290,7 @@ func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		a, b []run.Row
-		want int // matched jobs
+		want int // number of matched jobs
 		said bool
 	}{
 		{"names that are the other's IDs", log, replay("jobid_1", "jobid_2", "jobid_3"), 3, true},

@@ -36,7 +36,7 @@ const Version = 1
 
 // Realization is one run with its rows.
 type Realization struct {
-	Name     string // its directory
+	Name     string // the name of its directory
 	Manifest *run.Manifest
 	// Rows are nil for all but the first run of a set if [Dirs] reads the runs one by one.
 	Rows []run.Row
@@ -46,8 +46,8 @@ type Realization struct {
 	// compared.
 	Log *releases.Log
 
-	record *run.Run          // which has the workload, and the rows if Rows are nil; nil without files
-	ids    map[string]string // from [jobrows.SameNames]
+	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
+	ids    map[string]string // the result of [jobrows.SameNames]
 }
 
 // rows returns the rows. It reads them unless they are in memory.
@@ -190,9 +190,9 @@ func Doubt(sets []Set) string {
 
 // Options say how runs are compared. The zero value is usable.
 type Options struct {
-	Tau       time.Duration // of the bounded slowdown; [metrics.DefaultTau] if 0
+	Tau       time.Duration // τ of the bounded slowdown; [metrics.DefaultTau] if 0
 	Level     float64       // confidence level; 0.95 if 0
-	Seed      uint64        // of bootstrap samples and permutations
+	Seed      uint64        // seed of bootstrap samples and permutations
 	Resamples int           // bootstrap samples; [stats.Resamples] if 0
 	Draws     int           // random permutations; [stats.Draws] if 0
 	// Tolerance is the difference up to which two instants count as equal; one second,
@@ -245,19 +245,19 @@ type Comparison struct {
 
 	Metrics []Metric `json:"metrics"`
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
-	// corrected for each other alone, because the figures restate the utilization in another unit.
+	// corrected apart from those of Metrics, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
-	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
-	// for each other, and not for the figures of Metrics.
+	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
+	// their p-values together, apart from those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`
 	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
-	// no run has a file system. Their p-values are corrected for each other alone.
+	// no run has a file system. Their p-values are corrected together.
 	IO []Metric `json:"io,omitempty"`
 
 	// Waits has the mean wait since jobs were eligible, and the mean of each part of the waits that a run
-	// has. Their p-values are corrected for each other alone.
+	// has. Their p-values are corrected together.
 	Waits []Metric `json:"waits"`
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first

@@ -472,8 +472,8 @@ func TestZeroRunTimes(t *testing.T) {
 	several := Set{Name: "b", Runs: []Realization{realization("b1", rows(0, 0, 9)...), realization("b2", rows(0, 7, 9)...), realization("b3", rows(0, 0, 9)...)}}
 	for _, test := range []struct {
 		a, b Set
-		want string // after the table
-		of   [2]int // the first runs
+		want string // the text after the table
+		of   [2]int // the counts in the first runs
 	}{
 		{single("a", rows(1, 5, 9)...), single("b", rows(0, 0, 9)...), "0 in A, 2 in B", [2]int{0, 2}},
 		{single("a", rows(0, 5, 9)...), several, "1 in A, 1 to 2 in B", [2]int{1, 2}},

@@ -63,7 +63,7 @@ var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedL
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit Instant `json:"job_submit"` // of the diverging job
+	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
 	// run. A job that was requeued had several runs.
 	Start Instant       `json:"job_start"`
@@ -357,7 +357,7 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || t.at(row.End) > at: // and it was not cancelled while it waited
+		case row.End == 0 || t.at(row.End) > at: // a job whose record ends before was cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}

@@ -36,8 +36,8 @@ type DrawnFigure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that the interval contains it, or that it is
-	// at most a minute outside.
+	// Recorded is the record's value; null without a record. Inside says that the interval contains this value, or
+	// that the value is at most a minute outside.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
 }
@@ -68,7 +68,7 @@ func (f *DrawnFigure) where() string {
 type FieldShare struct {
 	Field workload.Field `json:"field"`
 	Rule  string         `json:"rule"`
-	Jobs  int            `json:"jobs"` // whose field was made
+	Jobs  int            `json:"jobs"` // jobs whose field was made
 	Pairs int            `json:"pairs"`
 	Share metrics.Float  `json:"share"`
 	Low   metrics.Float  `json:"low"`
@@ -177,7 +177,7 @@ func known(v metrics.Float) metrics.Float {
 	return -1
 }
 
-// share returns an estimate of a share, at least 0.
+// share returns r as the estimate of a share: 0 if r is negative.
 func share(r float64) metrics.Float {
 	if math.IsNaN(r) {
 		return metrics.NoValue()
@@ -252,7 +252,7 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 // than 0.8.
 const fewPairs = 10
 
-// doubt says why the order of the fields is not certain; "" if it is.
+// doubt says why the order of the fields is not certain; "" if the order is certain.
 func (d *Draws) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():

@@ -66,7 +66,7 @@ func TestDrawnFigure(t *testing.T) {
 	}{{1, 1, 1, 0}, {9, 1, 9, 0.8}, {39, 1, 39, 0.95}, {79, 2, 78, 0.95}, {199, 5, 195, 0.95}} {
 		m := &Metric{Sets: []Estimate{{}}}
 		for i := range c.n {
-			m.Sets[0].Values = append(m.Sets[0].Values, metrics.Float((i*7)%c.n+1)) // no c.n is a multiple of 7
+			m.Sets[0].Values = append(m.Sets[0].Values, metrics.Float((i*7)%c.n+1)) // all of 1 to n, because 7 does not divide n
 		}
 		f := newDrawnFigure(m, 0, 0.95)
 		if float64(f.Low) != c.low || float64(f.High) != c.high || math.Abs(float64(f.Coverage)-c.coverage) > 1e-9 {
@@ -108,7 +108,7 @@ func TestDrawsText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	d.Fields[0].Low = 0 // as far as these draws tell, it may be any field
+	d.Fields[0].Low = 0 // then these draws do not show which field it is
 	b.Reset()
 	renderDraws(&b, d)
 	for _, want := range []string{"cannot be told from zero: time limit, user", "cannot tell on which field the mean wait depends (want more than 40)"} {

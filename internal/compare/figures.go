@@ -19,7 +19,7 @@ const detectPower = 0.8
 
 // Metric is one figure over all sets.
 type Metric struct {
-	Key    string         `json:"key"` // as in `metrics --json`
+	Key    string         `json:"key"` // the key in `metrics --json`
 	Label  string         `json:"label"`
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
@@ -31,12 +31,12 @@ type Metric struct {
 // Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval
 // (see [stats.Bootstrap]).
 type Estimate struct {
-	Runs      int             `json:"runs"` // in which the figure has a value
+	Runs      int             `json:"runs"` // runs in which the figure has a value
 	Mean      metrics.Float   `json:"mean"`
 	Low       metrics.Float   `json:"low"`
 	High      metrics.Float   `json:"high"`
-	Deviation metrics.Float   `json:"standard_deviation"` // of a single run
-	Values    []metrics.Float `json:"values"`             // of each run
+	Deviation metrics.Float   `json:"standard_deviation"` // standard deviation of a single run
+	Values    []metrics.Float `json:"values"`             // the value of each run
 }
 
 // MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has a
@@ -92,7 +92,7 @@ func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Mode
 // measured are the figures of a run.
 type measured struct {
 	metrics.Metrics
-	feedback *metrics.Feedback // nil if its users did not react
+	feedback *metrics.Feedback // nil if the run's users did not react
 	served   map[metrics.By]metrics.Fairness
 	groups   map[metrics.By][]metrics.Group
 	started  *metrics.FairStart // nil unless fair start times were asked for
@@ -239,7 +239,7 @@ func difference(set int, a, b []float64, opts Options) MetricDifference {
 	return d
 }
 
-// adjust corrects the p-values of a table for each other. Figures that are equal in all
+// adjust corrects the p-values of a table for their number (Holm). Figures that are equal in all
 // runs do not count, because they cannot differ by chance.
 func adjust(table []Metric) {
 	var all []float64
@@ -263,7 +263,7 @@ func adjust(table []Metric) {
 // constant reports whether the figure is equal in all runs of both sides.
 func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
 
-// correctedFor returns how many p-values of a table are corrected for each other.
+// correctedFor returns the number of p-values for which the p-values of a table are corrected.
 func correctedFor(table []Metric) (n int) {
 	for i := range table {
 		for k := range table[i].Differences {
@@ -282,8 +282,8 @@ type Group struct {
 	Metrics []Metric `json:"metrics"`
 }
 
-// compareGroups compares the groups of one grouping. The p-values of each group are
-// corrected for each other. They are not corrected for the number of groups.
+// compareGroups compares the groups of one grouping. The p-values of a group are corrected for the
+// number of its figures, and not for the number of groups.
 func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	var names []string
 	found := map[string]map[*table]*metrics.Metrics{}
@@ -300,7 +300,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 			}
 		}
 	}
-	if by != metrics.BySize { // classes of sizes are in order
+	if by != metrics.BySize { // classes of sizes are already in order
 		slices.Sort(names)
 	}
 	groups := make([]Group, len(names))

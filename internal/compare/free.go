@@ -25,7 +25,7 @@ func freeNodes(recorded, replayed *table) float64 {
 	}
 	type waiting struct {
 		waits.Period
-		most int // the most nodes that may be busy at the same time
+		most int // the largest number of nodes that may be busy at the same time
 	}
 	change := map[hpc.Time]int{}
 	var list []waiting

@@ -63,7 +63,7 @@ func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
 }
 
 // pairing returns, for each run of a, the number of the run of b with the same workload and seed. It returns nil if
-// the runs do not form pairs, or form fewer than two.
+// the runs do not form pairs, or form fewer than two pairs.
 func pairing(a, b []Realization) []int {
 	type identity struct {
 		workload string

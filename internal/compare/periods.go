@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs
-// or none: two months of a log, or two workloads.
+// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
+// two months of a log, or two workloads.
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
 	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
@@ -82,7 +82,7 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
-	load float64 // of the machine at its submission
+	load float64 // load of the machine at the job's submission
 }
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
@@ -124,7 +124,7 @@ func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
-		job *run.Row // that is submitted
+		job *run.Row // the job that is submitted
 	}
 	var changes []change
 	for _, key := range t.keys {

@@ -103,9 +103,9 @@ func TestPeriodsWithinStrata(t *testing.T) {
 	}
 }
 
-// A job that waits when a month begins is in the record of the month before as well. It counts in the month in which
-// it was submitted: in the figures, in those of fairness, and in the samples; its processor time counts where it is
-// used. Runs of one window count all their jobs.
+// A job that waits when a month begins is in the record of the month before as well. It counts only in the month in
+// which it was submitted: in the figures, in the figures of fairness, and in the samples. Its processor time counts
+// in the month in which the job used it. Runs of one window count all their jobs.
 func TestCarriedJobsCountOnce(t *testing.T) {
 	const second = 10 * 86400
 	a, b := month("a", 5, 9, 1), month("b", 4, 5, 5)

@@ -32,7 +32,7 @@ type table struct {
 
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
-	numbers []int // of the keys
+	numbers []int // the numbers of the keys' jobs
 	// accepted has a key for each job of byKey, and rejected the rows of all other jobs. Both are maps by ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
@@ -55,7 +55,7 @@ func (k Key) String() string {
 // moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
 type moments struct {
 	submit, first, start, end hpc.Time      // first is the start of the first run, and start that of the last run
-	wait                      time.Duration // 0 if unknown
+	wait                      time.Duration // 0 if it is not known
 	here, waitKnown           bool
 }
 
@@ -219,8 +219,8 @@ func (t *table) unreached(key Key) bool {
 // ended reports whether a run with this state ended early.
 func ended(s run.State) bool { return s != "" && s != run.StateComplete }
 
-// dateGap is the difference of submissions above which two runs are taken to be on
-// different dates. Smaller differences count as differences in the submissions.
+// dateGap is the difference of submissions above which two runs count as runs on different dates.
+// Smaller differences count as differences in the submissions.
 const dateGap = 24 * time.Hour
 
 // align sets the shift to the median difference of the submissions.

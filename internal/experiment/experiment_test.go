@@ -77,7 +77,7 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Fairness = nil // it takes another pass over the jobs, so only metrics has it
+	again.Fairness = nil // only the command metrics computes fairness, in another pass over the jobs
 	fromRecord, err := json.Marshal(again)
 	returned, rerr := json.Marshal(s)
 	if diff := cmp.Diff(string(fromRecord), string(returned)); diff != "" || err != nil || rerr != nil {

@@ -61,7 +61,7 @@ func problemsOf(site *admission.Site) (list []workload.Problem) {
 type foreseen struct {
 	forecast *admission.Forecast
 	jobs     map[string]admission.Finding
-	problems []workload.Problem // for which slurmctld would not start
+	problems []workload.Problem // problems for which slurmctld would not start
 	err      error              // why nothing is foreseen
 }
 

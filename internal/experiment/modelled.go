@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// mostKept is the size limit in bytes for a file of a cluster's copy: larger files differ.
+// mostKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const mostKept = 64 << 20
 
 // Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the

@@ -24,8 +24,8 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // drawn anew for this realization; nil if everything is recorded
-	Summary *metrics.Summary     // nil until it has ended, and after a failure
+	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if everything is recorded
+	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 
 // SetHooks receive the progress of a set. Several goroutines call them at once. Each hook may be

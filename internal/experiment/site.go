@@ -19,8 +19,8 @@ import (
 )
 
 // Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
-// and down partitions. The default partition is the one of slurm.conf; if slurm.conf names no default partition, it
-// is the largest partition.
+// and down partitions. The default partition is that of slurm.conf or, if slurm.conf names no default, the largest
+// partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")

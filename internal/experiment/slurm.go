@@ -38,7 +38,7 @@ type slurmEngine struct {
 	cluster  *conf.Cluster
 	install  *install.Installation
 	delays   nodes.Delays
-	halfLife time.Duration // of fair-share usage; 0 for no decay
+	halfLife time.Duration // half-life of fair-share usage; 0 for no decay
 	foreseen foreseen
 	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
 	ioSchedule  *ioaware.Planning
@@ -288,7 +288,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// start starts Slurm for one realization. It draws the random choices of the seed.
+// start starts Slurm for one realization. start draws all random values with the seed.
 func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(rm.Statistics), hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed

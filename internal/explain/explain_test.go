@@ -123,7 +123,7 @@ func TestStalls(t *testing.T) {
 			h.job("long", "ann", "n1", 1, 0, 1, 200, 300)
 			h.job("big", "bob", "", 4, 2, -1, 0, 60)
 			h.waits("big", 3, "Resources", 20)
-			queue(h, "cid", "Priority") // all would run beyond the planned start of big
+			queue(h, "cid", "Priority") // each of these jobs would run beyond the planned start of big
 		}, Draining, "3 nodes have no jobs"},
 		{"full", func(h *history) {
 			for i, user := range []string{"ann", "bob", "cid", "dan"} {

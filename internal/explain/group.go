@@ -62,7 +62,7 @@ type GroupCause struct {
 	Kind    Kind          `json:"kind"`
 	Text    string        `json:"text"`
 	Seconds metrics.Float `json:"wait_s"`
-	Share   metrics.Float `json:"share"` // of the waits of the group
+	Share   metrics.Float `json:"share"` // share of the waits of the group
 	// Examples are the jobs that waited longest for the cause. If a cause was found at single
 	// instants, they are jobs that waited at these instants.
 	Examples []string `json:"examples"`

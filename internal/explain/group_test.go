@@ -72,7 +72,7 @@ func TestGroup(t *testing.T) {
 }
 
 // Whatever the grouping, the groups have all waits, the causes of each group divide its waits to the
-// nanosecond, and the parts are those of metrics.
+// nanosecond, and the parts have the same sums as in metrics.
 func TestGroupsAddUp(t *testing.T) {
 	rec := day().record()
 	all := metrics.Compute(rec.rows, metrics.Options{}.Of(rec.manifest))

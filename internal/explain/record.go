@@ -3,7 +3,7 @@
 // manager gave, and what happened to nodes and reservations. If a record has no reasons, the jobs
 // that held the machine explain the waits.
 //
-// The causes are ranked by how much of the stall each of them explains, as [Cause] says. They are
+// The causes are ranked by how much of the stall each cause explains, as [Cause] says. They are
 // evidence, not proof: the record does not have the state of every node, the memory and GPUs that
 // were free, nor the limits of associations.
 package explain
@@ -26,7 +26,7 @@ import (
 type Record struct {
 	manifest *run.Manifest
 	rows     []run.Row
-	end      hpc.Time // of the run
+	end      hpc.Time // the end of the run
 	reasons  bool     // whether the resource manager said why jobs waited
 	requests map[string]*hpc.Job
 	admin    run.Administration

@@ -22,15 +22,15 @@ const (
 	Outage    Kind = "node-outage" // nodes are down or drained
 	Limit     Kind = "limit"       // a limit of an association, a QOS, a partition or licenses
 	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
-	Held      Kind = "held"        // by a user or an administrator
-	Dependent Kind = "dependency"  // on other jobs
+	Held      Kind = "held"        // a hold by a user or an administrator
+	Dependent Kind = "dependency"  // a dependency on other jobs
 	Begin     Kind = "begin-time"  // the begin time that its user asked for
-	Requeued  Kind = "requeued"    // of one job: a run of it was lost
+	Requeued  Kind = "requeued"    // for one job: its earlier run was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
-	Ranked    Kind = "priority"    // of one job: other jobs had a higher priority
+	Ranked    Kind = "priority"    // for one job: other jobs had a higher priority
 	Full      Kind = "machine-full"
 	Before    Kind = "before-window" // the run does not know the queue before its window
 )
@@ -86,7 +86,7 @@ type Stall struct {
 	PendingCPUs    int     `json:"pending_processors"`
 	Running        int     `json:"running_jobs"`
 	BusyProcessors int     `json:"busy_processors"`
-	Processors     int     `json:"processors"` // of the machine; 0 if not known
+	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
 	BusyNodes      int     `json:"busy_nodes"`
 	Nodes          int     `json:"nodes"`
 	// Reasons counts the pending jobs by reason, the most frequent first. "" stands for jobs
@@ -121,7 +121,7 @@ type situation struct {
 	pending, running []*run.Row
 	busy             map[string]bool // nodes with jobs
 	unnamed          map[string]int  // nodes of jobs whose nodes have no names, by partition
-	perNode          int             // processors of a node, on average
+	perNode          int             // average number of processors of a node
 	reserved         map[string]string
 	down             map[string]bool
 	waiting          map[waits.Part][]string // the reasons of the pending jobs, by part
@@ -230,7 +230,7 @@ func (s *situation) administration() {
 		if strings.EqualFold(h.r.Nodes, "ALL") {
 			nodes = make([]string, s.stall.Nodes)
 			for i := range nodes {
-				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only their number matters
+				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only the number of these nodes matters
 			}
 		}
 		for i := range h.r.NodeCount {
@@ -395,7 +395,7 @@ func (s *situation) nodesAway() int {
 			total++
 		}
 	}
-	// Of a reservation without names of nodes only the number is known.
+	// A reservation without names of nodes has only their number.
 	total = min(total, max(0, s.stall.Nodes-s.stall.BusyNodes-down))
 	if s.stall.Nodes == 0 {
 		return total + down

@@ -30,7 +30,7 @@ type Story struct {
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
-	Eligible Instant `json:"eligible"` // the first time; see [Lost.EligibleAgain]
+	Eligible Instant `json:"eligible"` // when the job was eligible for the first time; see [Lost.EligibleAgain]
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	// Wait is the job's time in the queue until its last start, its end or the end of the run. Parts
@@ -63,8 +63,8 @@ type Story struct {
 	// job's last start.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before counts the processors of the jobs that started since this job might start, and higher those of them
-	// that had a higher priority.
+	// before counts the processors of the jobs that started since this job was eligible, and higher the
+	// processors of such jobs with a higher priority.
 	higher, before int
 	// Holders are the jobs that held the job's next nodes in the middle of its longest wait for nodes,
 	// also after a lost run. The holder of the most processors comes first.
@@ -98,7 +98,8 @@ type Lost struct {
 	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the run ended the job, or the record
 	// does not say.
 	Cause hpc.State `json:"cause"`
-	// PreemptedBy is the job that preempted the run; empty if no job did, or the record does not say.
+	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
+	// does not say.
 	PreemptedBy string `json:"preempted_by"`
 	// EligibleAgain is when the job might start again; empty if the job did not wait again, or the record does
 	// not say.
@@ -296,8 +297,8 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this job. For the weight of this job's priority, only
-// jobs count that started since this job might start.
+// crowds finds the jobs that started before this job. The weight of this job's priority is computed
+// from those jobs only that started after this job was eligible.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
@@ -341,7 +342,7 @@ func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool
 		if r.Start >= from {
 			return r.Processors, r.Start < until
 		}
-		if r.EndedBy != rm.Requeue || r.End > from { // it had nodes at that instant, or had ended
+		if r.EndedBy != rm.Requeue || r.End > from { // the job had nodes at that instant, or had ended
 			break
 		}
 	}

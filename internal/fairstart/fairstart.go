@@ -167,7 +167,7 @@ func ratio(a float64, n int) metrics.Float {
 type job struct {
 	arrival, start, end hpc.Time // end is hpc.Never for a job that still runs
 	size                int
-	limit               time.Duration // at least end − start
+	limit               time.Duration // time limit, at least end − start
 	// measured says that the job has a fair start time. Other periods only hold processors: preset
 	// jobs, and the runs of requeued and suspended jobs.
 	measured bool
@@ -181,7 +181,7 @@ type pool struct {
 	ties       sim.Ties
 	epoch      hpc.Time
 
-	fair         []hpc.Time // of each job; 0 if it never starts in the simulation
+	fair         []hpc.Time // the fair start of each job; 0 if the job never starts in the simulation
 	approximated int
 }
 
@@ -308,7 +308,7 @@ func (p *pool) compute(exact bool) error {
 	var here present
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		next := i + 1 // the first job that came after it
+		next := i + 1 // the first job that came after job i
 		if p.fair[i] = j.start; !j.measured || j.start == j.arrival || next == len(p.jobs) || p.jobs[next].arrival > j.start {
 			continue
 		}
@@ -359,7 +359,7 @@ func (p *pool) bases() []int {
 // present has the jobs that have arrived and not ended, at instants that do not decrease.
 type present struct {
 	jobs []job
-	next int // the first job that has not come
+	next int // the first job that has not arrived
 }
 
 // advance returns the earlier jobs that run when the job before arrives, in their state at this
@@ -421,7 +421,7 @@ func (p *pool) play(running, list []job, until int) ([]hpc.Time, error) {
 			return nil, err
 		}
 		if len(events) == 0 && limit == hpc.Never {
-			break // what waits now waits for ever
+			break // the jobs that wait now never start
 		}
 		for i := range events {
 			if k := events[i].Submission - 1 - len(running); events[i].Kind == rm.Started && k >= 0 {

@@ -131,10 +131,10 @@ func TestModel(t *testing.T) {
 		return run.Row{Job: job, Task: -1, State: hpc.Completed, Submit: at(submit), Start: at(start), End: at(end), Processors: size, TimeLimit: time.Hour}
 	}
 	rows := []run.Row{
-		row("a", 0, 0, 100, 16),    // the machine is full to 100
+		row("a", 0, 0, 100, 16),    // the machine is full until 100
 		row("b", 10, 200, 300, 16), // could start at 100, and c takes its place
-		row("c", 20, 100, 200, 16), // comes later and starts first
-		row("d", 30, 300, 400, 16), // waits for both, as it must
+		row("c", 20, 100, 200, 16), // arrives later than b and starts first
+		row("d", 30, 300, 400, 16), // waits for b and c, as it must
 	}
 	got, err := Of(rows, manifest(""), OwnPolicy)
 	if err != nil {

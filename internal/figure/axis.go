@@ -15,17 +15,17 @@ import (
 )
 
 // DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
-// Mondays, months or years in a time zone. Every date names its day or its year once.
+// Mondays, months or years in a time zone. The label of a tick has the day, or the year, only where
+// it changes.
 type DateTicks struct {
 	Zone *time.Location
-	Most int // dates that fit below the axis; 0 for ten
+	Most int // number of dates that fit below the axis; 0 for ten
 }
 
 // calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
 type calendarStep struct{ minutes, days, months int }
 
-// calendarSteps are sorted. Days that do not divide a week would fall on other days each
-// month.
+// calendarSteps are sorted. Steps of weeks begin on a Monday, and steps of months on the first.
 var calendarSteps = []calendarStep{
 	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180},
 	{minutes: 360}, {minutes: 720},
@@ -136,7 +136,7 @@ func (DurationTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// ends are ticks at both ends of an axis that has no round value.
+// ends are ticks at both ends of an axis, for an axis without a round value.
 func ends(low, high float64, label func(float64) string) []plot.Tick {
 	return []plot.Tick{{Value: low, Label: label(low)}, {Value: high, Label: label(high)}}
 }
@@ -152,13 +152,13 @@ func (s signedScale) Normalize(low, high, v float64) float64 {
 	return (s.position(v) - s.position(low)) / (s.position(high) - s.position(low))
 }
 
-// signedTicks are ticks on both sides of 0 at given sizes. Sizes that would be written over
-// each other have no label.
+// signedTicks are ticks on both sides of 0 at given sizes. A size whose label would cover another
+// label has no label.
 type signedTicks struct {
 	signedScale
 	sizes []float64 // ascending
 	label func(float64) string
-	most  int // labels that fit
+	most  int // number of labels that fit
 }
 
 // Ticks implements [plot.Ticker].

@@ -2,7 +2,7 @@
 // each figure.
 //
 // A figure is drawn once: as SVG for a page, and as SVG, PDF or PNG for a file. The page shows it
-// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure is the
+// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure gives the
 // same file each time.
 //
 // Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind
@@ -49,13 +49,13 @@ func (t *Table) Label(column int) string {
 
 // Figure is a picture together with a description in words and its data as a table.
 type Figure struct {
-	Name    string // of its file, without the extension
+	Name    string // the name of the figure's file, without the extension
 	Title   string
 	Caption string // what the picture shows, also for readers who cannot see it
 	Data    *Table
 
 	Width, Height vg.Length
-	Legend        Legend       // above the plots; nil for none
+	Legend        Legend       // drawn above the plots; nil for none
 	Plots         []*plot.Plot // from top to bottom
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRecent repeats the jobs of a day. A job that was cancelled before its start is not repeated. The tasks of an
-// array count as one job. A job that still runs or waits gets a run time from the learner, which is not its limit and
-// not less than it has run so far.
+// array count as one job. A copy of a job that still runs or waits gets a run time from the learner: not the job's
+// limit, and not less than the job has run so far.
 func TestRecent(t *testing.T) {
 	now := hpc.Time(20000 * 24 * time.Hour)
 	w := &workload.Workload{Epoch: now.Add(-period), Source: "a day"}
@@ -101,7 +101,7 @@ func TestBusy(t *testing.T) {
 	midnight := hpc.Time(20000 * 24 * time.Hour)
 	for _, tt := range []struct {
 		name        string
-		hour        float64       // of the instant; the history begins eight hours earlier
+		hour        float64       // hour of the instant; the history begins eight hours earlier
 		from, to    time.Duration // the period ahead in which jobs are counted
 		least, most float64       // bounds of the number of jobs; the history has 30 an hour
 		dispersion  float64       // the least value of the variance of this number / its mean

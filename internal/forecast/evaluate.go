@@ -272,7 +272,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	var keys []Key // of the jobs that started in the run: other jobs cannot be compared
+	var keys []Key // the jobs that started in the run: other jobs cannot be compared
 	started := c.starts(at)
 	for _, key := range q.Pending() {
 		if _, did := started[key]; did {

@@ -84,15 +84,15 @@ func (q *Queue) Running() (n int) {
 
 // Course is the record of a run, read for freezing it at any instant.
 type Course struct {
-	Dir      string // of the record
+	Dir      string // the directory of the record
 	Manifest run.Manifest
 	workload *workload.Workload
 	events   []run.Event
 	cases    *predict.Cases
-	rmJobs   map[uint32]Key // by the resource manager's number
+	rmJobs   map[uint32]Key // keys by the resource manager's numbers of jobs
 	asked    map[hpc.Time]map[Key]hpc.Time
-	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
-	phase    Phase         // without the instants of the backfill scheduler
+	halfLife time.Duration // half-life of fair-share usage; 0 if the usage does not matter
+	phase    Phase         // the phase without the instants of the backfill scheduler
 	cycles   map[hpc.Time]hpc.Time
 }
 
@@ -164,7 +164,7 @@ func allocated(events []run.Event) {
 // phase is the state of a job, or of a task of an array, at an instant.
 type phase struct {
 	over, running, stuck bool
-	start, launched      hpc.Time // of the allocation, and of the script
+	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
 	// next is when a waiting job starts, and end when a running job ends by itself; 0 if the run has no such event.
@@ -214,7 +214,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 				p.changed = true
 			}
 		case rm.Suspend, rm.Resume:
-			p.changed = p.changed || !past // the job ends later than its run time says
+			p.changed = p.changed || !past // the job ends later than its start and its run time say
 		case rm.Ended:
 			switch {
 			case past:
@@ -232,8 +232,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 }
 
 // unmet notes the jobs that wait at an instant and never start, because a job that they depend on had already ended
-// in another way than they need. slurmctld reports no event for them, and a window no longer has the job that they
-// depend on.
+// in another way than the dependency requires. slurmctld reports no event for such jobs, and a window no longer has
+// the job that they depend on.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := newUnmet(c.workload)
 	if len(conditions.after) == 0 {

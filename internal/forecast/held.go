@@ -76,6 +76,6 @@ func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	begin := w.Begin()
 	w.NodeEvents = slices.Clone(w.NodeEvents)
 	for i := range w.NodeEvents {
-		w.NodeEvents[i].At = max(w.NodeEvents[i].At, begin) // see [early]
+		w.NodeEvents[i].At = max(w.NodeEvents[i].At, begin) // [early] says why
 	}
 }

@@ -65,7 +65,7 @@ func TestHeld(t *testing.T) {
 		jobs  []*hpc.Job
 		never []string
 		preRoll,
-		lasts time.Duration // from the instant until the realization has all starts
+		lasts time.Duration // time from the instant until the realization has all starts
 	}{
 		"only held":              {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("last", "afterok:then")}, []string{"held", "then", "last"}, time.Hour, 0},
 		"one starts":             {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("may", "afterany:runs")}, []string{"held", "then"}, 180 * 24 * time.Hour, time.Hour},

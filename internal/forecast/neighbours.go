@@ -13,7 +13,7 @@ import (
 // stay is one run of a job, or of a task of an array, on its nodes.
 type stay struct {
 	key        Key
-	start, end hpc.Time // end is hpc.Never while it runs
+	start, end hpc.Time // end is hpc.Never while the job runs
 	nodes      []string // sorted
 	list       string
 	processors int
@@ -84,7 +84,7 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 			if other.start > one.start {
 				break
 			}
-			there := other.end > one.start || other.start == one.start && i < k // both started at the same instant
+			there := other.end > one.start || other.start == one.start && i < k // or if both started at the same instant
 			if !wanted[i] && there && overlap(one.nodes, other.nodes) {
 				wanted[i] = true
 				open = append(open, i)

@@ -20,7 +20,7 @@ import (
 // [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
 // Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables.
 type posterior struct {
-	seed  [8]byte // of the realization
+	seed  [8]byte // the seed of the realization
 	drawn map[groupLimit]*drawn
 }
 

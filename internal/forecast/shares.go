@@ -21,10 +21,10 @@ import (
 // A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
 // distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
 // jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
-// 1973). The concentration of the process says how many jobs the wider group is worth
+// 1973). The concentration of the process is the number of jobs with whose weight the wider group counts
 // ([Shares.learnConcentrations]).
 type Shares struct {
-	open    map[int64]*share // that wait or run
+	open    map[int64]*share // jobs that wait or run
 	started map[group][]*share
 	// first is the time of the first known end: jobs that ended earlier are not known.
 	first hpc.Time
@@ -50,7 +50,7 @@ type weighed struct {
 type share struct {
 	groups     [levels]group
 	limit      float64  // in seconds; 0 for none
-	start, end hpc.Time // 0 if it has not started or not ended
+	start, end hpc.Time // 0 if the job has not started or not ended
 }
 
 // used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
@@ -105,7 +105,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
-		if len(list) >= 2*most[group.level] { // so that elements are seldom moved
+		if len(list) >= 2*most[group.level] { // seldom, because this moves all elements
 			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
 		}
 		s.started[group] = append(list, job)
@@ -170,13 +170,13 @@ type pooled struct {
 type pool struct {
 	group group
 	weighed
-	wider float64 // the concentration: the number of jobs that the wider groups are worth
+	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
 }
 
 // mean returns the expected distribution.
 func (d *pooled) mean() empirical {
 	var mixed []mass
-	left := 1.0 // the share of this group and the wider groups
+	left := 1.0 // the share that this group and the wider groups get
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {
@@ -254,7 +254,7 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
 		ran := stats.Observation{Time: job.end.Sub(job.start).Seconds(), Weight: 1, Censored: job.end == 0}
-		if ran.Censored { // it still runs
+		if ran.Censored { // the job still runs
 			ran.Time = max(at.Sub(job.start).Seconds(), 0)
 		}
 		if job.start < s.first {
@@ -318,7 +318,7 @@ func (s *Shares) learnConcentrations() {
 	}
 
 	// seen counts, for a job and one of its groups, the group's jobs that had ended when the job started (all), and
-	// those of them in the job's bin (same).
+	// how many of these are in the job's bin (same).
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of a replay's daemons
+	supervise.RunIfGuard() // this binary may run as the guard of a replay's daemons
 	os.Exit(m.Run())
 }
 

@@ -11,7 +11,7 @@ import (
 type trained struct {
 	predict.Predictor
 	until hpc.Time
-	open  map[int64]*heldJob // jobs submitted by the instant until that have not ended
+	open  map[int64]*heldJob // jobs that were submitted before the instant and had not ended then
 	held  []heldEvent        // in the order of time
 }
 

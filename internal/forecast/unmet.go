@@ -8,8 +8,8 @@ import (
 )
 
 // unmet finds the jobs of a realization that never start, because a job that they depend on ended in another way than
-// they need. slurmctld does not report them. A realization that waited for them would end only after a day without an
-// event.
+// the dependency requires. slurmctld does not report such jobs. A realization that waited for these jobs would end
+// only after a day without an event.
 type unmet struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
@@ -21,9 +21,9 @@ type unmet struct {
 
 // condition says how another job must end so that a job can start.
 type condition struct {
-	job      string // that waits
+	job      string // the job that waits
 	since    hpc.Time
-	task     int // of the other job; -1 for any
+	task     int // the task of the other job; -1 for any task
 	succeeds bool
 }
 

@@ -63,7 +63,7 @@ func TestUnmetBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := c.workload.Epoch.Add(200*time.Second + time.Hour) // "runs" ends then, at its limit
+	begin := c.workload.Epoch.Add(200*time.Second + time.Hour) // then the job "runs" ends, at its limit
 	want := map[string]hpc.Time{
 		"needs it": hpc.Never, "needs that": hpc.Never, "needs a failure": hpc.Never,
 		"either": begin, "has it": begin.Add(time.Hour),

@@ -27,8 +27,8 @@ const module = "rmreplay/"
 
 // rule says what the packages that match a pattern may import.
 type rule struct {
-	layer    string   // of the diagram
-	packages string   // a package, or with /... at its end also those below it
+	layer    string   // the layer of the diagram
+	packages string   // a package; with /... at its end, also the packages below it
 	may      []string // packages of this module, in the same notation
 	never    []string // packages of the standard library and of others
 	why      string
@@ -36,7 +36,7 @@ type rule struct {
 
 // reservation says which packages may import what all others may not.
 type reservation struct {
-	imported string   // a package, or with /... at its end also those below it
+	imported string   // a package; with /... at its end, also the packages below it
 	by       []string // packages of this module, in the same notation
 	why      string
 }
@@ -59,7 +59,7 @@ func TestLayers(t *testing.T) {
 // TestPackages bounds what a package may be: small enough to be read, and named by a noun of
 // the field.
 func TestPackages(t *testing.T) {
-	const mostLines = 4000 // without tests
+	const mostLines = 4000 // without test files
 	vague := []string{"util", "utils", "common", "helper", "helpers", "misc", "models", "shared", "types", "base"}
 	for _, p := range list(t) {
 		lines := 0
@@ -79,7 +79,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestCheckFails checks that the test above can fail: each of these is wrong in one way.
+// TestCheckFails checks that the test above can fail: each of these sets of rules and packages has
+// one fault.
 func TestCheckFails(t *testing.T) {
 	good := []rule{
 		{"low", "internal/a", nil, []string{"os"}, "a is the bottom"},

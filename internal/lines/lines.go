@@ -73,13 +73,13 @@ func At(line int, err error) error {
 	return &placed{line, err}
 }
 
-// LoneCR reports whether the lines of a text end in carriage returns alone. Such a text looks
-// like a single line.
+// LoneCR reports whether the lines of a text end in carriage returns without line feeds. Such a
+// text looks like a single line.
 func LoneCR(text []byte) bool {
 	return bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(bytes.TrimRight(text, "\r"), '\r') >= 0
 }
 
-// ErrLoneCR says that the lines of a file end in carriage returns alone.
+// ErrLoneCR says that the lines of a file end in carriage returns without line feeds.
 var ErrLoneCR = errors.New(`lines end in CR alone (want LF or CR LF; tr '\r' '\n' converts the file)`)
 
 // ByteOrderMark is what some editors write in front of UTF-8 text.

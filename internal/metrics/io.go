@@ -13,9 +13,9 @@ import (
 
 // IO is how the jobs of a run shared its file systems.
 type IO struct {
-	// Jobs counts the jobs with I/O that started. Stretched counts those of them that completed and
-	// ran more than a second longer than they would have alone. The stretch of a job is its run time
-	// divided by its run time alone. Suspended time is left out.
+	// Jobs counts the jobs with I/O that started. Stretched counts the jobs among these that completed
+	// and ran more than a second longer than they would have run alone. The stretch of a job is its
+	// run time divided by its run time alone. Suspended time is left out.
 	Jobs        int   `json:"jobs"`
 	Stretched   int   `json:"stretched_jobs"`
 	MeanStretch Float `json:"mean_stretch"`
@@ -61,7 +61,7 @@ type FileSystemUse struct {
 
 // FileSystemPart is the use of a file system in a part of the time.
 type FileSystemPart struct {
-	At             time.Time `json:"at"` // its beginning
+	At             time.Time `json:"at"` // the beginning of the part
 	Seconds        Float     `json:"seconds"`
 	Utilization    Float     `json:"utilization"`
 	Demand         Float     `json:"demand"`
@@ -105,7 +105,7 @@ func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	return io, nil
 }
 
-// stretch sets how much longer the jobs with I/O ran than they would have alone.
+// stretch computes how much longer the jobs with I/O ran than they would have run alone.
 func (io *IO) stretch(jobs []ioJob) {
 	io.MeanStretch, io.MaxStretch = NoValue(), NoValue()
 	var sum, largest, lost float64

@@ -19,8 +19,8 @@ type LossCause string
 // The causes of losses. If a run failed and was not requeued, its cause is the last state of its
 // job, in lower case.
 const (
-	LostToPreemption LossCause = "preempted" // another job ended it, by a requeue or for good
-	LostToRequeue    LossCause = "requeued"  // by a failure of its node, its user or an administrator
+	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
+	LostToRequeue    LossCause = "requeued"  // its user, an administrator or a failure of its node ended the run
 )
 
 // Loss sums up the runs whose work was lost for one cause.

@@ -173,7 +173,7 @@ type Metrics struct {
 // WaitPart is how long jobs waited for one kind of reason.
 type WaitPart struct {
 	Part waits.Part `json:"part"`
-	Jobs int        `json:"jobs"` // whose waits have such a part
+	Jobs int        `json:"jobs"` // jobs whose waits have such a part
 	// Seconds is the part's sum over jobs, Mean its mean over all jobs that have a wait, and Share its
 	// share of all waits. The means add up to the mean wait.
 	Seconds Float `json:"wait_s"`
@@ -292,7 +292,7 @@ type accumulator struct {
 	opts Options
 	m    Metrics
 
-	from, to                        hpc.Time // T
+	from, to                        hpc.Time // the period T
 	processorTime, waiting          area
 	nodes                           nodeUse
 	lost, limits, unused            area
@@ -303,7 +303,7 @@ type accumulator struct {
 	parts                           waitParts
 
 	held   []run.Segment  // periods in which the current job held processors
-	queued []waits.Period // periods in which it waited
+	queued []waits.Period // periods in which the current job waited
 }
 
 func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
@@ -412,7 +412,7 @@ func (a *accumulator) addTimes(r *run.Row) {
 		return
 	}
 	waited, ok := waits.Sum(r)
-	if !ok { // its submission is unknown
+	if !ok { // the job's submission is not known
 		a.m.LeftOut[Inconsistent]++
 		return
 	}

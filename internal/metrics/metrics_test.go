@@ -167,7 +167,7 @@ func TestSegments(t *testing.T) {
 	}
 	failed := job(0, 0, 20, 1, 5)
 	failed.State, failed.TimeLimit = hpc.Failed, 30*time.Second
-	suspended.TimeLimit = 60 * time.Second // 50 s of it were used, on 4 processors
+	suspended.TimeLimit = 60 * time.Second // 50 s of the limit were used, on 4 processors
 	lost := Compute([]run.Row{suspended, requeued, killed, failed}, Options{})
 	want := []Loss{{LostToPreemption, 2, 110, 110.0 / 470}, {"failed", 1, 100, 100.0 / 470}}
 	if !slices.Equal(lost.Losses, want) || lost.LimitProcessorSeconds != 30*5+60*4 || lost.UnusedLimitProcessorSeconds != 10*5+10*4 {

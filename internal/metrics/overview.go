@@ -17,7 +17,7 @@ import (
 // jobs with inconsistent times have no wait.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
-	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]
+	States       map[hpc.State]int // states of all jobs, also [hpc.Rejected]
 	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
 
@@ -37,7 +37,7 @@ type Overview struct {
 
 // Waits sum up the waits of some jobs.
 type Waits struct {
-	Jobs    int // that have a wait
+	Jobs    int // jobs that have a wait
 	Seconds float64
 	Longest float64 // seconds
 }

@@ -19,7 +19,7 @@ type ReasonTotal struct {
 	// Reason is in Slurm's words without its details; empty for waits without a recorded reason,
 	// because they were short or fell between two looks at the queue.
 	Reason string `json:"reason"`
-	Jobs   int    `json:"jobs"` // that had the reason at some time
+	Jobs   int    `json:"jobs"` // jobs that had the reason at some time
 	// Seconds is the sum of their waits with the reason, and Share its share of all waits.
 	Seconds Float `json:"wait_s"`
 	Share   Float `json:"share"`

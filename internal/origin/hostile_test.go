@@ -107,7 +107,7 @@ type victim struct {
 	address string
 	reads   []string
 	sends   [2]string // path and body
-	page    string    // that others may link to, or none
+	page    string    // a page to which others may link; "" if there is none
 	state   string    // path of the server's data
 }
 
@@ -399,7 +399,7 @@ func (v *victim) rebound(t *testing.T, b *chromium.Browser) {
 		t.Fatal(err)
 	}
 	host := "rebound.test:" + own.Port()
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // the page would not have the server's policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // with it, the page would lack the server's policy
 	b.OpenURL("http://" + host + v.reads[0])
 	paths := append(slices.Clone(v.reads), v.page)
 	statuses := read(t, b, `async (paths, send, body) => {
@@ -428,7 +428,7 @@ func (v *victim) own(t *testing.T, b *chromium.Browser, page string) {
 			return v.count(http.StatusOK, link) > before && v.count(http.StatusOK, asks) > 0
 		})
 	}
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an answer of an API is no page, and has a policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an API's answer is not a page, but has a policy
 	b.OpenURL(v.url(v.state))
 	got := read(t, b, `async (state, send, body) => {
 		const answers = [await fetch(state), await fetch(send, {method: "POST", headers: {"Content-Type": "application/json"}, body})];

@@ -3,7 +3,7 @@
 // reaches, the loopback interface included, and adds the passwords that it knows.
 //
 // The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
-// Origin (RFC 6454) and Host. Programs send neither of the first two, and pass.
+// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin, so the check lets them pass.
 package origin
 
 import (
@@ -52,7 +52,7 @@ func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 // foreign reports whether a page of another site had a browser send the request.
 func (p Policy) foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "": // a program, an old browser, or one that uses http with another host than this machine
+	case "": // a program, an old browser, or a browser that uses http with another host than this machine
 		origin := r.Header.Get("Origin")
 		return origin != "" && !sameHost(origin, r.Host)
 	case "same-origin":

@@ -25,7 +25,7 @@ const temporary = ".rmreplay-"
 var unfinished = struct {
 	sync.Mutex
 	paths map[string]bool
-	over  bool // Abandon was called: nothing is completed any more
+	over  bool // Abandon was called: no file or directory is completed any more
 }{paths: map[string]bool{}}
 
 // errAbandoned is the error of a file that would be completed after [Abandon].
@@ -58,7 +58,7 @@ func begin(dir string, create func(path string) error) (path string, err error) 
 }
 
 // end completes a file or directory by a function, usually a renaming. If err or the result of
-// complete is an error, it removes what is at the path.
+// complete is an error, end removes the file or directory at path.
 func end(path string, err error, complete func() error) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()

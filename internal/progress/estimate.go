@@ -23,15 +23,16 @@ type Snapshot struct {
 }
 
 const (
-	// jobsWeight is the weight of jobs in the share that is done. The rest is virtual time's.
+	// jobsWeight is the weight of jobs in the share that is done. The rest is the weight of virtual
+	// time.
 	jobsWeight = 0.25
 	// tailCost is the cost of a second of virtual time after the last submission on a machine without
-	// a queue, relative to a second before it.
+	// a queue, relative to a second before that submission.
 	tailCost = 0.15
 	// recentPart is the part of a run, up to now, in which the recent speed is measured, and
 	// recentWeight is the weight of this speed.
 	recentPart, recentWeight = 0.4, 0.4
-	// most is the factor by which the recent speed may differ from that of the whole run.
+	// most is the largest factor by which the recent speed may differ from the speed of the whole run.
 	most = 3
 	// fullMachine is the utilization of a machine with a queue.
 	fullMachine = 0.92

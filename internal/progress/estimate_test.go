@@ -148,8 +148,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A batch needs the time of the runs that are left, divided among those at once, and at least the
-// time of the longest run.
+// A batch needs the time of the runs that are left, divided by the number of runs at once, and at
+// least the time of the longest run.
 func TestBatch(t *testing.T) {
 	s := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
 	for name, test := range map[string]struct {

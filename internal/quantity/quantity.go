@@ -198,7 +198,7 @@ func format(t hpc.Time, zone *time.Location, layout string) string {
 	return strings.ReplaceAll(t.Std().In(zone).Format(layout), " ", Space)
 }
 
-// OrUnknown returns a text, and [Unknown] instead of an empty one.
+// OrUnknown returns a text, or [Unknown] if the text is empty.
 func OrUnknown(s string) string {
 	if s == "" {
 		return Unknown

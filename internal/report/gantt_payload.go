@@ -17,15 +17,15 @@ import (
 type ganttPayload struct {
 	Nodes      []string            `json:"nodes"`
 	Span       float64             `json:"span"`              // seconds
-	Epoch      int64               `json:"epoch"`             // of the first submission, Unix seconds
+	Epoch      int64               `json:"epoch"`             // time of the first submission, Unix seconds
 	Zone       string              `json:"zone"`              // the zone's name at the first submission
-	Offsets    []offset            `json:"offsets,omitempty"` // of the zone from UTC
+	Offsets    []offset            `json:"offsets,omitempty"` // offsets of the zone from UTC
 	Jobs       []string            `json:"jobs"`
 	Names      category            `json:"names"`
 	Submit     []int               `json:"submit"` // seconds
 	Processors []int               `json:"processors"`
 	By         map[string]category `json:"by"`
-	Segments   string              `json:"segments"` // see pack
+	Segments   string              `json:"segments"` // encoded by pack
 	Bands      []ganttBand         `json:"bands,omitempty"`
 	Colours    []string            `json:"colours"`
 }

@@ -25,7 +25,7 @@ import (
 
 // Options are the inputs of a report besides the runs. The zero value is usable.
 type Options struct {
-	Title   string // of the page; the sets' names if empty
+	Title   string // title of the page; the sets' names if empty
 	Compare compare.Options
 	// Created is the time of the report, Command the command line that made it, and Version
 	// the version of the program. Empty values do not appear.
@@ -42,10 +42,10 @@ type Report struct {
 	Sets       []compare.Set
 	Comparison *compare.Comparison
 	Sections   []Section
-	Figures    []*Figure // of all sections, which can also be written to files
+	Figures    []*Figure // the figures of all sections, which can also be written to files
 
 	options   Options
-	overviews []*metrics.Overview // of the first run of each set
+	overviews []*metrics.Overview // for the first run of each set
 	courses   *courses
 }
 
@@ -59,7 +59,7 @@ type Section struct {
 // Block is one paragraph, list, row of tiles, table, figure or Gantt chart.
 type Block struct {
 	Text   string
-	Kind   string // of a text: "", "story", "warning" or "verdict"
+	Kind   string // the kind of a text: "", "story", "warning" or "verdict"
 	List   []string
 	Terms  []Term
 	States []StateBar
@@ -72,7 +72,7 @@ type Block struct {
 // Tile shows one metric in the page's summary.
 type Tile struct {
 	Label   string
-	Values  []TileValue // of each set
+	Values  []TileValue // a value for each set
 	Meaning string
 }
 

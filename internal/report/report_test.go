@@ -545,7 +545,8 @@ func TestSlowJobs(t *testing.T) {
 	}
 }
 
-// Every number that a reader sees has a sane number of digits: at most six decimals, and no exponent below zero.
+// Every number that a reader sees has a suitable number of digits: at most six decimals, and no exponent below
+// zero.
 func TestDigits(t *testing.T) {
 	manyDigits := regexp.MustCompile(`\d\.\d{7,}|\d[eE]-\d`)
 	root, err := html.Parse(bytes.NewReader(pageOf(t, mustReport(t))))

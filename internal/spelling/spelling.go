@@ -1,6 +1,6 @@
-// Package spelling finds the known name that a mistyped name most likely stands for. Every reader
-// of names uses it: of flags and commands, of the options of sbatch, of the keys of slurm.conf, of
-// JSON and of CSV.
+// Package spelling finds the known name that a mistyped name most likely stands for. All code that
+// reads names uses it: names of flags and commands, of the options of sbatch, and of the keys of
+// slurm.conf, JSON and CSV.
 package spelling
 
 import (

@@ -72,12 +72,12 @@
 //   - with very few runs in very many dimensions: all depths become alike, and the test
 //     loses power. It still holds its level.
 //
-// All p-values come from permuting the runs. If there are few enough arrangements, all of
-// them count; otherwise seeded random ones do, with p = (1 + extreme) / (1 + drawn), which
-// is never 0 and keeps the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes
-// that runs are independent of each other. Realizations with the same seeds on both sides
-// are pairs and violate that; the tests are then too cautious. With three runs a side the
-// smallest possible p-value is 0.1, whatever the difference: see [SmallestP].
+// All p-values come from permuting the runs. If there are few enough arrangements, a test counts
+// all arrangements, and otherwise random arrangements with a seed, with p = (1 + extreme) / (1 +
+// drawn), which is never 0 and keeps the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation
+// assumes that runs are independent of each other. Realizations with the same seeds on both sides
+// are pairs and violate this assumption; the tests are then too cautious. With three runs a side
+// the smallest possible p-value is 0.1, whatever the difference: see [SmallestP].
 //
 // A test that does not reject does not show equality. [Detectable] says which difference the runs
 // would have found. If smaller differences matter, there are too few runs. [Needed] says beforehand

@@ -64,7 +64,7 @@ func (f *surface) measure(_ context.Context, trials []Trial) ([]Measurement, err
 	return list, nil
 }
 
-// whole runs a search and the proof of its result, as a tuning does.
+// whole runs a search and the proof of its result.
 func whole(t *testing.T, f *surface, goal Goal, budget int) (*Found, *Proof, Outcome) {
 	t.Helper()
 	s := Search{Space: f.space, Goal: goal, Blocks: 6, Budget: budget, Seed: f.seed, Measure: f.measure}
@@ -105,7 +105,8 @@ func TestFindsTheMinimum(t *testing.T) {
 		found++
 		x := f.at(result.Best.Setting)
 		distance += math.Hypot(x[0]-0.8, x[1]-0.2) / searches
-		// The site has 10.8; the interval is about the true gain in 95 % of cases.
+		// The site's own setting has a value of 10.8. The interval contains the true gain in 95 % of
+		// cases.
 		if truth := bowl(f.at(nil)) - bowl(x); float64(proof.Gain) < truth-1 || float64(proof.Gain) > truth+1 {
 			t.Errorf("seed %d: gain %v, truly %v", seed, proof.Gain, truth)
 		}
@@ -118,8 +119,8 @@ func TestFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// TestNothingToFind checks that tuning finds nothing where there is nothing: on surfaces of noise
-// alone, at most 5 % of 1,000 searches come to a better setting.
+// TestNothingToFind checks that tuning finds nothing in noise: if all settings are equally good, at
+// most 5 % of 1,000 searches find a setting that the proof calls better.
 func TestNothingToFind(t *testing.T) {
 	const searches = 1000
 	count := map[Outcome]int{}
@@ -140,7 +141,8 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// TestKeepsConstraints checks that the result keeps a constraint that the best of the surface breaks.
+// TestKeepsConstraints checks that the result keeps a constraint that the best setting of the surface
+// breaks.
 func TestKeepsConstraints(t *testing.T) {
 	goal := lower
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.05, Relative: true}}
@@ -189,8 +191,8 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchRepeats checks that the same seed makes the same trials: a search is resumed in this
-// way.
+// TestSearchRepeats checks that the same seed makes the same trials: this is how a search is
+// resumed.
 func TestSearchRepeats(t *testing.T) {
 	var first []Trial
 	for range 2 {

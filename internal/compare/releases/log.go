@@ -27,7 +27,7 @@ type Log struct {
 // Scheduler is a part of slurmctld that starts jobs.
 type Scheduler string
 
-// The schedulers. The scheduler of a job that neither of them started is "".
+// The schedulers. The scheduler of a job that neither scheduler started is "".
 const (
 	Main     Scheduler = "main"     // the main scheduler, schedule in job_scheduler.c
 	Backfill Scheduler = "backfill" // sched/backfill

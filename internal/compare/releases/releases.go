@@ -51,7 +51,7 @@ type Key struct {
 
 // Warning is a warning of one of the runs.
 type Warning struct {
-	InSet bool   `json:"in_set"` // of the set, not of the baseline
+	InSet bool   `json:"in_set"` // a warning of the set, not of the baseline
 	Code  string `json:"code"`
 	Text  string `json:"text"`
 }

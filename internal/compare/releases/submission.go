@@ -23,7 +23,8 @@ type Submissions struct {
 	byJob map[string]string
 }
 
-// Field is a number of a submission that differs, with the first job for which it does.
+// Field is a number of a submission that differs between the releases, with the first job for which
+// it differs.
 type Field struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
@@ -80,7 +81,7 @@ func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 		}
 		job, err := run.DecodeJob([]byte(rows[i].Request))
 		if err != nil {
-			continue // the record's reader reports it
+			continue // the reader of the record reports this error
 		}
 		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit,
 			Dependency: job.Dependency}

@@ -119,7 +119,7 @@ func (a *accountWriter) writeQOS(list []map[string]string) {
 		}
 		limits := options(row, qosColumns[3:])
 		switch {
-		case name != "normal": // which every database has
+		case name != "normal": // every database has the QOS normal
 			fmt.Fprintf(&a.text, "add qos name=%s%s\n", quote(name), limits)
 		case limits != "":
 			fmt.Fprintf(&a.text, "modify qos name=normal set%s\n", limits)

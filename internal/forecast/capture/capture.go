@@ -317,7 +317,7 @@ const (
 	mostIncludes      = 20
 )
 
-// mostText bounds the index of a capture and a file of a configuration, in bytes.
+// mostText is the largest size in bytes of a capture's index, and of a file of a configuration.
 const mostText = 64 << 20
 
 // readWhole reads a file of a configuration. The text of an included file replaces its Include line

@@ -28,7 +28,7 @@ func TestContinued(t *testing.T) {
 func TestEarlier(t *testing.T) {
 	now := time.Date(2024, 3, 6, 12, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
-		read, at time.Duration // before now
+		read, at time.Duration // times before now
 		since    time.Duration
 		missing  string
 	}{

@@ -52,7 +52,7 @@ func read(dir string) (*forecast.Queue, error) {
 	for _, what := range slices.Sorted(maps.Keys(missing)) {
 		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
 	}
-	doubt := func(err error, without string) { // for a file that may also be missing
+	doubt := func(err error, without string) { // notes an error about a file that may also be missing
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
 		}

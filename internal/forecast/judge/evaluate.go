@@ -19,7 +19,7 @@ const cycle = 30 * time.Second
 
 // Evaluation says how good the forecasts of one or several runs were, in total and by class.
 type Evaluation struct {
-	*forecast.Evaluation // of the only run; else nil
+	*forecast.Evaluation // the evaluation of the only run; nil for several runs
 	// Runs has the runs, if there are several.
 	Runs []*forecast.Evaluation `json:"runs,omitempty"`
 	// Classes has rows for all forecasts, for each class of lead times, for each partition, and for each class of lead
@@ -51,7 +51,7 @@ type Row struct {
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
 
-	at                    hpc.Time // the last instant
+	at                    hpc.Time // the instant of the last counted forecast
 	errors, slurm, beside []float64
 }
 
@@ -65,7 +65,7 @@ func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecas
 		e.rows = map[Class]*Row{}
 	}
 	j := New(State{}, math.MaxInt64)
-	starts := map[forecast.Key]hpc.Time{} // of the jobs that waited
+	starts := map[forecast.Key]hpc.Time{} // the starts of the jobs that waited
 	return func(at hpc.Time, list []forecast.Outcome) {
 		began := map[forecast.Key]hpc.Time{}
 		for key, start := range starts {
@@ -107,7 +107,7 @@ func (e *Evaluation) row(class Class) *Row {
 func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
-		return // beyond the horizon
+		return // the start is beyond the horizon
 	}
 	if r.at != f.At {
 		r.at, r.Instants = f.At, r.Instants+1

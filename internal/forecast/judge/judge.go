@@ -21,7 +21,7 @@ type Forecast struct {
 	P10     hpc.Time `json:"p10"`
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
-	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
+	Horizon hpc.Time `json:"horizon,omitempty"` // 0 without a horizon
 	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states that older
 	// versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
@@ -55,7 +55,7 @@ const patience = 2
 // ends.
 type Lead struct {
 	Name string
-	Ends time.Duration // not included
+	Ends time.Duration // the end of the class, not included
 }
 
 // Leads are the classes of lead times.
@@ -349,7 +349,8 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns how many jobs left the queue although no start was seen; most of them were cancelled.
+// Gone returns how many jobs left the queue although no start was seen; most such jobs were
+// cancelled.
 func (j *Judge) Gone() int { return j.gone }
 
 // Waiting returns how many jobs with forecasts still wait.

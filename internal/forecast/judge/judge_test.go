@@ -78,8 +78,8 @@ func TestSeen(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name        string
-		list        []capture // five minutes apart
-		judged      int       // forecasts
+		list        []capture // captures five minutes apart
+		judged      int       // number of judged forecasts
 		gone        int
 		still, next bool
 	}{

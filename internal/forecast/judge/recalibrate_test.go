@@ -41,7 +41,7 @@ func stream(j *Judge, from hpc.Time, rng *rand.Rand, jobs, last int, spread, shi
 func TestRecalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	j := New(State{}, 30*24*time.Hour)
-	right := 10 / 1.2816 // of a normal distribution with a tenth beyond ten minutes
+	right := 10 / 1.2816 // minutes: with this deviation, a tenth of a normal distribution is above ten minutes
 	at, raw, shown := stream(j, began, rng, 300, 200, right, 0)
 	if math.Abs(raw-0.8) > 0.08 || math.Abs(shown-0.8) > 0.08 {
 		t.Errorf("right forecasts: %.3f raw, %.3f recalibrated", raw, shown)

@@ -261,7 +261,7 @@ type Accuracy struct {
 // count most.
 type Lately struct {
 	Partition string `json:"partition"`
-	Lead      string `json:"lead"` // from the forecast to its median
+	Lead      string `json:"lead"` // time from the forecast to its median
 	Jobs      int    `json:"jobs"`
 	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`

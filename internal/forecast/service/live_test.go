@@ -77,7 +77,7 @@ func serveForTest(dir string) error {
 type twin struct {
 	*slurmtest.Site
 	t       *testing.T
-	dir     string // of the data
+	dir     string // directory of the service's data
 	service *exec.Cmd
 	client  http.Client
 }
@@ -181,7 +181,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 	w.connect()
 	end := sync.OnceFunc(func() {
 		w.Until("all jobs have ended", func() bool {
-			_ = os.Remove(filepath.Join(w.Dir, "slow")) // of a test that failed
+			_ = os.Remove(filepath.Join(w.Dir, "slow")) // the file of a test that failed
 			return w.Say("scancel", "--user=65534") == "" && w.Say("squeue", "-h") == "" && w.Say("scontrol", "ping") != ""
 		})
 	})

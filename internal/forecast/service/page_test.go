@@ -177,14 +177,14 @@ func toReaders(t *testing.T, tab *chromium.Browser) {
 }
 
 // TestOtherSites: pages of other sites cannot read the service through a visitor's browser, neither
-// at the service's address nor at a name of theirs that leads to this address. They may link to
-// pages of the service.
+// at the service's address nor at a name of another site that leads to this address. They may link
+// to pages of the service.
 func TestOtherSites(t *testing.T) {
 	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1")
 	_, s := judgedService(t)
 	h := s.Handler(nil)
 	var mu sync.Mutex
-	answers := map[string]map[int]int{} // by the browser's Sec-Fetch-Site and Sec-Fetch-Dest
+	answers := map[string]map[int]int{} // numbers of answers by the browser's Sec-Fetch-Site and Sec-Fetch-Dest
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := httptest.NewRecorder()
 		h.ServeHTTP(seen, r)

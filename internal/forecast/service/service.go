@@ -60,18 +60,18 @@ type Service struct {
 	state *wal.State
 	torn  []wal.Torn
 
-	mu    sync.Mutex // it is not held during a forecast or a write to the disk
+	mu    sync.Mutex // no forecast and no write to the disk happens under this lock
 	known known
 	judge *judge.Judge
 	fault *Fault
 	tally tally
-	rows  *rows // of the last forecast
+	rows  *rows // the rows of the last forecast
 	// forward runs the queue of the last forecast forward again, for questions.
 	forward forward
 	quota   quota
 	trying  chan struct{} // has an element while a costly question is answered
 
-	horizon time.Duration // of the next forecast; only Run uses it
+	horizon time.Duration // horizon of the next forecast; only Run uses it
 }
 
 // known is the service's data from its last capture.
@@ -119,7 +119,7 @@ type Fault struct {
 // tally counts captures and forecasts since the service started.
 type tally struct {
 	made, failed   map[string]int
-	captureSeconds float64 // of the last capture, also of one that failed
+	captureSeconds float64 // time of the last capture, also of a failed capture
 }
 
 const (

@@ -34,8 +34,8 @@ type cluster struct {
 // job is a job of the cluster. It runs if it has a start.
 type job struct {
 	id, user, name, reason, more string
-	start                        time.Duration // from began
-	node                         int           // on which it runs; 0 for a job that waits
+	start                        time.Duration // time since began
+	node                         int           // the node on which the job runs; 0 for a job that waits
 }
 
 var began = time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)

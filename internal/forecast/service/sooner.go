@@ -75,7 +75,7 @@ func (g *Gain) Words(quantile string) string {
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options
-	answers map[string]*Sooner // by job
+	answers map[string]*Sooner // answers by the job's ID
 }
 
 const (

@@ -25,7 +25,7 @@ func soonerCluster(t testing.TB) *cluster {
 	return c
 }
 
-// TestSooner: changes that Slurm would refuse are not tried, the gains equal those of the changed
+// TestSooner: changes that Slurm would refuse are not tried, the gains equal the gains in a changed
 // queue, and answers are kept and counted.
 func TestSooner(t *testing.T) {
 	c := soonerCluster(t)
@@ -67,7 +67,7 @@ func TestSooner(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, refused.Error)
 		}
 	}
-	// The same question again is not counted; three different questions are.
+	// The same question again is not counted; three different questions count.
 	for i, path := range []string{"/v1/jobs/3/sooner", "/v1/jobs/3/sooner", "/v1/jobs/4/sooner", "/v1/jobs/6_2/sooner", "/v1/jobs/6_1/sooner"} {
 		want := 200
 		if i == 4 {

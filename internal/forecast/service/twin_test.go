@@ -87,8 +87,8 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 const mostQueued = 40
 
 // feed submits jobs until the context ends: one job every eight seconds, with run times of half a
-// minute or so and limits of a few minutes. The nodes run fewer, so the queue soon has mostQueued
-// jobs. feed returns how many jobs slurmctld accepted.
+// minute or so and limits of a few minutes. The nodes run fewer jobs, so the queue soon has
+// mostQueued jobs. feed returns how many jobs slurmctld accepted.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
@@ -120,9 +120,9 @@ type measured struct {
 	rows    []string
 	worst   float64        // the largest difference of a forecast's age and its stated age, in seconds
 	oldest  float64        // age in seconds
-	memory  [][][2]float64 // of each process of the service: time in minutes, and MiB
-	calls   float64        // of the commands of captures
-	seconds float64        // of slurmctld for these calls
+	memory  [][][2]float64 // for each process of the service: time in minutes, and memory in MiB
+	calls   float64        // number of commands of captures
+	seconds float64        // slurmctld's time for these commands
 	last    map[string][2]float64
 	minutes float64
 	killed  int

@@ -112,7 +112,7 @@ func runsOf(row *run.Row) (list []lost) {
 		})
 	}
 	if n := len(list); n > 0 && row.End != 0 {
-		list[n-1].EndedBy = rm.Ended // also of a job that ended while it was suspended
+		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended then
 	}
 	for i := range row.Segments[:max(len(row.Segments)-1, 0)] {
 		for k, s := range row.Runs() {
@@ -142,7 +142,7 @@ func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 	if diff := cmp.Diff(of(run), of(trace), near(margin)); diff != "" {
 		t.Errorf("figures of the run (-) and of its trace (+)\n%s", diff)
 	}
-	processors := near(1000 * margin) // many runs on several processors each have their margin
+	processors := near(1000 * margin) // each of many runs on several processors has its margin
 	if diff := cmp.Diff(run.Losses, trace.Losses, processors) + cmp.Diff(run.HeldByState, trace.HeldByState, processors); diff != "" {
 		t.Errorf("processor time of the run (-) and of its trace (+)\n%s", diff)
 	}
