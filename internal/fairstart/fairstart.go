@@ -2,9 +2,9 @@
 //
 // The fair start time of a job is the instant at which it would have started if no job had come
 // after it (Sabin, Kochhar and Sadayappan, "Job Fairness in Non-Preemptive Job Scheduling", ICPP
-// 2004). A job that starts later gave its place to a later job: by a priority, by backfilling on
-// a wrong time limit, or by a queue order. Under first come, first served no job is treated
-// unfairly.
+// 2004). A job that starts after its fair start time gave its place to a later job: by a priority,
+// by backfilling on a wrong time limit, or by a queue order. Under first come, first served no job
+// is treated unfairly.
 //
 // # One simulation for each job that waited
 //

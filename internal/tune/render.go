@@ -99,7 +99,8 @@ func (r *Result) renderProof(b *strings.Builder) {
 	renderConstraints(b, p.Constraints)
 }
 
-// If there are more constraints than shownKept, the kept constraints are not listed.
+// If there are more constraints than shownKept, constraints that are kept with certainty are not
+// listed.
 const shownKept = 12
 
 // renderConstraints writes a table of the constraints. If there are many, it leaves out constraints

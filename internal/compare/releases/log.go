@@ -40,8 +40,8 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the longest line of a log that is looked at. Lines with long host lists may be longer:
-// the job's number is at the beginning.
+// maxLine is the number of bytes that are read of a line of the log. The rest of a longer line is a
+// part of a host list: the job's number comes before it.
 const maxLine = 4096
 
 // ReadLog reads the log of a release's slurmctld. The error is the reader's.
