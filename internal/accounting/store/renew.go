@@ -10,7 +10,8 @@ import (
 )
 
 // renew computes columns anew, of the documents, that an older version did not write or meant otherwise: up to format 4
-// wait_s was since eligible, up to 5 unknown hours were 0, and up to 6 lost was absent. A process that is killed begins again.
+// wait_s was since eligible, up to 5 unknown hours were 0, and up to 6 lost was absent. Up to 7 the cells of exit codes
+// had jobs that never ran. A process that is killed begins again.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil

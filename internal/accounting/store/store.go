@@ -77,7 +77,7 @@ const (
 var directories = []string{jobsDir, keysDir, cellsDir, goneDir, healthDir, countsDir, freshDir, tempDir}
 
 // Format is the version of the directory's form. A newer one is refused.
-const Format = 7
+const Format = 8
 
 // ErrNewer is the error of a store that a newer version of the program made.
 var ErrNewer = errors.New("a newer version of the program made it")

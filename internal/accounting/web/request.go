@@ -50,7 +50,8 @@ type request struct {
 	chosen  question.Filter // of filters and query, without the range of time
 
 	from, until time.Time
-	whole       bool // jobs without an end are shown too
+	after       time.Time // the first second in which no job ends any more
+	whole       bool      // jobs without an end are shown too
 
 	by         string
 	columns    []string
@@ -184,9 +185,9 @@ func (r *request) clusters() (names []string) {
 // bound fixes the range of time, and then the filter. oldest and newest are the first and the last
 // of the ends of all jobs.
 func (r *request) bound(oldest, newest time.Time) error {
-	after := newest.Add(time.Second) // until is exclusive
+	r.after = newest.Add(time.Second).Truncate(time.Second) // until is exclusive
 	if r.until.IsZero() {
-		r.until = after
+		r.until = r.after
 	}
 	if r.from.IsZero() {
 		switch last := r.values.Get("last"); last {
@@ -362,12 +363,7 @@ func (r *request) buckets() buckets {
 	from, until := r.from, r.until
 	if r.panel != nil && r.panel.name == utilization && b.quarters() {
 		const quarter = rollup.Quarter * time.Second
-		if from.Truncate(quarter).Before(until.Truncate(quarter)) {
-			from, until = from.Truncate(quarter), until.Truncate(quarter)
-			if n := len(b.edges) - 1; !b.edges[n-1].Before(until) {
-				b.edges = b.edges[:n]
-			}
-		}
+		from, until = from.Truncate(quarter), until.Add(quarter-time.Second).Truncate(quarter)
 	}
 	b.edges[0], b.edges[len(b.edges)-1] = from, until
 	return b
