@@ -9,9 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew computes columns anew, of the documents, that an older version did not write or meant otherwise: up to format 4
-// wait_s was since eligible, up to 5 unknown hours were 0, and up to 6 lost was absent. Up to 7 the cells of exit codes
-// had jobs that never ran. A process that is killed begins again.
+// renew computes anew what an older version did not write or meant otherwise: up to format 4 wait_s was since eligible, up
+// to 5 unknown hours were 0, up to 6 lost was absent, up to 7 jobs that never ran had exit codes. A killed one begins again.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
