@@ -751,6 +751,10 @@ func (r *Report) jobs() (Section, error) {
 			return s, err
 		}
 		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
+		if len(p.Clusters) > 0 {
+			s.Blocks = append(s.Blocks, Block{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
+				Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}})
+		}
 		s.Blocks = append(s.Blocks, r.releases(p)...)
 		s.Blocks = append(s.Blocks, r.divergences(p)...)
 		if len(v.Largest) > 0 {
