@@ -49,7 +49,9 @@ type Realization struct {
 	Cluster map[string]string
 
 	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
-	ids    map[string]string // from [jobrows.SameNames]
+	ids    map[string]string // from [jobrows.Partners]
+	// matchedBy says by what ids match; [jobrows.ByID] without ids.
+	matchedBy jobrows.Match
 }
 
 // rows returns the rows. It reads them if that was not done before.
@@ -368,7 +370,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.oneRealization(tables)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
-		pair.Jobs.ByName = tables[i][0].ids != nil
+		pair.Jobs.MatchedBy = tables[i][0].matchedBy
 		if c.Inference {
 			pair.Schedules = vectors.test(0, i, opts)
 		}

@@ -278,9 +278,7 @@ func signedPercent(v metrics.Float) string {
 
 func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "\njob by job, %s: %s on both sides", name, quantity.Regular(v.Matched, "job"))
-	if v.ByName {
-		b.WriteString(" by their names, as no ID is the same")
-	}
+	b.WriteString(v.MatchedBy.Text())
 	if v.Only[0]+v.Only[1] > 0 {
 		fmt.Fprintf(b, ", %d and %d on one only", v.Only[0], v.Only[1])
 	}

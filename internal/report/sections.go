@@ -734,7 +734,7 @@ func (r *Report) jobs() (Section, error) {
 		}
 		t := &Table{
 			Caption: fmt.Sprintf("%s over %s%s%s", name, quantity.Counted(v.Matched, "job", "jobs"),
-				map[bool]string{true: ", matched by their names"}[v.ByName], median),
+				v.MatchedBy.Text(), median),
 			Head: []string{"difference of", "changed by more than " + quantity.Duration(v.Tolerance), "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
