@@ -12,14 +12,14 @@ type Batch struct {
 
 // Running is one run that has begun.
 type Running struct {
-	Elapsed, Left time.Duration
-	Known         bool // Left is known
+	Elapsed time.Duration
+	Estimate
 }
 
 // Left predicts how much real time the batch will still take. Runs about which nothing is known
-// are taken to need the mean time of the others. It returns false as long as no run says
-// anything.
-func (b *Batch) Left() (left time.Duration, known bool) {
+// are taken to need the mean time of the others; if such a run goes on for longer, the estimate is a lower bound, and so
+// it is if that of a running run is. Nothing is known as long as no run says anything.
+func (b *Batch) Left() (e Estimate) {
 	var sum time.Duration
 	n := 0
 	for _, d := range b.Ended {
@@ -27,20 +27,27 @@ func (b *Batch) Left() (left time.Duration, known bool) {
 	}
 	for _, r := range b.Running {
 		if r.Known {
-			sum, n = sum+r.Elapsed+r.Left, n+1
+			sum, n = sum+r.Elapsed+r.Estimate.Left, n+1
+			e.AtLeast = e.AtLeast || r.AtLeast
 		}
 	}
 	if n == 0 {
-		return 0, false
+		return Estimate{}
+	}
+	for _, r := range b.Running {
+		if mean := sum / time.Duration(n); !r.Known && r.Elapsed > mean { // it shows that runs may need so much
+			sum, n, e.AtLeast = sum+r.Elapsed, n+1, true
+		}
 	}
 	mean := sum / time.Duration(n)
 	longest, all := time.Duration(0), time.Duration(b.Waiting)*mean
 	for _, r := range b.Running {
-		one := r.Left
+		one := r.Estimate.Left
 		if !r.Known {
 			one = max(0, mean-r.Elapsed)
 		}
 		longest, all = max(longest, one), all+one
 	}
-	return max(longest, all/time.Duration(max(1, min(b.Parallel, b.Waiting+len(b.Running))))), true
+	e.Left, e.Known = max(longest, all/time.Duration(max(1, min(b.Parallel, b.Waiting+len(b.Running))))), true
+	return e
 }
