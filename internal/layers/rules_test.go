@@ -67,7 +67,7 @@ var rules = []rule{
 		"texts of users are shown by one rule, whoever shows them"},
 	{"nouns", "internal/input", nil, offline,
 		"files that somebody else may have made are read with the same bounds by every package"},
-	{"nouns", "internal/httpjson", nil, []string{"os/..."},
+	{"nouns", "internal/httpjson", []string{"internal/spelling"}, []string{"os/..."},
 		"servers answer with JSON in one way"},
 	{"nouns", "internal/origin", nil, []string{"os/exec"},
 		"servers refuse web pages of other sites by one rule, whatever they serve"},
@@ -313,7 +313,7 @@ var rules = []rule{
 		"sdiag's figures are those of a replay's slurmctld; they need to know neither jobs nor pages"},
 	{"accounting", "internal/accounting/elastic", []string{"internal/access", "internal/accounting/document", "internal/accounting/forward", "internal/accounting/question", "internal/accounting/search/query", "internal/accounting/store", "internal/lines", "internal/quantity"}, []string{"os/exec"},
 		"a cluster answers questions; it knows neither pages nor who asks"},
-	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/httpjson", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/rollup"
+	"rmreplay/internal/httpjson"
 )
 
 // The limits of a request's parameters.
@@ -68,9 +70,28 @@ type request struct {
 	suffix string // of the names of figures, where a page has several of a panel
 }
 
+// parameters are those of a [request], and those of single pages and panels: static, refresh, part and format.
+var parameters = []string{
+	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "by", "width",
+	"static", "refresh", "part", "format",
+}
+
+// checkParameters returns an error for an unknown parameter. A column of jobs is a filter.
+func checkParameters(values url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if f, err := question.LookUp(name); err == nil && !slices.Contains(parameters, name) {
+			return fmt.Errorf("%q is not a parameter (want the filter f=%s=VALUE)", name, f.Name)
+		}
+	}
+	return httpjson.CheckParameters(values, parameters...)
+}
+
 // parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
 // newest job; see [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
+	if err := checkParameters(values); err != nil {
+		return nil, err
+	}
 	r := &request{values: url.Values{}, zone: time.UTC, now: now, by: "partition", columns: defaultColumns,
 		sort: "end_time", descending: true, rows: 25, width: 640}
 	for name, list := range values {
