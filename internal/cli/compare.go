@@ -65,6 +65,8 @@ It always shows:
 
   jobs         differences of submission, start, wait and run time, job by job (between
                the medians over realizations)
+  clusters     what the clusters of the first runs set differently: keys of slurm.conf,
+               nodes, partitions, QOS, accounts and users
   releases     if the first runs of both sides are on different releases of Slurm: what
                differed before any decision of the scheduler, and what is known to have
                changed in Slurm

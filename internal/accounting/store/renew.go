@@ -10,7 +10,8 @@ import (
 )
 
 // renew recomputes columns of an older format from the documents: up to format 4, wait_s was the wait since eligible;
-// up to 5, unknown hours were 0; up to 6, lost was absent. If the process is killed, the next start repeats the work.
+// up to 5, unknown hours were 0; up to 6, lost was absent; up to 7, jobs that never ran had exit codes. If the process
+// is killed, the next start repeats the work.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil

@@ -102,7 +102,7 @@ var panels = []*panel{
 		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost " +
 		"among them, and above them what jobs that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
+	{name: "exits", title: "Exit codes", about: "How the scripts of jobs that ran ended.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
@@ -352,6 +352,9 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	for k := range busy {
 		busy[k] = max(0, level*(edge(k+1)-edge(k))+changes[k]*edge(k+1)-instants[k])
 		level += changes[k]
+	}
+	if b.edges[n-1].Before(r.after) && r.after.Before(b.edges[n]) {
+		b.edges[n] = r.after // the last quarter of an hour has nothing but idle time after the newest end
 	}
 	t := timeTable(r, b)
 	capacity := s.capacity(r.chosen)
