@@ -2,9 +2,9 @@ package progress
 
 import "time"
 
-// Batch is the state of several runs, some of which go on at once.
+// Batch is the state of several runs, of which some may be running at the same time.
 type Batch struct {
-	Parallel int // the most at once
+	Parallel int // the largest number at once
 	Waiting  int // runs that have not begun
 	Ended    []time.Duration
 	Running  []Running
@@ -13,12 +13,11 @@ type Batch struct {
 // Running is one run that has begun.
 type Running struct {
 	Elapsed, Left time.Duration
-	Known         bool // Left is known
+	Known         bool // whether Left is known
 }
 
-// Left predicts how much real time the batch will still take. Runs about which nothing is known
-// are taken to need the mean time of the others. It returns false as long as no run says
-// anything.
+// Left predicts how much real time the batch will still take. A run whose time is not known counts
+// with the mean time of the other runs. Left returns false as long as the time of no run is known.
 func (b *Batch) Left() (left time.Duration, known bool) {
 	var sum time.Duration
 	n := 0
