@@ -79,9 +79,9 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 		Short: "Make a workload of a site's accounting",
 		Long: `Makes a workload of accounting records. With --from sacct, SOURCE is a file with the
 output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
-Submit, Start, End and a size. More columns make the replay more accurate; the command
-lists what is missing. Dependencies, switches and other options without a column come from
-SubmitLine and from stored batch scripts.
+Submit, Start and End, and a column with the job's size. More columns make the replay
+more accurate; the command lists what is missing. Dependencies, switches and other
+options without a column come from SubmitLine and from stored batch scripts.
 
 Records of other systems: pbs (accounting logs of Torque, OpenPBS and PBS Professional),
 lsf (lsb.acct), gridengine (accounting) and gwf. --from auto recognizes them. Several
