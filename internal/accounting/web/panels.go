@@ -194,9 +194,9 @@ func ratio(part, whole float64) any {
 // longestLabel is the number of bytes of a name that are repeated beside each number of a table.
 const longestLabel = 80
 
-// mostSeries is the highest number of series in a stacked chart; the sum of the rest is one more
+// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more
 // series.
-const mostSeries = 7
+const maxSeries = 7
 
 // pivot makes a table with a row for each bucket and a column for each name. A raw row has a
 // bucket, a name and a value. The names with the highest sums come first.
@@ -210,9 +210,9 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a, b)) })
-	others := len(names) > mostSeries
+	others := len(names) > maxSeries
 	if others {
-		names = append(names[:mostSeries-1:mostSeries-1], "others")
+		names = append(names[:maxSeries-1:maxSeries-1], "others")
 	}
 	t := timeTable(r, b)
 	at := make(map[string]int)

@@ -140,8 +140,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 		"answer questions may use; the server has up to 256 beside")
 }
 
-// leastMemory is the smallest value of --memory, in MiB.
-const leastMemory = 64
+// minMemory is the smallest value of --memory, in MiB.
+const minMemory = 64
 
 // checkServe returns an error for flags with senseless values, and for flags that contradict each
 // other.
@@ -151,8 +151,8 @@ func (o commands) checkServe(opts *service.Serve) error {
 		return console.Usagef("--retention %v: negative (want a duration, or 0 for ever)", opts.Retention)
 	case opts.SdiagKeep < 0:
 		return console.Usagef("--sdiag-keep %v: negative (want a duration, or 0 for ever)", opts.SdiagKeep)
-	case opts.MemoryMiB < leastMemory:
-		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, leastMemory)
+	case opts.MemoryMiB < minMemory:
+		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, minMemory)
 	}
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")

@@ -118,13 +118,13 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// mostCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
-const mostCounted = 1 << 24
+// maxCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
+const maxCounted = 1 << 24
 
 // count reads a number. Other text is 0.
 func count(text string) int {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > mostCounted {
+	if err != nil || n < 0 || n > maxCounted {
 		return 0
 	}
 	return n

@@ -34,13 +34,13 @@ func (o *validateOptions) addFlags(c *cobra.Command) {
 	console.AddSlurm(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.rules, "rules", false, "foresee rejections by rules, without starting Slurm")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule",
-		mostOfRule))
+		maxPerRule))
 	o.zone.Add(c.Flags())
 	console.AddJSON(c, &o.json)
 }
 
-// mostOfRule is the number of problems of one rule that the command prints without --all.
-const mostOfRule = 10
+// maxPerRule is the number of problems of one rule that the command prints without --all.
+const maxPerRule = 10
 
 // Validate returns the command `workload validate`.
 func Validate(l Lent) *cobra.Command {
@@ -168,12 +168,12 @@ func (r *validateReport) render(all bool) string {
 		if shown[p.Rule]++; shown[p.Rule] == 1 {
 			rules = append(rules, p.Rule)
 		}
-		if all || shown[p.Rule] <= mostOfRule {
+		if all || shown[p.Rule] <= maxPerRule {
 			fmt.Fprintf(&b, "%s\n", p)
 		}
 	}
 	for _, rule := range rules {
-		if n := shown[rule] - mostOfRule; n > 0 && !all {
+		if n := shown[rule] - maxPerRule; n > 0 && !all {
 			fmt.Fprintf(&b, "and %d more of %s (--all lists them)\n", n, rule)
 		}
 	}

@@ -125,7 +125,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("add user ' \"\nremove x =\nmodify cluster where=set set where")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Read([]byte(text), "a", "vale")
-		if len(s.Mistakes) > mostMistakes+1 {
+		if len(s.Mistakes) > maxMistakes+1 {
 			t.Errorf("%d mistakes", len(s.Mistakes))
 		}
 		for _, m := range s.Mistakes {
