@@ -4,26 +4,26 @@ GO       ?= go
 CC       := gcc
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
-# How much make test-long does.
+# How many replays make test-long disturbs, and how many seconds it fuzzes.
 HITS       ?= 1000
 FUZZBUDGET ?= 3600
-# A package's tests may start daemons; none takes this long unless it hangs.
+# Tests of a package that take longer than this hang.
 TIMEOUT  ?= 30m
-# The tests run these releases of Slurm, whichever is installed. The directory has a link to each
-# but 22.05 where that is the installed one.
+# The tests run these releases of Slurm beside the installed one. The directory has a link to each
+# of them, except 22.05 if that release is installed.
 SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
-# Servers of others that the tests start, if Maven and a Java compiler are there.
+# OpenSearch and Kafka for the tests, which are made if Maven and a Java compiler are installed.
 TEST_SERVERS   := $(CURDIR)/build/servers
-# What the tests need beside what replays need; the Containerfile has them too.
+# Packages that the tests need in addition to those of replays. The Containerfile names them, too.
 TEST_PACKAGES  := chromium slurmd libjemalloc2 mariadb-client-core
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
-# Of both modules; go.work has them.
+# The packages of both modules of go.work.
 PACKAGES := ./... ./tools/...
 
-# It runs the tests and sums up: failures, what was skipped and why, and a line of counts.
+# gotestsum runs the tests, and prints the failures, the skipped tests with their reasons, and counts.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 SHIM_DIR  := internal/vclock/shim
@@ -33,18 +33,18 @@ SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
 # -fexceptions: pthread_cleanup_push costs nothing until a thread is cancelled.
 SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc \
 	-ffile-prefix-map=$(CURDIR)=.
-# Before glibc 2.34 these parts of it are libraries of their own. Newer ones have empty libraries under
-# their names. A program that lacks one would not find the functions that the library calls.
+# Before glibc 2.34 these parts of glibc are separate libraries; later releases have empty libraries with
+# the same names. Without them, a program might not find functions that the preload library calls.
 SHIM_LIBS := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:librt.so.1 -Wl,-z,now
 
 DEMO := build/demo
 
-# The version comes from git describe above; a clone that belongs to somebody else
-# (a container's checkout, say) would make go's own look at it fail.
+# The version comes from git describe above. Go's own stamping would fail in a clone that belongs to
+# another user, such as the checkout of a container.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 .DEFAULT_GOAL := help
-# What is installed must be there before anything is built with it.
+# Packages must be installed before the build uses them.
 .NOTPARALLEL:
 
 .PHONY: help
@@ -69,8 +69,8 @@ build: $(SHIM) ## build the programs in bin, and the preload library in them
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/rmreplay
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/rmreplay-engine
 
-# The library is written beside its place and moved: a replay that runs from an
-# older build keeps the file that it has mapped.
+# The library is written under another name and renamed, so that a running replay keeps the older
+# file that it has mapped.
 $(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(SHIM_CFLAGS) $(SHIM_SRC) -o $@.new $(SHIM_LIBS)
@@ -99,7 +99,7 @@ dist: $(SHIM) ## release artifacts in build/dist: tarball, deb, rpm, bills of ma
 dist-check: ## installs and runs those artifacts in roots of Debian 11, 12 and 13; needs root and debootstrap
 	@tools/dist-check
 
-# README's second command on another Debian, in a minimal root without cgroups.
+# The second command of README.md on another release of Debian, in a minimal root without cgroups.
 .PHONY: test-debian-12 test-debian-13
 test-debian-12: ## make test in a new root of Debian 12; needs root and debootstrap
 	@tools/debian-test bookworm build/debian-12 test
@@ -111,7 +111,8 @@ test-debian-13: ## make test in a new root of Debian 13; needs root and debootst
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
 	@tools/install-deps
 
-# What tests need beside packages. Images make these once. The first one needs bin/rmreplay.
+# What tests need in addition to packages. Container images make them once. slurm-releases needs
+# bin/rmreplay.
 .PHONY: slurm-releases test-servers gotestsum
 slurm-releases:
 	@tools/slurm-releases $(SLURM_ROOTS) $(SLURM_RELEASES)
@@ -135,7 +136,8 @@ test-long: deps build ## hours: long forms of tests, HITS replays that are hit, 
 	@$(MAKE) --no-print-directory slurm-releases test-servers
 	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) RMREPLAY_TEST_SERVERS=$(TEST_SERVERS) tools/test-long $(HITS) $(FUZZBUDGET)
 
-# Without root, Slurm and a browser: see CONTRIBUTING.md. Results of unchanged packages are Go's cached ones.
+# The tests that need neither root nor Slurm nor a browser: see CONTRIBUTING.md. For unchanged packages
+# Go prints cached results.
 .PHONY: check
 check: $(SHIM) ## go vet and the fast tests, in three minutes at most; needs neither root nor Slurm
 	$(GO) vet $(PACKAGES)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# After the installation of the deb and the rpm: the user of the service, its directory, and a new
-# look at the units. The service is not started or enabled: whoever installs rmreplay to replay has no use
-# for it. A service that runs is started again with the new program.
+# Runs after the installation of the deb or the rpm. It creates the service's user and directory, and
+# makes systemd reload its units. It neither starts nor enables the service, because users who only
+# replay do not need it. A running service is restarted with the new program.
 set -e
 if command -v systemd-sysusers >/dev/null; then
 	systemd-sysusers rmreplay.conf

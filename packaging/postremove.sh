@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the files are gone: systemd forgets the unit.
+# Runs after the files are removed: systemd forgets the unit.
 set -e
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

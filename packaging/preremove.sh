@@ -1,6 +1,7 @@
 #!/bin/sh
-# Before the package is removed, but not before it is upgraded: dpkg's argument is "remove" then, and
-# rpm's is 0. The user rmreplay and the jobs in /var/lib/rmreplay stay.
+# Stops the service before the package is removed, but not before it is upgraded: at a removal the
+# argument is "remove" from dpkg, and 0 from rpm. The user rmreplay and the jobs in
+# /var/lib/rmreplay stay.
 set -e
 case $1 in
 remove | 0)

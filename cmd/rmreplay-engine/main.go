@@ -19,7 +19,7 @@ var version = "unknown"
 func main() {
 	switch {
 	case slices.Equal(os.Args[1:], []string{"--version"}):
-		_, _ = fmt.Fprintln(os.Stdout, "rmreplay-engine", version) // a pipe that is closed needs no version
+		_, _ = fmt.Fprintln(os.Stdout, "rmreplay-engine", version) // an error, as from a closed pipe, is ignored
 	case len(os.Args) > 1:
 		fmt.Fprintf(os.Stderr, "rmreplay-engine: %s: it takes no argument but --version\n", os.Args[1])
 		os.Exit(2)

@@ -37,8 +37,8 @@ sim:
     - cluster: demo/cluster
 `
 
-// written makes a run, a sweep, a store and an export of it in a new directory. The store has a run with a scheduler's
-// figures, and records, one of them replaced.
+// written makes a run, a sweep, a store and an export of it in a new directory. The store has a run
+// with figures of the scheduler, and imported records, of which one was replaced.
 func written(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -86,7 +86,8 @@ func rmreplay(t *testing.T, dir string, args ...string) []byte {
 	return out
 }
 
-// edit replaces texts of a file that it has, each by the text after it.
+// edit replaces texts of a file. texts are pairs of an old and a new text; the file must have each
+// old text.
 func edit(t *testing.T, file string, texts ...string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -103,7 +104,8 @@ func edit(t *testing.T, file string, texts ...string) {
 	}
 }
 
-// TestNotebooks executes the examples, and compares what they compute with what the program says.
+// TestNotebooks executes the examples, and compares their results with those of the program's
+// commands.
 func TestNotebooks(t *testing.T) {
 	python := servertest.Python(t, "python")
 	dir := written(t)

@@ -22,9 +22,9 @@ print(manifest["engine"], manifest["state"], "valid" if manifest["valid"] else "
 
 # %% [markdown]
 # ## Jobs with pandas
-# Columns that are durations end in `_ns`. Columns that end in `_time` are instants, and missing (`NaT`) for what never
-# happened: a job that was cancelled before it started has no `start_time`. Reading only the columns that are
-# needed leaves out the texts of the requests, which are most of the file.
+# Columns with durations end in `_ns`. Columns with instants end in `_time`; an instant is missing (`NaT`) if the event
+# never happened, as `start_time` for a job that was cancelled before it started. The cell reads only the columns that it
+# needs: the texts of the requests take most of the file.
 
 # %%
 columns = ["job", "user", "partition", "state", "submit_time", "start_time", "end_time", "processors", "segments"]
@@ -33,9 +33,9 @@ accepted = jobs[jobs.state != "REJECTED"]
 
 # %% [markdown]
 # ## Waits
-# A job that was suspended, requeued or preempted held processors in several periods, its `segments`. The list is
-# empty for all others: they held them from start to end. Of a job that was requeued or preempted, `start_time` is the
-# start of its last run, and the runs before it are not part of its wait.
+# A job that was suspended, requeued or preempted held processors in several periods, its `segments`. For all other
+# jobs the list is empty: they held their processors from start to end. For a job that was requeued or preempted,
+# `start_time` is the start of its last run, and its earlier runs do not count as wait.
 
 
 # %%
@@ -74,10 +74,9 @@ print(f"utilization {utilization:.1%}; most processors in use: {in_use.max()} at
 
 # %% [markdown]
 # ## Why jobs waited, with DuckDB
-# Each row `waiting` of events.parquet says a pending job's reason until the job's next row, or its start, which the
-# row `started` may follow a moment later. (A row with an array's
-# name and the task -1 is about all its tasks that are pending. This query leaves arrays out; `rmreplay metrics` has
-# them, too.)
+# Each row `waiting` of events.parquet has the reason for which a job is pending. The reason is valid until the job's next
+# row or its start, which may be a moment before the row `started`. (A row with an array's name and the task -1 is about
+# all pending tasks of the array. This query leaves arrays out; `rmreplay metrics` includes them.)
 
 # %%
 reasons = duckdb.sql(f"""
@@ -92,8 +91,8 @@ print(reasons)
 
 # %% [markdown]
 # ## The scheduler's work
-# scheduler.parquet has slurmctld's counters. The difference of two rows is what happened between them, unless
-# the counters began anew in between. A replay on Slurm has the table, and the policy `slurm` of `simulate`.
+# scheduler.parquet has slurmctld's counters. The difference of two rows counts the events between them, unless the
+# counters were reset in between. Replays on Slurm and simulations with the policy `slurm` have this table.
 
 # %%
 if (run / "scheduler.parquet").exists():

@@ -32,7 +32,8 @@ var tables = map[string]*regexp.Regexp{
 	"EXPORT":                regexp.MustCompile(`^export\.parquet$`),
 }
 
-// private are the files of a store that the page calls the server's own.
+// private matches the files of a store that docs/SCHEMA.md does not describe, because only the
+// server uses them.
 var private = regexp.MustCompile(`^store/cells/\d+\.parquet$`)
 
 // TestSchema compares docs/SCHEMA.md with all Parquet files of a run, a sweep, a store and an export.
@@ -78,7 +79,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestDifferences checks that each way to differ is found.
+// TestDifferences checks that [differences] finds each kind of difference.
 func TestDifferences(t *testing.T) {
 	is := []column{{"a", "int64", "", false}, {"b_s", "double", "s", true}}
 	if got := differences(is, is); len(got) > 0 {
@@ -172,7 +173,7 @@ func unitOf(name string) string {
 	return map[string]string{"s": "s", "ns": "ns", "us": "µs", "mib": "MiB", "hours": "h", "bytes": "bytes"}[end]
 }
 
-// arrow are the types of columns as Apache Arrow names them.
+// arrow maps the types of Parquet columns to their names in Apache Arrow.
 var arrow = map[string]string{
 	"TIMESTAMP(isAdjustedToUTC=true,unit=NANOS)":   "timestamp[ns, UTC]",
 	"TIMESTAMP(isAdjustedToUTC=false,unit=MICROS)": "timestamp[us]",

@@ -15,8 +15,8 @@ store = Path("store")
 
 # %% [markdown]
 # ## The jobs
-# `store.json` names the files. Rows whose `seq` is in a file of `gone` have been replaced by later documents.
-# A file that is missing has been replaced meanwhile: run the cell again.
+# `store.json` names the files. Rows whose `seq` is in a file of `gone` have been replaced by later documents. If a file
+# is missing, the server has replaced it meanwhile: run the cell again.
 
 
 # %%
@@ -50,8 +50,8 @@ print(users.head())
 
 # %% [markdown]
 # ## Waits, failures and time limits
-# NULL means that a value is not known, or that it cannot be, such as the wait of a job that never ran. Averages,
-# sums and quantiles leave such jobs out.
+# NULL means that a value is not known or does not exist, such as the wait of a job that never ran. Averages, sums and
+# quantiles leave such jobs out.
 
 # %%
 partitions = database.sql("""
@@ -63,7 +63,7 @@ print(partitions)
 
 # %% [markdown]
 # ## How the schedulers fared
-# Figures of sdiag, where somebody took them: of `accounting serve --sdiag`, or of imported runs.
+# The table has figures of sdiag if `accounting serve --sdiag` recorded them, or if runs were imported.
 
 # %%
 if has_health:

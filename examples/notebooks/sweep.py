@@ -1,9 +1,9 @@
 # %% [markdown]
 # # The results of a sweep
 #
-# `sweep` is the directory of `rmreplay sweep experiment.yaml -o sweep`, of policies of the simulator, of Slurm or of
-# the model of Slurm. Its summary.json has the metrics of each cell
-# of the grid, and of each run; docs/COMPARING.md says what they are. Each run has tables of its own.
+# `sweep` is the directory that `rmreplay sweep experiment.yaml -o sweep` writes. Its runs may use policies of the
+# simulator, Slurm, or the model of Slurm. summary.json has the metrics of each cell of the grid and of each run, which
+# docs/COMPARING.md explains. Each run also has its own tables.
 
 # %%
 import json
@@ -29,8 +29,9 @@ runs[axes] = runs[axes].fillna("")
 print(runs[["cell", "seed", "metrics.mean_wait_s", "metrics.utilization"]])
 
 # %% [markdown]
-# ## A metric as a table of what the experiment varies
-# Cells of the simulator have a policy and a machine, those of Slurm and of its model a cluster, an edit and a release.
+# ## A metric as a table over the varied settings
+# Cells of the simulator have a policy and a machine. Cells of Slurm and of its model have a cluster, an edit and a
+# release.
 
 # %%
 rows, *columns = [axis for axis in axes if runs[axis].nunique() > 1] or ["cell"]
@@ -39,8 +40,8 @@ print(table)
 
 # %% [markdown]
 # ## The jobs of all runs
-# One query reads the tables of all runs. The name of a row's file tells the run. A job that was requeued or preempted has
-# its earlier runs in `segments`, which are not part of its wait.
+# One query reads the tables of all runs. The name of a row's file tells the run. A job that was requeued or preempted
+# has its earlier runs in `segments`; they do not count as wait.
 
 # %%
 jobs = duckdb.sql(f"""

@@ -1,10 +1,10 @@
-// Package acceptance asks the real slurmctld which jobs of a workload it accepts and which of them can
-// start. It starts the daemons of the chosen release with the cluster under the virtual clock and submits
-// each different request of the workload once, one after the other, to the idle machine. So the answers
-// are right by construction, for each release.
+// Package acceptance asks the real slurmctld which jobs of a workload slurmctld accepts, and which
+// accepted jobs can start. It starts the daemons of the chosen release with the cluster under the virtual
+// clock and submits each different request of the workload once, one after the other, to the idle
+// machine. So the answers are the release's own.
 //
 // Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs
-// them, since it runs without Slurm, and so do the remedies here.
+// these rules, since it runs without Slurm. This package takes the remedies from the rules.
 package acceptance
 
 import (
@@ -30,27 +30,28 @@ import (
 
 // Options say which Slurm is asked, and with which cluster.
 type Options struct {
-	// Cluster is a directory, a slurm.conf or a bundle, as [experiment.OpenCluster] takes it.
+	// Cluster is a directory, a slurm.conf or a bundle, as [experiment.OpenCluster] reads it.
 	Cluster string
-	// Slurm is as [experiment.Slurm.Installation]; "" is the default Slurm.
+	// Slurm has the form of [experiment.Slurm.Installation]; "" is the default Slurm.
 	Slurm string
-	// Say gets what is done, for people; nil if nobody wants to know.
+	// Say, if not nil, is called with texts for people about what is being done.
 	Say func(text string)
 }
 
-// mostRequests bounds what is asked: each takes some 5 ms of CPU time, and 20 ms on thousands of nodes.
+// mostRequests is the largest number of requests that slurmctld is asked about: each takes some 5 ms of
+// CPU time, and 20 ms on thousands of nodes.
 const mostRequests = 5000
 
-// Ask returns what Slurm does not run of a workload. Rules judge jobs that name a reservation, since
-// it exists at instants of the workload and the machine that is asked has none, and those whose requests
-// are not among the most frequent [mostRequests]. Limits that
-// depend on other jobs in the queue, such as MaxSubmitJobs, are asked of each request alone. Errors are
-// those of [experiment.Run]; [experiment.IsMissing] tells that this Slurm is not installed.
+// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
+// frequent requests, up to [mostRequests]. Rules judge the other requests, and jobs that name a
+// reservation: the idle machine has no reservations. Each request is submitted alone, also if a limit
+// such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of [experiment.Run];
+// [experiment.IsMissing] reports that this Slurm is not installed.
 func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
 	return ask(ctx, w, o, nil)
 }
 
-// ask is [Ask]. each, if not nil, gets the finding of every job that has one.
+// ask is [Ask]. each, if not nil, is called for every job with a finding.
 func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
 	*admission.Forecast, error) {
 	cluster, err := experiment.OpenCluster(o.Cluster, 0)
@@ -97,8 +98,8 @@ type request struct {
 // somePriority stands for all explicit priorities but 0, which holds the job.
 var somePriority = uint32(1)
 
-// requestOf returns the request of a job without what decides about no acceptance, and whether slurmctld
-// can be asked about it.
+// requestOf returns the request of a job without the options that never decide about acceptance. can
+// says whether slurmctld can be asked about the request.
 func requestOf(job *hpc.Job) (r request, can bool) {
 	if job.Reservation != "" {
 		return r, false
@@ -127,11 +128,12 @@ type answer struct {
 	pending string // the last reason to wait of a job that did not start; "" if all started
 }
 
-// slurmsName finds the name of slurmctld's answer in the reason of a refusal. rmreplay's own have none.
+// slurmsName finds the name of slurmctld's answer in the reason of a refusal. Refusals by rmreplay
+// itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. foreseen is what the rules say: if
-// it is of the same kind, it has the better words.
+// finding returns what the answer means, or nil for a job that starts. foreseen is the finding of the
+// rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {
@@ -152,16 +154,17 @@ func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	return &is
 }
 
-// means reports whether what the rules foresee has the cause of slurmctld's answer. For some jobs that
-// never start they know the answer to the submission and not the reason to wait, which differs between
-// releases.
+// means reports whether a foreseen finding has the same cause as slurmctld's answer. For some jobs
+// that never start, the rules know the answer to the submission but not the reason to wait, which
+// differs between releases.
 func means(foreseen, is *admission.Finding) bool {
 	return foreseen.Verdict == is.Verdict && (foreseen.Slurm == is.Slurm ||
 		is.Verdict == admission.NeverStarts && slurmsName.MatchString(foreseen.Slurm))
 }
 
-// patience is the virtual time after which a job that has not started on the idle machine is taken for
-// one that never does. It is some cycles of the backfill scheduler, and of the questions for reasons.
+// patience is the virtual time after which a job that has not started on the idle machine counts as a
+// job that never starts. It has several cycles of the backfill scheduler, and of the questions for
+// reasons.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.
@@ -171,24 +174,26 @@ var deadline, _ = slurmspec.ReasonNamed("DeadLine")
 type inquiry struct {
 	w       *workload.Workload
 	answers map[request]*answer
-	// jobs are the submissions, in order; of has what each is for, by the job's ID.
+	// jobs are the submissions, in order. of has the submission of each job, by the job's ID.
 	jobs      []*hpc.Job
 	of        map[string]submission
-	complaint string // of sacctmgr about the cluster's accounts
-	// open is what is known of the submission that was made last.
+	complaint string // what sacctmgr said against the cluster's accounts
+	// open is the state of the last submission.
 	open struct {
 		reason  string // the last reason to wait
 		started bool
 	}
 }
 
-// submission is what a submission is for. A held job tells nothing about its start.
+// submission says which answer a submission is for. A held job does not show whether it would
+// start.
 type submission struct {
 	*answer
 	held bool
 }
 
-// newInquiry chooses what is asked: the most frequent requests, of equal ones the first in the workload.
+// newInquiry chooses the requests to ask about: the most frequent requests, and among equally frequent
+// requests the first in the workload.
 func newInquiry(w *workload.Workload, most int) *inquiry {
 	q := &inquiry{w: w, answers: map[request]*answer{}, of: map[string]submission{}}
 	jobs := map[request]int{}
@@ -210,8 +215,8 @@ func newInquiry(w *workload.Workload, most int) *inquiry {
 	return q
 }
 
-// add adds the submissions of a request. An array is asked twice: whole and held, for the limits of its
-// size, and as its last task alone, since all its tasks are alike.
+// add adds the submissions of a request. An array is submitted twice: once as a whole and held, for the
+// limits of an array's size, and once only its last task, since all tasks are alike.
 func (q *inquiry) add(r request, a *answer) {
 	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
 		whole := r
@@ -240,7 +245,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a directory for the daemons' logs: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(logs) }() // what stays there is in a directory of temporary files
+	defer func() { _ = os.RemoveAll(logs) }() // files left there are only temporary files
 	w := *q.w
 	w.Jobs = workload.JobsOf(q.jobs...)
 	w.Reservations, w.NodeEvents, w.Actions, w.Start, w.Usage, w.FileSystems = nil, nil, nil, 0, nil, nil
@@ -295,7 +300,8 @@ func (q *inquiry) see(e rm.Event) error {
 	return nil
 }
 
-// oneByOne submits each job when the one before has ended, so that each meets an idle machine.
+// oneByOne submits each job after the end of the previous job, so that each job meets an idle
+// machine.
 type oneByOne struct {
 	begin      hpc.Time
 	jobs, next int

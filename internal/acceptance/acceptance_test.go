@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of the daemons
+	supervise.RunIfGuard() // this binary may run as the guard of the daemons
 	os.Exit(m.Run())
 }
 
@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 const site = "../experiment/testdata/admission"
 
 // TestAsk asks the three releases about a job for every reason to reject it. The rules of package
-// admission, which a replay of these jobs confirms (experiment.TestAdmission), must say the same of each
-// job, and of the jobs that never start the same reason. Where slurmctld's answer is not the rules', the
-// finding has no words of theirs, and the comparison fails.
+// admission, which a replay of these jobs confirms (experiment.TestAdmission), must give the same
+// finding for each job, and the same reason for the jobs that never start. If slurmctld's answer is not
+// that of the rules, the finding lacks the rules' words, and the comparison fails.
 func TestAsk(t *testing.T) {
 	w := jobs(t)
 	for _, named := range []string{"", "24.11", "26.05"} {
@@ -66,7 +66,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestComplaint: a command that only sacctmgr itself refuses is in the answer.
+// TestComplaint: the answer names a command that sacctmgr refuses, although the rules do not.
 func TestComplaint(t *testing.T) {
 	needSlurm(t, "")
 	dir := cluster(t, "EnforcePartLimits=ALL")
@@ -93,7 +93,8 @@ func TestComplaint(t *testing.T) {
 	}
 }
 
-// TestFinding: slurmctld's answer counts, whatever the rules say; their words count if they mean the same.
+// TestFinding: slurmctld's answer decides, even if the rules say something else. If the rules mean the
+// same, the finding has their words.
 func TestFinding(t *testing.T) {
 	words := func(verdict admission.Verdict, slurm string) *admission.Finding {
 		return &admission.Finding{Verdict: verdict, Rule: "nodes", Slurm: slurm, Text: "too many", Remedy: "ask for fewer"}
@@ -102,7 +103,7 @@ func TestFinding(t *testing.T) {
 	for name, c := range map[string]struct {
 		is       answer
 		foreseen *admission.Finding
-		slurm    string // of the finding; "" for none
+		slurm    string // the finding's reason in Slurm's words; "" for no finding
 		rule     string
 	}{
 		"starts":              {answer{}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "", ""},
@@ -129,8 +130,8 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestRequests: jobs that differ only in what decides about no acceptance are one request; arrays are two
-// submissions; jobs of reservations and those that run when the window begins are not asked about.
+// TestRequests: jobs that differ only in options that never decide about acceptance are one request;
+// arrays are two submissions; slurmctld is not asked about preset jobs and jobs with a reservation.
 func TestRequests(t *testing.T) {
 	priority, held := uint32(7), uint32(0)
 	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}
@@ -141,7 +142,7 @@ func TestRequests(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		job  *hpc.Job
-		more int // submissions beside the one of the base
+		more int // number of submissions besides those of base
 	}{
 		"later":       {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
 		"named":       {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
@@ -166,13 +167,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestFrequentFirst: what is asked has a bound, and the most frequent requests come first.
+// TestFrequentFirst: the number of requests is bounded, and the most frequent requests come first.
 func TestFrequentFirst(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 12 {
 		job := &hpc.Job{ID: strconv.Itoa(i), Request: hpc.Request{User: "ada", Tasks: 1}}
 		if i%4 != 0 {
-			job.Tasks = 2 + i%2 // 3 and 2: six and three jobs
+			job.Tasks = 2 + i%2 // 3 for six jobs and 2 for three jobs
 		}
 		w.Jobs.Append(job)
 	}
@@ -205,7 +206,7 @@ func rules(t *testing.T, w *workload.Workload, dir, named string) *admission.Sit
 	return site
 }
 
-// cluster returns a copy of the site with a line more in slurm.conf.
+// cluster returns a copy of the site with one more line in slurm.conf.
 func cluster(t *testing.T, line string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// options are those of random requests: of each line at most one, and seldom.
+// options are the options of random requests. A request has at most one option of each line, and of
+// most lines no option.
 var options = [][]string{
 	{"--uid=cem", "--uid=sam", "--uid=pam", "--uid=eve", "-A optics", "-A chemistry", "-A physics"},
 	{"-p all", "-p narrow", "-p wide", "-p few", "-p memnode", "-p memcpu", "-p staff", "-p allowed", "-p denied",
@@ -50,8 +51,8 @@ func randomRequest(rng *rand.Rand) string {
 }
 
 // TestRandomRequests asks slurmctld about random requests, and compares its answers with the rules by which
-// the model of slurmctld accepts jobs. RMREPLAY_CASES says how many each release gets with each value of
-// EnforcePartLimits; the seed differs then from run to run.
+// the model of slurmctld accepts jobs. RMREPLAY_CASES sets the number of requests for each release and each
+// value of EnforcePartLimits; then the seed differs from run to run.
 func TestRandomRequests(t *testing.T) {
 	n, seed := 150, uint64(1)
 	if text := os.Getenv("RMREPLAY_CASES"); text != "" {
@@ -64,7 +65,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 	for i, named := range []string{"", "24.11", "26.05"} {
 		for j, enforce := range []string{"ALL", "ANY", "NO"} {
-			if n == 150 && i != j { // one setting for each release
+			if n == 150 && i != j { // without RMREPLAY_CASES, one value for each release
 				continue
 			}
 			t.Run(named+enforce, func(t *testing.T) {
@@ -100,7 +101,7 @@ func compareRandom(t *testing.T, rng *rand.Rand, n int, named, enforce string) {
 	differ := 0
 	for _, job := range w.Jobs.All() {
 		a, b := is[job.ID], want[job.ID]
-		// A job that waits for two reasons has the one that slurmctld found last.
+		// A job that waits for two reasons has the reason that slurmctld found last.
 		if a.Verdict == b.Verdict && (a.Slurm == b.Slurm || a.Verdict == admission.NeverStarts) {
 			continue
 		}
@@ -110,7 +111,7 @@ func compareRandom(t *testing.T, rng *rand.Rand, n int, named, enforce string) {
 	if len(is) < n/4 || len(is) > n*19/20 {
 		t.Errorf("%d of %d random requests are refused or never start: the test has little to compare", len(is), n)
 	}
-	if differ > max(1, n/200) { // docs/LIMITATIONS.md names the kinds
+	if differ > max(1, n/200) { // docs/LIMITATIONS.md names the kinds of these differences
 		t.Errorf("%d of %d random requests are answered otherwise than the rules say", differ, n)
 	}
 }

@@ -1,5 +1,6 @@
-// Package access says who asks a server, by the credentials in a file of the server, and reads the credentials with
-// which a client asks. A server says which roles its credentials may have, and what they may do.
+// Package access finds out who sends a request to a server: it looks up the request's credentials in a file of the
+// server. It also reads a client's own credentials from a file. A server says which roles its credentials may
+// have, and what they may do.
 package access
 
 import (
@@ -17,12 +18,13 @@ import (
 // Role is what somebody may do.
 type Role string
 
-// Access says who asks. A nil Access, and its zero value, want no credentials.
+// Access has the credentials that a server knows. A nil Access, and its zero value, require no
+// credentials.
 type Access struct {
 	entries []credential
 }
 
-// Grant is what credentials give: a role, and the user's name unless they are a token.
+// Grant is what credentials give: a role, and the user's name unless the credentials are a token.
 type Grant struct {
 	Role Role
 	User string
@@ -30,13 +32,13 @@ type Grant struct {
 
 type credential struct {
 	Grant
-	// hash is of "Basic user:password" or of "Bearer token".
+	// hash is the hash of "Basic user:password" or of "Bearer token".
 	hash [sha256.Size]byte
 }
 
 // Read reads a file of credentials, one a line: one of the roles, a user and a password, separated by
-// spaces; or a role, the word token, and a token. Empty lines and lines that begin with # count for
-// nothing. The file must not be readable by others than its owner.
+// spaces; or a role, the word token, and a token. Empty lines and lines that begin with # are
+// ignored. The file must not be readable by others than its owner.
 func Read(path string, roles ...Role) (*Access, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +54,7 @@ func Read(path string, roles ...Role) (*Access, error) {
 			info.Mode().Perm())
 	}
 	a := &Access{}
-	users := map[string]int{} // their lines
+	users := map[string]int{} // the line of each user
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -110,8 +112,8 @@ func oneOf(roles []Role) string {
 	return b.String()
 }
 
-// Who returns what the credentials of a request give. It returns nothing for a request without credentials, and for
-// those that the server does not know.
+// Who returns the grants of a request's credentials. It returns nil for a request without credentials, and for
+// credentials that the server does not know.
 func (a *Access) Who(r *http.Request) (grants []Grant) {
 	if !a.Required() {
 		return nil
@@ -138,7 +140,7 @@ func (a *Access) Who(r *http.Request) (grants []Grant) {
 }
 
 // Authorization reads a file with the credentials of a client, in one line: USER:PASSWORD, "ApiKey KEY" or "Bearer
-// TOKEN". It returns the value of the header, "" for no file. Nobody but the file's owner may be able to read it.
+// TOKEN". It returns the value of the header, "" for no file. Only the file's owner may be able to read it.
 func Authorization(path string) (string, error) {
 	if path == "" {
 		return "", nil

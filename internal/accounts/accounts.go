@@ -21,8 +21,8 @@ const patience = time.Minute
 // notFound is the exit status of getent for a key that is in no database; see getent(1).
 const notFound = 2
 
-// Has reports whether a user or a group has a number. The error says which question had no answer,
-// as when the directory server is down.
+// Has reports whether a user or a group has the number id. It returns an error if it cannot find
+// out, for example because the directory server is down.
 func Has(id int) (bool, error) {
 	key := strconv.Itoa(id)
 	if _, err := user.LookupId(key); err == nil {
@@ -39,7 +39,8 @@ func Has(id int) (bool, error) {
 	return false, nil
 }
 
-// Name returns the name of the user with a number, or "" if no user has it. The error is as for [Has].
+// Name returns the name of the user with a number, or "" if no user has it. Name returns the same
+// errors as [Has].
 func Name(uid int) (string, error) {
 	key := strconv.Itoa(uid)
 	if u, err := user.LookupId(key); err == nil {
@@ -50,8 +51,8 @@ func Name(uid int) (string, error) {
 	return name, err
 }
 
-// ask returns getent's line for a key, "" if there is no such entry. A machine without getent has no
-// accounts but those of its files.
+// ask returns getent's line for a key, "" if there is no such entry. A machine without getent has
+// only the accounts of its files.
 func ask(database, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

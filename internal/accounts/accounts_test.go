@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Accounts that no file of a machine has: systemd keeps these numbers for services without one.
+// absent is a number that no machine's files give to an account: systemd keeps such numbers for
+// services without an account.
 const absent = 65000
 
 // fakeGetent puts a getent in PATH that knows the user ana, 65001, and the group lab, 65002, as a directory

@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of the daemons
+	supervise.RunIfGuard() // this binary may run as the guard of the daemons
 	os.Exit(m.Run())
 }
 
@@ -51,7 +51,7 @@ PartitionName=all Nodes=a[1-4] Default=YES MaxTime=3:00:00
 	return dir
 }
 
-// spec returns a run of the model with sixty jobs and an array.
+// spec returns a run of the model with sixty jobs and a job array.
 func spec(t *testing.T, options string) experiment.Spec {
 	t.Helper()
 	epoch := hpc.Unix(1709640000)
@@ -72,7 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model that passes for a replay on Slurm. change may change its manifest further.
+// record makes a run of the model whose manifest is that of a replay on Slurm. change may make
+// further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)
@@ -125,8 +126,9 @@ func inLockstep(t *testing.T, r *run.Run, options string, instants int) *Lockste
 	return l
 }
 
-// TestFollow lets the model follow a run of its own, and one of a scheduler with other options: each decision
-// that differs is found, and none hides the next one, since all jobs start and end as recorded.
+// TestFollow lets the model follow a run of its own, and a run of a scheduler with other options. The
+// follower finds each decision that differs. No difference hides the next one, since all jobs start and
+// end as recorded.
 func TestFollow(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same := inLockstep(t, r, "bf_interval=15", 0)
@@ -168,7 +170,7 @@ func TestFollowCompleted(t *testing.T) {
 	}
 }
 
-// TestFollowSimulation refuses a record that slurmctld did not make.
+// TestFollowSimulation checks that a record that slurmctld did not make is refused.
 func TestFollowSimulation(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	r.Manifest.Engine = "sim"
@@ -177,8 +179,9 @@ func TestFollowSimulation(t *testing.T) {
 	}
 }
 
-// TestCompare compares a record with two models, one of the same scheduler and one of another. The verdict names the
-// jobs that differ, and the decision that caused the first difference.
+// TestCompare compares a record with two runs of the model: the scheduler's options are the same as in the record in
+// the first run, and others in the second run. The verdict names the jobs that differ, and the decision that caused
+// the first difference.
 func TestCompare(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})
@@ -219,8 +222,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareInterrupted compares a record up to its end alone: the jobs that the model starts afterwards do not
-// differ, and the verdict names the part.
+// TestCompareInterrupted compares a record only up to its end: the jobs that the model starts afterwards do not
+// count as differences, and the verdict names the compared part.
 func TestCompareInterrupted(t *testing.T) {
 	end := hpc.Unix(1709640000).Add(25 * time.Minute)
 	r := record(t, "bf_interval=15", func(m map[string]any) {
@@ -262,7 +265,7 @@ func TestPresetJobs(t *testing.T) {
 	}
 }
 
-// TestCompareRefuses refuses records that do not belong together.
+// TestCompareRefuses checks that records that do not belong together are refused.
 func TestCompareRefuses(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	other := spec(t, "bf_interval=15")
@@ -297,7 +300,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// TestUse has a report for each use, and for too few waits.
+// TestUse checks the verdict that allows each use, and the verdict on too few waits.
 func TestUse(t *testing.T) {
 	report := func(starts, waited, decided Count, slurm, model metrics.Float) *Report {
 		return &Report{
@@ -341,7 +344,8 @@ func validate(t *testing.T, path string) {
 	}
 }
 
-// TestMeasure replays the jobs on Slurm and compares them with the model. The second time no replay is made.
+// TestMeasure replays the jobs on Slurm and compares them with the model. When it measures again, it uses
+// the existing replays.
 func TestMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: replays on Slurm")

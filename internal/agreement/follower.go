@@ -15,18 +15,18 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Kind is what a difference is about.
+// Kind says what a difference is about.
 type Kind string
 
 // The kinds of differences.
 const (
 	TooEarly Kind = "start"    // the model would start a job that Slurm lets wait
 	TooLate  Kind = "wait"     // Slurm starts a job that the model lets wait
-	Nodes    Kind = "nodes"    // both start it, on different nodes
-	Reason   Kind = "reason"   // why it waits
-	Plan     Kind = "plan"     // for when backfill plans it
-	Priority Kind = "priority" // with which it starts or waits
-	End      Kind = "end"      // when it ends
+	Nodes    Kind = "nodes"    // both start the job, but on different nodes
+	Reason   Kind = "reason"   // the reason for which a job waits
+	Plan     Kind = "plan"     // the start that backfill plans for a waiting job
+	Priority Kind = "priority" // the priority with which a job starts or waits
+	End      Kind = "end"      // the time at which a job ends
 )
 
 // Difference is a decision that differs, with the inputs of both sides.
@@ -34,7 +34,7 @@ type Difference struct {
 	At    hpc.Time `json:"-"`
 	Kind  Kind     `json:"kind"`
 	Job   string   `json:"job"`
-	Slurm string   `json:"slurm"` // what slurmctld does
+	Slurm string   `json:"slurm"` // what slurmctld does, and with which inputs
 	Model string   `json:"model"` // what the model does, and with which inputs
 }
 
@@ -43,7 +43,7 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s %s %s: Slurm %s; the model %s", d.At, d.Kind, d.Job, d.Slurm, d.Model)
 }
 
-// Count is a number of comparisons, and how many of them agree.
+// Count is a number of comparisons, and the number of comparisons that agree.
 type Count struct {
 	Agree int `json:"agree"`
 	All   int `json:"all"`
@@ -76,7 +76,7 @@ func (c Count) String() string {
 // instant is a second in which slurmctld or the model decided.
 type instant struct {
 	second                    int64
-	decisions, starts, placed Count // jobs of the queues; starts of either side; nodes of starts of both
+	decisions, starts, placed Count // jobs in the queues; starts in Slurm or the model; starts in both
 }
 
 // Follower is a [guide.Guide] that makes the model follow a record.
@@ -86,19 +86,19 @@ type Follower struct {
 
 	instants []instant
 	now      instant          // the second in progress
-	queue    map[key]bool     // jobs in the queues of its passes
-	wanted   map[key]bool     // those that the model starts
-	moved    map[key]bool     // those whose nodes differ
-	list     []Difference     // all so far
-	counts   map[Kind]*Count  // of what is compared over the whole run
-	failed   map[string]int   // what could not be carried out
-	kept     map[*period]bool // runs whose end the model would have earlier
+	queue    map[key]bool     // jobs in the queues of this second
+	wanted   map[key]bool     // jobs that the model starts in this second
+	moved    map[key]bool     // jobs that both start in this second, on different nodes
+	list     []Difference     // all differences so far
+	counts   map[Kind]*Count  // of the kinds that are compared over the whole run
+	failed   map[string]int   // what the model could not carry out
+	kept     map[*period]bool // runs that the model would have ended earlier
 }
 
 var _ guide.Guide = (*Follower)(nil)
 
-// NewFollower returns a follower of a record, which may have been interrupted. The error is that of reading it, or
-// says that it is not a replay's.
+// NewFollower returns a follower of a record, which may have been interrupted. It returns an error if the
+// record cannot be read, or if a replay did not make the record.
 func NewFollower(r *run.Run) (*Follower, error) {
 	if r.Manifest.Engine != "slurm" {
 		return nil, fmt.Errorf("following %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
@@ -115,8 +115,8 @@ func NewFollower(r *run.Run) (*Follower, error) {
 	return f, nil
 }
 
-// Attach gives the follower the engine that it leads. It sets the instants at which the record overrules it:
-// starts and ends at the end of their second, when the model has had every pass of that second.
+// Attach gives the follower the engine of the model. It sets the instants at which the record overrules the
+// model: each start and each end at the end of its second, after all passes of the model in this second.
 func (f *Follower) Attach(e *slurmmodel.Engine) {
 	f.engine = e
 	after := func(second int64) hpc.Time { return hpc.Unix(second + 1).Add(-time.Nanosecond) }
@@ -131,7 +131,7 @@ func (f *Follower) Attach(e *slurmmodel.Engine) {
 	}
 }
 
-// begin begins a second, and closes the one before.
+// begin begins a second, and closes the previous second.
 func (f *Follower) begin(second int64) {
 	if second == f.now.second && f.queue != nil {
 		return
@@ -187,8 +187,8 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether another job starts in this second in the record. Then the one that waits does
-// not block the partition, or not for long.
+// startsBehind reports whether another job starts in this second in the record. Then the waiting job k
+// does not block its partition, or does so only for a short time.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]
@@ -244,7 +244,8 @@ func (f *Follower) ended(p *period) {
 	f.compare(End, p.key, true, "", "")
 }
 
-// waits compares what slurmctld said of a pending job, and gives it Slurm's reason.
+// waits compares what slurmctld said of a pending job, with the model's values, and gives the job
+// in the model Slurm's reason.
 func (f *Follower) waits(e *run.Event) {
 	k := key{e.Job, e.Task}
 	v, known := f.engine.Look(e.Job, e.Task)
@@ -263,7 +264,7 @@ func (f *Follower) waits(e *run.Event) {
 	}
 }
 
-// planned says for when a job is planned.
+// planned describes the start that is planned for a job.
 func planned(at hpc.Time) string {
 	if at == 0 {
 		return "not at all"
@@ -271,7 +272,8 @@ func planned(at hpc.Time) string {
 	return "for " + at.String()
 }
 
-// slurm says what the record has of a job that does not start now.
+// slurm describes what the record says of a job that does not start now. p is its next run; nil if
+// the job never starts.
 func (f *Follower) slurm(k key, p *period) string {
 	text := "never starts it"
 	if p != nil {
@@ -285,7 +287,7 @@ func (f *Follower) slurm(k key, p *period) string {
 	return text
 }
 
-// inputs says what the model knows of a job.
+// inputs describes a job's state in the model.
 func inputs(v *guide.View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "reason %s, priority %d", v.Reason, v.Priority)
@@ -315,8 +317,8 @@ func (f *Follower) differs(kind Kind, k key, slurm, model string) {
 	f.list = append(f.list, Difference{f.engine.Now(), kind, k.String(), slurm, model})
 }
 
-// Report sums up. It takes n instants at which there were decisions, drawn by a seed; all of them if n is 0
-// or there are no more.
+// Report sums up the comparison. It counts the decisions of n instants that are drawn with a seed; of all
+// instants if n is 0 or not smaller than their number.
 func (f *Follower) Report(n int, seed uint64) *Lockstep {
 	f.begin(-1)
 	all := f.instants

@@ -12,37 +12,44 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep is how well the model's single decisions agree with those of a record, each made in Slurm's state.
+// Lockstep says how well the model's single decisions agree with those of a record, each made in Slurm's
+// state.
 type Lockstep struct {
-	// Instants is the number of seconds that are counted, of AllInstants in which there were decisions.
+	// AllInstants is the number of seconds in which there were decisions, and Instants the number of
+	// seconds whose decisions are counted.
 	Instants    int `json:"instants"`
 	AllInstants int `json:"all_instants"`
-	// Decisions are those at these instants: for each job in a queue, whether it starts. Starts are those
-	// of them in which one of both starts the job, and Nodes those in which both do.
+	// Decisions counts the decisions at these instants: for each job in a queue, whether the job
+	// starts. Starts counts the decisions in which Slurm or the model starts the job, and Nodes the
+	// decisions in which both start the job.
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`
-	// Reasons, Plans, Priorities and Ends are compared where the record has them, over the whole run.
+	// Reasons, Plans, Priorities and Ends are compared over the whole run, as far as the record has
+	// them.
 	Reasons    Count `json:"reasons"`
 	Plans      Count `json:"plans"`
 	Priorities Count `json:"priorities"`
 	Ends       Count `json:"ends"`
-	// Jobs is the number of jobs that waited, Asked that of jobs with a recorded reason.
+	// Jobs is the number of jobs that waited, and Asked the number of jobs with a recorded reason.
 	Jobs  int `json:"jobs_that_waited"`
 	Asked int `json:"jobs_with_reasons"`
-	// Failed counts what the record says and the model could not carry out.
+	// Failed counts what the model could not carry out of the record.
 	Failed map[string]int `json:"not_carried_out,omitempty"`
-	// Kinds counts the differences. Those of starts and nodes are at the counted instants.
+	// Kinds counts the differences. The differences of starts and nodes are only those at the counted
+	// instants.
 	Kinds map[Kind]int `json:"kinds,omitempty"`
-	// Differences are the first ones of each kind, in the order of time.
+	// Differences are the first differences of each kind, in the order of time.
 	Differences []Difference `json:"differences,omitempty"`
 
 	all []Difference
-	// recorded and model are the scheduler's counters of both; either may be nil.
+	// recorded and model are the scheduler's counters in the record and in the model; nil if they are
+	// not known.
 	recorded, model *rm.Scheduler
 }
 
-// unseen is what nobody can read from outside slurmctld. The model has its own values of it.
+// unseen names the state that cannot be read from outside slurmctld. The model has its own values
+// of this state.
 const unseen = "not in the record, so that the model has its own: weights of nodes and sizes of jobs that earlier " +
 	"tests left, usage between two decays, the plan of backfill, instants of passes without a start"
 
@@ -64,7 +71,7 @@ func follow(ctx context.Context, spec experiment.Spec, record *run.Run, instants
 	return l, nil
 }
 
-// finish counts the kinds of the differences, and chooses those that are shown.
+// finish counts the differences by kind, and chooses the differences that a report shows.
 func (l *Lockstep) finish() {
 	l.Kinds, l.Differences = map[Kind]int{}, nil
 	for i := range l.all {
@@ -75,7 +82,7 @@ func (l *Lockstep) finish() {
 	}
 }
 
-// join adds another record's comparisons.
+// join adds the comparisons with another record.
 func (l *Lockstep) join(o *Lockstep) {
 	l.Instants, l.AllInstants = l.Instants+o.Instants, l.AllInstants+o.AllInstants
 	for _, c := range []struct{ to, from *Count }{

@@ -21,16 +21,17 @@ import (
 // Options say what [Measure] makes.
 type Options struct {
 	// Realizations is how many replays are made, with seeds that count up from the specification's. Parallel is
-	// how many run at once; 0 means one for each CPU.
+	// the number of runs at once; 0 means one for each CPU.
 	Realizations, Parallel int
-	// Within is the real time that the replays may take. They end then, and what they have replayed is compared.
-	// 0 means no limit.
+	// Within is the real time that the replays may take. Then they are ended, and what they have replayed is
+	// compared. 0 means no limit.
 	Within time.Duration
 	// Instants is the number of seconds whose decisions are compared; 0 for all.
 	Instants int
 	// Dir keeps the records of the replays in "slurm", and those of the model in "model".
 	Dir string
-	// Show, if not nil, is told how far the work is, many times a second. Several goroutines call it.
+	// Show, if not nil, is called with the progress of the work, many times a second. Several
+	// goroutines call Show.
 	Show func(text string)
 }
 
@@ -46,16 +47,16 @@ const share = 0.85
 // study makes the runs of a measurement.
 type study struct {
 	Options
-	spec    experiment.Spec // of the first replay
+	spec    experiment.Spec // the specification of the first replay
 	release string
 }
 
 // ErrNothing says that replays ended before there was anything to compare.
 var ErrNothing = errors.New("no job was replayed (want a longer --within, or a smaller part of the workload)")
 
-// Measure replays a workload on Slurm, simulates it with the model under the same seeds, and says how well both
-// agree. Complete replays of the same specification are taken from Dir. The errors are those of
-// [experiment.Run], and [ErrNothing].
+// Measure replays a workload on Slurm, simulates the workload with the model under the same seeds, and says how
+// well the results agree. Complete replays of the same specification are taken from Dir. Measure returns the
+// errors of [experiment.Run], and [ErrNothing].
 func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, error) {
 	s := &study{Options: o, spec: spec, release: experiment.SlurmSeries(spec.Slurm.Installation)}
 	dirs := make([]string, o.Realizations)
@@ -80,8 +81,9 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 	return s.compare(ctx, replays, nil)
 }
 
-// Compare says how well runs of the model agree with replays that are there. Runs of the model are made if models
-// is nil; else there must be one for each seed of a replay. An error says which record does not fit.
+// Compare says how well runs of the model agree with existing replays. Runs of the model are made if models is
+// nil; otherwise there must be a run of the model for the seed of each replay. An error names the record that
+// does not fit.
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {
 		if r.Manifest.Engine != "slurm" {
@@ -138,7 +140,7 @@ func modelFor(r *run.Run, models []*run.Run) (*run.Run, error) {
 		"(want simulate --seed %d)", r.Dir, r.Manifest.Seed, r.Manifest.Seed)
 }
 
-// show says how far the work is.
+// show reports the progress of the work.
 func (s *study) show(format string, args ...any) {
 	if s.Show != nil {
 		s.Show(fmt.Sprintf(format, args...))
@@ -159,7 +161,7 @@ func (s *study) index(name string, n int) error {
 	return run.WriteSetIndex(dir, index)
 }
 
-// replay makes a replay, unless its record is there. It ends a replay that takes too long.
+// replay makes a replay, unless its record exists. It ends a replay that takes too long.
 func (s *study) replay(ctx context.Context, i int, dir string) error {
 	spec := s.spec
 	spec.Seed, spec.Output, spec.Overwrite = spec.Seed+uint64(i), dir, true
@@ -191,7 +193,8 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 	return nil
 }
 
-// compare compares replays with runs of the model, and makes these if they are nil.
+// compare compares replays with runs of the model, and makes the runs of the model if models is
+// nil.
 func (s *study) compare(ctx context.Context, replays, models []*run.Run) (*Report, error) {
 	modelled, lacks := experiment.Modelled(s.spec, s.release)
 	made := models == nil
@@ -231,7 +234,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	r := &Report{
 		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Lacks: lacks, Runs: []Whole{},
 	}
-	all := hpc.Never // up to which all runs can be compared
+	all := hpc.Never // the instant up to which all runs can be compared
 	var slurm, model []*history
 	for i := range replays {
 		a, err := historyOf(replays[i])
@@ -273,7 +276,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	return r, nil
 }
 
-// doubt notes why a replay is not valid, unless it was only ended early.
+// doubt notes why a replay is not valid, unless the replay was only ended early.
 func (r *Report) doubt(m *run.Manifest) {
 	if m.Valid || m.State == run.StateInterrupted || r.Doubt != "" {
 		return
@@ -281,7 +284,7 @@ func (r *Report) doubt(m *run.Manifest) {
 	r.Doubt = fmt.Sprintf("the replay with seed %d is not valid: %s", m.Seed, m.Doubt())
 }
 
-// lacking notes what the model says that it lacks.
+// lacking notes what the model lacks, as the record of its run says.
 func (r *Report) lacking(m *run.Manifest) {
 	for _, w := range m.Warnings {
 		if text, is := strings.CutPrefix(w.Text, experiment.PartialPrefix); is {

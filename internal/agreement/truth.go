@@ -1,6 +1,6 @@
-// Package agreement measures how well the model of Slurm's scheduler agrees with Slurm on a recorded
-// replay. [Follower] makes the model decide in Slurm's state: whatever the model would do, the jobs start and
-// end as in the record, and each decision is compared by itself. So a difference does not hide the next one.
+// Package agreement measures how well the model of Slurm's scheduler agrees with Slurm on a recorded replay.
+// [Follower] makes the model decide in Slurm's state: whatever the model would do, the jobs start and end as
+// in the record, and each decision is compared by itself. So a difference does not hide the next difference.
 package agreement
 
 import (
@@ -30,30 +30,31 @@ func (k key) String() string {
 // period is a run of a job in the record.
 type period struct {
 	key
-	begin    hpc.Time // to the nanosecond
+	begin    hpc.Time // with nanoseconds
 	nodes    string
-	number   int   // of the task's earlier runs
-	end      int64 // second at which it gave its nodes back; 0 if the record ends before
-	requeued bool  // the job returned to the queue then
+	number   int   // the number of the task's earlier runs
+	end      int64 // the second at which the task gave its nodes back; 0 if the record ends before
+	requeued bool  // whether the job returned to the queue then
 	state    hpc.State
-	priority uint32 // at the start; 0 if not known, and for a job that started at once
+	priority uint32 // priority at the start; 0 if not known, or if the job started at once
 }
 
-// truth is what a record says.
+// truth has the runs and the waits of a record's jobs.
 type truth struct {
-	periods  []*period // by begin
+	periods  []*period // in the order of their begins
 	byKey    map[key][]*period
-	bySecond map[int64][]*period // starts
+	bySecond map[int64][]*period // by the second of their begin
 	waiting  []run.Event
 	asked    map[key]bool // jobs with a recorded reason
 	waited   int          // jobs that waited a second or more
 }
 
-// tail is how long before the end of an interrupted record the comparison ends. What happened in its last
-// seconds may not have been recorded any more.
+// tail is how long before the end of an interrupted record the comparison ends. The last seconds before
+// an interruption may be missing in the record.
 const tail = 10 * time.Second
 
-// until returns the instant up to which a record can be compared: [hpc.Never] for a complete one.
+// until returns the instant up to which a record can be compared: [hpc.Never] for a complete
+// record.
 func until(m *run.Manifest) hpc.Time {
 	if m.State == run.StateComplete {
 		return hpc.Never
@@ -61,7 +62,7 @@ func until(m *run.Manifest) hpc.Time {
 	return hpc.Unix(m.VirtualEnd.Add(-tail).UnixSeconds())
 }
 
-// atOnce is how long after it became eligible a job has started at once.
+// A job counts as started at once if it starts within this time after it became eligible.
 const atOnce = 10 * time.Second
 
 // readTruth reads a record.
@@ -88,7 +89,7 @@ func readTruth(r *run.Run) (*truth, error) {
 			continue
 		}
 		p := list[len(list)-1]
-		// Of a job that started at once, accounting has the priority with which it was submitted.
+		// For a job that started at once, accounting has its priority at the submission.
 		if row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
 			p.priority = row.Priority
 		}
@@ -122,7 +123,8 @@ func (t *truth) add(e *run.Event) {
 	}
 }
 
-// run returns a run of a task by its number from 0; nil if the record has no such run.
+// run returns the run of a task with a number, which counts from 0; nil if the record has no such
+// run.
 func (t *truth) run(k key, number int) *period {
 	if list := t.byKey[k]; number < len(list) {
 		return list[number]

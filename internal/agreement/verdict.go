@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Use is what a model's agreement with Slurm on a workload allows.
+// Use says for what the model can be used on a workload, given its agreement with Slurm.
 type Use string
 
-// The uses, from the most to the least.
+// The uses. Each needs less agreement than the use before it.
 const (
 	ForJobs    Use = "single jobs"
 	ForMeans   Use = "means and comparisons"
@@ -28,30 +28,32 @@ const (
 
 // The bounds of the uses. They are judgements, and the report has the numbers behind them.
 const (
-	// jobsStarts and jobsWaited are the least shares of equal starts, of all jobs and of those that waited a minute,
-	// with which single jobs can be trusted.
+	// Starts of single jobs can be trusted if at least jobsStarts of all jobs, and jobsWaited of the jobs that
+	// waited a minute, start at the same time.
 	jobsStarts, jobsWaited = 0.99, 0.98
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
 	// screenStarts is the least share of equal starts in Slurm's state.
 	screenStarts = 0.9
-	// fewWaits is the number of jobs that waited a minute below which the starts say little.
+	// If fewer than fewWaits jobs waited a minute, the starts say little.
 	fewWaits = 30
 )
 
-// Verdict says in a sentence how far to trust the model on a workload.
+// Verdict says in one sentence how far the model can be trusted on a workload.
 type Verdict struct {
 	Use  Use    `json:"use"`
 	Text string `json:"text"`
 }
 
-// Report is how well the model of Slurm agrees with Slurm on a workload. Other programs rely on its JSON keys.
+// Report says how well the model of Slurm agrees with Slurm on a workload. Other programs rely on its JSON
+// keys.
 type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
-	Slurm    string  `json:"slurm"` // the version
+	Slurm    string  `json:"slurm"` // the version of Slurm
 	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
-	// Submissions how many jobs of the workload's Of had been submitted when the first replay ended.
+	// Submissions the number of the workload's jobs that had been submitted when the first replay ended. Of is the
+	// number of all the workload's jobs.
 	Begin       string `json:"begin"`
 	Jobs        int    `json:"jobs"`
 	Submissions int    `json:"submissions"`
@@ -61,9 +63,9 @@ type Report struct {
 	Runs     []Whole  `json:"runs"`
 	Lockstep Lockstep `json:"lockstep"`
 	Figures  []Figure `json:"waits"`
-	// Lacks is what the workload, the configuration or the replay has and the model does not.
+	// Lacks names what the workload, the configuration or the replay has, but the model does not.
 	Lacks []string `json:"lacks,omitempty"`
-	// Doubt says why the measurement is not valid; empty if it is.
+	// Doubt says why the measurement is not valid; empty if the measurement is valid.
 	Doubt string `json:"not_valid_reason,omitempty"`
 	// ReplaySeconds and ModelSeconds are the real times of all runs of a kind.
 	ReplaySeconds float64 `json:"replay_wall_s"`
@@ -89,7 +91,7 @@ func (r *Report) judge() {
 	r.Verdict = Verdict{use, b.String()}
 }
 
-// percent writes a share, rounded down so that only all are 100 %.
+// percent writes a share, rounded down so that 100 % always means all.
 func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Share())/100) }
 
 // use says what the model can be used for, and what not.

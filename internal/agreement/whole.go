@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// long is the wait from which on a job counts among those that waited.
+// long is the shortest wait with which a job counts among the jobs that waited.
 const long = time.Minute
 
 // The ways in which a job's start differs between two runs.
@@ -29,23 +29,24 @@ const (
 // same second, or in neither run.
 type Whole struct {
 	Seed uint64 `json:"seed"`
-	// Until is the instant up to which both are compared; empty for their end.
+	// Until is the instant up to which both runs are compared; empty if they are compared up to their
+	// end.
 	Until  string `json:"until,omitempty"`
 	Starts Count  `json:"starts"`
 	Nodes  Count  `json:"starts_and_nodes"`
 	Waited Count  `json:"starts_of_jobs_that_waited_a_minute"`
-	// Kinds counts the jobs that differ, by how they do.
+	// Kinds counts the jobs that differ, by the way in which they differ.
 	Kinds map[string]int `json:"kinds,omitempty"`
 	First *Divergence    `json:"first_divergence,omitempty"`
 }
 
-// Divergence is the first job that starts otherwise.
+// Divergence is the first job that starts differently.
 type Divergence struct {
 	Job   string   `json:"job"`
-	At    hpc.Time `json:"-"` // the earlier of both starts
+	At    hpc.Time `json:"-"` // the earlier of the two starts
 	Slurm string   `json:"slurm"`
 	Model string   `json:"model"`
-	// Cause is what the decisions in Slurm's state say of it.
+	// Cause is the cause of this divergence, as far as the decisions in Slurm's state show it.
 	Cause string `json:"cause"`
 }
 
@@ -129,7 +130,7 @@ func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	return row.End == 0 && end != hpc.Never && end.Sub(row.Submit) > long
 }
 
-// differs counts a job that starts otherwise, and keeps the first one.
+// differs counts a job that starts differently, and keeps the first such job.
 func (w *Whole) differs(k key, slurm, model *history, a, b int64) {
 	switch {
 	case a == b:
@@ -167,7 +168,7 @@ func (w *Whole) explain(l *Lockstep) {
 		return
 	}
 	decides := func(k Kind) bool { return k == TooEarly || k == TooLate || k == Nodes || k == End }
-	var before *Difference // of what precedes decisions: priorities, plans, reasons
+	var before *Difference // the first difference that precedes decisions: in a priority, a plan or a reason
 	for i := range l.all {
 		d := &l.all[i]
 		switch {
@@ -186,7 +187,7 @@ func (w *Whole) explain(l *Lockstep) {
 	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so it follows from what is " + unseen
 }
 
-// join adds another seed's comparison.
+// join adds the comparison for another seed.
 func (w *Whole) join(o *Whole) {
 	w.Starts.join(o.Starts)
 	w.Nodes.join(o.Nodes)
@@ -202,10 +203,11 @@ func (w *Whole) join(o *Whole) {
 	}
 }
 
-// Figure is a figure of the waits over all seeds, in seconds or, of the first one, jobs.
+// Figure is a figure of the waits over all seeds. Its unit is the second; the first figure counts
+// jobs.
 type Figure struct {
 	Name  string          `json:"name"`
-	Slurm []metrics.Float `json:"slurm"` // of each seed
+	Slurm []metrics.Float `json:"slurm"` // one value for each seed
 	Model []metrics.Float `json:"model"`
 }
 
@@ -278,7 +280,7 @@ func (r *Report) renderWhole(b *strings.Builder) {
 	}
 }
 
-// counts writes numbers by what they count, the largest first.
+// counts writes the numbers with their names, the largest number first.
 func counts[K ~string](of map[K]int) string {
 	var names []K
 	for k := range of {

@@ -1,11 +1,11 @@
-// Package bandwidth says how fast jobs move data that share file systems.
+// Package bandwidth says how fast jobs that share file systems move data.
 //
 // A running job is in one phase of its I/O at a time. The phase asks for a rate, and lasts as long
-// as planned if the job gets it. Jobs that together ask for more than a file system's bandwidth
-// get max-min fair shares, weighted by their nodes: no job gets more than it asks for, and of the
-// others no node gets more than another (Bertsekas and Gallager, "Data Networks", 2nd ed., 6.5.2).
-// A job that gets a part of what it asks for makes progress at that part of its speed, so its run
-// time grows.
+// as planned if the job gets this rate. Jobs that together ask for more than a file system's
+// bandwidth get max-min fair shares, weighted by their nodes: no job gets more than it asks for,
+// and of the others no node gets more than another (Bertsekas and Gallager, "Data Networks", 2nd
+// ed., 6.5.2). A job that gets a part of what it asks for makes progress at that part of its speed,
+// so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
 // that a file system with n slowed jobs loses less than n bytes per second. What a job has left of
@@ -29,8 +29,8 @@ type Model struct {
 	now     hpc.Time
 	systems []*system
 	jobs    map[int]*job
-	order   []*job // by the time of their start
-	dirty   bool   // the shares are not those of the current phases
+	order   []*job // in the order of their starts
+	dirty   bool   // the shares must be computed anew
 	next    hpc.Time
 }
 
@@ -49,14 +49,14 @@ type Load struct{ Asked, Granted int64 }
 type job struct {
 	id     int
 	nodes  int64
-	phases []phase // what is left, the current one first
-	rate   int64   // granted to the current phase
-	system *system // of the current phase; nil while the job computes
+	phases []phase // the remaining phases, the current phase first
+	rate   int64   // the rate that the current phase gets
+	system *system // the file system of the current phase; nil while the job computes
 	// suspended says that the job makes no progress and asks for nothing.
 	suspended bool
 }
 
-// phase is what is left of a phase. A phase of computing asks for one unit and gets it.
+// phase is the remaining part of a phase. A phase of computing asks for one unit and gets it.
 type phase struct {
 	left   work
 	demand int64 // bytes per second
@@ -120,9 +120,9 @@ func (m *Model) Rates() iter.Seq2[int, int64] {
 	}
 }
 
-// Start adds a job that starts at an instant, on a number of nodes. The run time is that without
-// other jobs. The job's number must not be in use. A phase on a file system that the model does
-// not have takes its planned time.
+// Start adds a job that starts at an instant, on a number of nodes. run is the job's run time
+// without other jobs. The job's number must not be in use. A phase on a file system that the model
+// does not have takes its planned time.
 func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hpc.Phase) {
 	m.progress(at)
 	j := &job{id: id, nodes: int64(max(nodes, 1))}
@@ -139,14 +139,15 @@ func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hp
 		j.phases = append(j.phases, next)
 	}
 	if len(j.phases) == 0 {
-		j.phases = []phase{{demand: 1}} // it ends at once
+		j.phases = []phase{{demand: 1}} // this phase ends at once
 	}
 	m.jobs[id] = j
 	m.order = append(m.order, j)
 	j.enter(m)
 }
 
-// Stop removes a job at an instant. A job that is not there, or has ended, is no error.
+// Stop removes a job at an instant. It does nothing for a job that the model does not have or that
+// has ended.
 func (m *Model) Stop(at hpc.Time, id int) {
 	j := m.jobs[id]
 	if j == nil {
@@ -158,7 +159,8 @@ func (m *Model) Stop(at hpc.Time, id int) {
 	m.order = slices.DeleteFunc(m.order, func(other *job) bool { return other == j })
 }
 
-// Suspend stops a job's progress at an instant. It does nothing for a job that is not there.
+// Suspend stops a job's progress at an instant. It does nothing for a job that the model does not
+// have.
 func (m *Model) Suspend(at hpc.Time, id int) {
 	if j := m.jobs[id]; j != nil && !j.suspended {
 		m.progress(at)
@@ -182,7 +184,8 @@ func (m *Model) Next() hpc.Time {
 	return m.next
 }
 
-// NextPhase returns the next instant at which a job enters another phase; [hpc.Never] if none does.
+// NextPhase returns the next instant at which a job enters another phase; [hpc.Never] if no job
+// does.
 func (m *Model) NextPhase() hpc.Time {
 	m.share()
 	at := hpc.Never
@@ -240,7 +243,7 @@ func (j *job) leave(m *Model) {
 	}
 }
 
-// progress takes off what the jobs have done since the last instant.
+// progress subtracts the work that the jobs have done since the last instant.
 func (m *Model) progress(at hpc.Time) {
 	d := at.Sub(m.now)
 	if d <= 0 {
@@ -276,7 +279,7 @@ func (m *Model) share() {
 }
 
 // share gives every job its max-min fair share. The jobs that ask for least for each node get what
-// they ask for, as long as that is no more than their nodes' part of what is left.
+// they ask for, as long as that is at most their nodes' part of the remaining bandwidth.
 func (s *system) share() {
 	s.load = Load{}
 	nodes := int64(0)
@@ -316,7 +319,7 @@ func share(left, nodes, all int64) int64 {
 	return max(int64(q), 1)
 }
 
-// compareProducts compares a x b with c x d, all of which are not negative.
+// compareProducts compares a x b with c x d, all of which are at least 0.
 func compareProducts(a, b, c, d int64) int {
 	return times(a, time.Duration(b)).compare(times(c, time.Duration(d)))
 }

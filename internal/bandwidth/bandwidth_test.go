@@ -57,8 +57,8 @@ func TestAloneAJobTakesItsTime(t *testing.T) {
 	check(t, drain(m), 7)
 }
 
-// Two equal jobs share. The second has half as much to write: it ends when both have written that,
-// and the first goes on alone at its full speed.
+// Two equal jobs share. The second has half as much to write: it ends when both jobs have written
+// this amount. The first job then continues alone at its full speed.
 func TestTwoJobsShare(t *testing.T) {
 	m := model(t, 100*mib)
 	m.Start(0, 1, 1, 10*time.Second, writes(1000*mib, 100*mib))
@@ -75,11 +75,11 @@ func TestTwoJobsShare(t *testing.T) {
 // A job that asks for less than its share keeps its speed, and the others share the rest by nodes.
 func TestMaxMinShares(t *testing.T) {
 	m := model(t, 100*mib)
-	m.Start(0, 1, 4, 10*time.Second, writes(100*mib, 10*mib))   // 2.5 a node: less than its share
+	m.Start(0, 1, 4, 10*time.Second, writes(100*mib, 10*mib))   // asks for 2.5 a node: less than its share
 	m.Start(0, 2, 1, 10*time.Second, writes(1000*mib, 100*mib)) // gets 90/3 = 30
 	m.Start(0, 3, 2, 10*time.Second, writes(1000*mib, 100*mib)) // gets 60
-	// At 10 s job 1 ends; 700 and 400 MiB are left. 33.3 and 66.7 MiB/s: job 3 ends 6 s later, with
-	// 500 MiB left of job 2, which then has the file system alone.
+	// Job 1 ends at 10 s; job 2 has 700 MiB left and job 3 400 MiB. They get 33.3 and 66.7 MiB/s: job
+	// 3 ends 6 s later. Job 2 has 500 MiB left, and then has the file system alone.
 	check(t, drain(m), 10, 21, 16)
 }
 
@@ -99,7 +99,7 @@ func TestPhases(t *testing.T) {
 	m = model(t, 100*mib)
 	m.Start(0, 1, 1, 6*time.Second, phases)
 	m.Start(0, 2, 1, 6*time.Second, phases)
-	check(t, drain(m), 10, 10) // both phases of both take twice as long
+	check(t, drain(m), 10, 10) // both phases of I/O take twice as long, for both jobs
 }
 
 func TestAKilledJobLeavesItsShare(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSuspend(t *testing.T) {
 	writes := []hpc.Phase{{Duration: 100 * time.Second, FileSystem: "lustre", Rate: 100}}
 	m.Start(0, 1, 1, 100*time.Second, writes)
 	m.Start(0, 2, 1, 100*time.Second, writes)
-	m.Suspend(50*hpc.Second, 1) // both have moved a quarter of their data
+	m.Suspend(50*hpc.Second, 1) // both jobs have moved a quarter of their data
 	m.Suspend(50*hpc.Second, 1)
 	m.Suspend(50*hpc.Second, 3)
 	if load := m.Load("lustre"); load != (Load{100, 100}) || m.Next() != 125*hpc.Second {

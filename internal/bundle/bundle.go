@@ -1,9 +1,9 @@
 // Package bundle packs a workload and the cluster that it is for into one file, which a site can give
-// away: a tar archive, compressed with gzip if its name ends in .gz. Whoever takes a workload or a
-// cluster takes the archive in its place.
+// away: a tar archive, compressed with gzip if its name ends in .gz. Commands that take a workload or
+// a cluster also take the archive.
 //
-// The archive may come from anybody. So only the names of a bundle are read, each once, with bounds, and
-// no member is written to a path of its own.
+// The archive may come from anybody. So only members with the names of a bundle's files are read, each
+// once and up to a largest size. No member decides to which path it is written.
 package bundle
 
 import (
@@ -35,14 +35,14 @@ const (
 // clusterFiles are the files of a cluster that a bundle may have.
 var clusterFiles = []string{"slurm.conf", "gres.conf", "topology.conf", "accounts.sacctmgr", "users"}
 
-// want is what would be right in place of another archive.
+// want says in errors what would be right in place of another archive.
 const want = "(want a bundle as rmreplay site export writes it)"
 
-// Bounds of what is read.
+// The bounds of an archive that is read.
 const (
-	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
+	mostFile    = 64 << 20 // bytes of each file of the cluster, and of the report
 	mostMembers = 16
-	mostAll     = 64 << 30 // bytes of the archive, unpacked
+	mostAll     = 64 << 30 // bytes of the unpacked archive
 )
 
 // Bundle is the content of an archive. Cluster has the files of the cluster by name.
@@ -179,7 +179,7 @@ func ReadCluster(path string) (files map[string]string, err error) {
 	return files, nil
 }
 
-// ReadReport reads the report of what is in an archive.
+// ReadReport reads the report of an archive's contents.
 func ReadReport(path string) (report []byte, err error) {
 	err = open(path, func(member string, content io.Reader) (err error) {
 		if member == Report {
@@ -217,8 +217,8 @@ func readBounded(r io.Reader, name string) ([]byte, error) {
 	return text, err
 }
 
-// each visits the members. It refuses an archive that is not a bundle: other members, links, devices, a member
-// that comes twice.
+// each visits the members. It refuses an archive that is not a bundle: an archive with other members, links,
+// devices, or the same member twice.
 func each(r io.Reader, visit func(member string, content io.Reader) error) error {
 	t := tar.NewReader(io.LimitReader(r, mostAll))
 	seen := map[string]bool{}

@@ -19,7 +19,8 @@ func sample() *Bundle {
 	}
 }
 
-// TestRoundTrip: what is written is read, compressed or not, and the same content gives the same bytes.
+// TestRoundTrip: a bundle that was written can be read, compressed or not, and the same content gives
+// the same bytes.
 func TestRoundTrip(t *testing.T) {
 	for _, name := range []string{"site.tar", "site.tar.gz", "site.tgz"} {
 		path, again := filepath.Join(t.TempDir(), name), filepath.Join(t.TempDir(), name)
@@ -59,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHostile: an archive that is not a bundle is refused, whatever it has.
+// TestHostile: an archive that is not a bundle is refused, whatever it contains.
 func TestHostile(t *testing.T) {
 	file := func(name, text string) func(*tar.Writer) {
 		return func(w *tar.Writer) {
@@ -108,7 +109,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzRead: no input makes the readers panic, and none makes them write a file.
+// FuzzRead: no input makes the readers panic or write a file.
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.tar")
 	if err := sample().Write(path); err != nil {

@@ -1,5 +1,5 @@
-// Package chromium drives a headless Chromium for tests of pages, through a pipe (the DevTools
-// protocol).
+// Package chromium controls a headless Chromium, for tests of web pages, through a pipe with the
+// DevTools protocol.
 package chromium
 
 import (
@@ -21,14 +21,15 @@ import (
 // screenshots is a directory for pictures of the pages.
 var screenshots = flag.String("screenshots", "", "directory for pictures of the pages that the browser tests open")
 
-// Browser is a Chromium, or a tab of one, that a test controls. Only one tab is used at a time.
+// Browser is a Chromium, or one of its tabs, that a test controls. Only one tab may be in use at a
+// time.
 type Browser struct {
 	t       testing.TB
 	send    *os.File
 	receive *bufio.Reader
 	session string
-	last    *int // number of the last command, of all tabs
-	// Errors has the console messages of pages, and exceptions.
+	last    *int // number of the last command, shared by all tabs
+	// Errors has the pages' console messages and exceptions.
 	Errors []string
 	events map[string]int
 }
@@ -45,7 +46,8 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// Open starts Chromium with options of its command line, or skips the test loudly, also under -short.
+// Open starts Chromium with additional command-line options. It skips the test under -short or
+// without Chromium.
 func Open(t testing.TB, options ...string) *Browser {
 	t.Helper()
 	if testing.Short() {
@@ -69,7 +71,7 @@ func Open(t testing.TB, options ...string) *Browser {
 	options = append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--window-size=1280,900"}, options...)
 	process := exec.CommandContext(ctx, path, append(options, "about:blank")...)
-	process.ExtraFiles = []*os.File{fromUs, fromIt} // its descriptors 3 and 4
+	process.ExtraFiles = []*os.File{fromUs, fromIt} // become descriptors 3 and 4
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
 	if err := process.Start(); err != nil {
@@ -84,7 +86,7 @@ func Open(t testing.TB, options ...string) *Browser {
 	return b
 }
 
-// Tab opens a tab for one test. Only one is used at a time.
+// Tab opens a tab for one test. Only one tab may be in use at a time.
 func (b *Browser) Tab(t testing.TB) *Browser {
 	t.Helper()
 	own := *b
@@ -100,7 +102,7 @@ func (b *Browser) Tab(t testing.TB) *Browser {
 	return b
 }
 
-// Call sends a command and waits for its answer.
+// Call sends a command and decodes the answer into result.
 func (b *Browser) Call(method string, params, result any) {
 	b.t.Helper()
 	*b.last++
@@ -136,7 +138,7 @@ func (b *Browser) Call(method string, params, result any) {
 	}
 }
 
-// next reads one message and records the complaints of a page.
+// next reads one message, and records errors of pages.
 func (b *Browser) next() message {
 	b.t.Helper()
 	text, err := b.receive.ReadBytes(0)
@@ -171,7 +173,8 @@ func (b *Browser) OpenURL(url string) {
 	}
 }
 
-// Eval evaluates an expression of JavaScript, which may be a promise.
+// Eval evaluates a JavaScript expression, awaits it if it is a promise, and decodes the value into
+// result.
 func (b *Browser) Eval(expression string, result any) {
 	b.t.Helper()
 	var answer struct {
@@ -190,7 +193,7 @@ func (b *Browser) Eval(expression string, result any) {
 	}
 }
 
-// MainThread returns the processor time that the page's main thread has used.
+// MainThread returns the CPU time that the page's main thread has used.
 func (b *Browser) MainThread() time.Duration {
 	b.t.Helper()
 	var answer struct {
@@ -209,7 +212,7 @@ func (b *Browser) MainThread() time.Duration {
 	return 0
 }
 
-// Press types a key.
+// Press presses and releases keys.
 func (b *Browser) Press(keys ...string) {
 	b.t.Helper()
 	for _, key := range keys {
@@ -220,7 +223,7 @@ func (b *Browser) Press(keys ...string) {
 	b.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
 }
 
-// Picture saves what is visible, if the flag asks for it.
+// Picture saves a screenshot, if the flag -screenshots is given.
 func (b *Browser) Picture(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
@@ -231,7 +234,8 @@ func (b *Browser) Picture(name string) {
 	b.Keep(name+".png", answer.Data)
 }
 
-// Keep saves a file in base64 beside the pictures, if the flag asks for them.
+// Keep saves a base64-encoded file in the directory of screenshots, if the flag -screenshots is
+// given.
 func (b *Browser) Keep(name, encoded string) {
 	b.t.Helper()
 	if *screenshots == "" {
@@ -249,7 +253,7 @@ func (b *Browser) Keep(name, encoded string) {
 	}
 }
 
-// Mouse sends an event of the mouse and waits for the next picture.
+// Mouse sends a mouse event and waits until the page has been drawn again.
 func (b *Browser) Mouse(kind string, x, y float64, more map[string]any) {
 	b.t.Helper()
 	event := map[string]any{"type": kind, "x": x, "y": y}
@@ -258,7 +262,8 @@ func (b *Browser) Mouse(kind string, x, y float64, more map[string]any) {
 	b.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
 }
 
-// Faint returns texts with less contrast than WCAG 2.2 asks for (4.5 to 1, success criterion 1.4.3).
+// Faint returns texts whose contrast is below WCAG 2.2's minimum (4.5 to 1, success criterion
+// 1.4.3).
 func (b *Browser) Faint() (found []string) {
 	b.Eval(`(() => {
 		const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
@@ -284,8 +289,8 @@ func (b *Browser) Faint() (found []string) {
 	return found
 }
 
-// Roles counts what is on the page for a screen reader, by role, and returns the roles of pictures, links, fields, buttons
-// and regions that have no name.
+// Roles counts the elements that a screen reader sees, by role. nameless has the roles of pictures,
+// links, fields, buttons and regions without a name.
 func (b *Browser) Roles() (roles map[string]int, nameless []string) {
 	b.t.Helper()
 	var tree struct {

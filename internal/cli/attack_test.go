@@ -21,11 +21,11 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// TestAttacks lets another user attack running replays with stock Slurm commands, which the
-// daemons would believe (auth/none): as that user, and in user namespaces in which the attacker is
-// the daemons' user, or root. No program of the attacker is run, and the schedule stays the same,
-// with a private network and without one. If the tests do not run as root, the attacker is the user
-// who replays, and reaches the daemons as little.
+// TestAttacks lets another user attack running replays with stock Slurm commands, which the daemons
+// would believe (auth/none): as that user, and in user namespaces in which the attacker is the
+// daemons' user, or root. The daemons run none of the attacker's programs, and the schedule stays
+// the same, with a private network and with a shared one. If the tests do not run as root, the
+// attacker is the user who replays, but still cannot reach the daemons.
 func TestAttacks(t *testing.T) {
 	needSlurm(t)
 	quiet := startReplay(t, mixedTrace())
@@ -70,11 +70,11 @@ type attacker struct {
 	cmd  *exec.Cmd
 }
 
-// attackerID is the user and the group of attackers where root runs the tests.
+// attackerID is the user ID and the group ID of attackers if root runs the tests.
 const attackerID = 12345
 
-// attackScript runs commands that only Slurm's administrators may. The program would leave a file
-// behind.
+// attackScript runs commands that only Slurm's administrators may run. The program of the attacker
+// would write a file.
 const attackScript = `#!/bin/sh
 cd "${0%/*}" && export SLURM_CONF=$PWD/slurm.conf
 while :; do
@@ -88,7 +88,7 @@ while :; do
 done
 `
 
-// startAttackers starts attackers of a replay, who know all of its configuration.
+// startAttackers starts attackers that have the replay's slurm.conf.
 func startAttackers(t *testing.T, in remains) (list []*attacker) {
 	t.Helper()
 	conf, err := os.ReadFile(filepath.Join(in.state, "conf", "slurm.conf"))
@@ -104,7 +104,7 @@ func startAttackers(t *testing.T, in remains) (list []*attacker) {
 			t.Logf("SKIPPED: an attack as %s: a user cannot become it here: %v", name, err)
 			continue
 		}
-		dir, err := os.MkdirTemp("", "rmreplay-attack-") // which everybody can enter
+		dir, err := os.MkdirTemp("", "rmreplay-attack-") // outside of t.TempDir, so that another user can enter it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func asAttacker(args ...string) *exec.Cmd {
 	return c
 }
 
-// stop ends an attacker, who must have tried and must have had no success.
+// stop ends an attacker, and checks that it has run commands and that its program was not started.
 func (a *attacker) stop(t *testing.T) {
 	t.Helper()
 	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL) // it never ends by itself
@@ -159,8 +159,8 @@ func (a *attacker) stop(t *testing.T) {
 	}
 }
 
-// TestForeignBytes writes into the pipe of finished jobs, as only a process of the same user
-// can. The clock's count of bytes is impossible then: the run ends at once and is not valid.
+// TestForeignBytes writes into the pipe of finished jobs, as only a process of the same user can.
+// More bytes arrive than the clock has counted, so the run ends at once and is not valid.
 func TestForeignBytes(t *testing.T) {
 	needSlurm(t)
 	r := startReplay(t, longTrace())
@@ -182,7 +182,7 @@ func TestForeignBytes(t *testing.T) {
 	if m := rec.Manifest; m.State != run.StateFailed || m.Valid || len(rows) >= 2000 {
 		t.Errorf("state %s, valid %v, %d jobs", m.State, m.Valid, len(rows))
 	}
-	// The pipe is also read before the clock compares: then the foreign byte is in a record.
+	// If the pipe is read before the clock compares the counts, the foreign byte is found in a record.
 	said := r.said(t, "stderr")
 	if !strings.Contains(said, "bytes too many had arrived at") && !strings.Contains(said, "does not begin with JobId=") {
 		t.Errorf("it says %q", said)

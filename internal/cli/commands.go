@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// groups are the commands of the program by the headings of its help. Commands that are in no
-// group (completion, help and version) follow them there.
+// groups are the commands of the program by the headings of its help. The help lists commands
+// without a group (completion, help and version) after the groups.
 var groups = []struct {
 	title    string
 	commands []func(*globals) *cobra.Command

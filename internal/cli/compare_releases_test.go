@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/compare/releases"
 )
 
-// The files of a cluster on which the size of a job decides.
+// The files of a cluster whose job priorities depend only on the jobs' sizes.
 var sizeCluster = map[string]string{
 	"slurm.conf": `ClusterName=size
 SlurmctldHost=ctl
@@ -28,9 +28,10 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 	"users": "ada:1001:ada:1001\n",
 }
 
-// sizeTrace: two nodes become free after 300 s. wide needs a core on each of two nodes, and fat a
-// whole node, so only one of them can start. fat has more cores. The size of wide is larger than that
-// of fat only if the two nodes count that sbatch asks for since 23.11.2.
+// sizeTrace: two nodes become free after 300 s. wide needs a core on each of two nodes, and fat
+// needs a whole node, so only one of the two jobs can start. fat has more cores. wide has the
+// larger size in the job-size priority only if its two nodes count, which sbatch requests since
+// 23.11.2.
 const sizeTrace = `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
 {"type":"job","id":"long","submit":0,"user":"ada","min_nodes":2,"max_nodes":2,"tasks":8,"run_time_s":4000,"time_limit_s":6000}
 {"type":"job","id":"short","submit":0,"user":"ada","min_nodes":2,"max_nodes":2,"tasks":8,"run_time_s":300,"time_limit_s":600}
@@ -40,7 +41,7 @@ const sizeTrace = `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
 `
 
 // TestCompareReleases replays on the installed Slurm, which is older than 23.11, and on newer ones.
-// compare finds the job that another job overtakes, and what sbatch does differently.
+// compare finds the job that another job overtakes, and the behaviour of sbatch that differs.
 func TestCompareReleases(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()

@@ -71,7 +71,8 @@ func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	return report.Err()
 }
 
-// doctorText is the report for people: the line below a row that is not ok tells how to fix it.
+// doctorText is the report for people: below each row that is not ok, a line tells how to fix the
+// problem.
 func doctorText(r *install.Report) string {
 	var b strings.Builder
 	width := 0

@@ -235,7 +235,7 @@ func TestDocumentedCommands(t *testing.T) {
 // afterCommand matches what ends a command within a line of shell, or begins a comment.
 var afterCommand = regexp.MustCompile("[|;&<>`)]| #")
 
-// quoted matches an argument in quotes, which may have any of these characters.
+// quoted matches an argument in quotes, which may have any of the characters of afterCommand.
 var quoted = regexp.MustCompile(`'[^']*'`)
 
 var commandName = regexp.MustCompile(`^[a-z]+$`)

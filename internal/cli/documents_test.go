@@ -26,11 +26,11 @@ import (
 //	...
 //	more of what it prints
 //
-// A line of three dots stands for any number of lines. All blocks of one document run one
-// after the other, in bash, in one empty directory. Every command must exit with status 0; a
-// command that is to fail ends in `|| echo "exit status $?"`. What differs from machine to
-// machine is listed in varying. With -update the test writes what the commands print into
-// the document, and keeps each elision where it has as many lines before and after it.
+// A line of three dots stands for any number of lines. All blocks of one document run one after the
+// other, in bash, in one empty directory. Every command must exit with status 0; a command that is
+// to fail ends in `|| echo "exit status $?"`. Parts that differ between machines are listed in
+// varying. With -update the test writes what the commands print into the document. Outputs with an
+// elision keep as many lines before and after it as they had.
 
 // varying matches those parts of an output that depend on the machine or on the build.
 var varying = []*regexp.Regexp{
@@ -38,7 +38,7 @@ var varying = []*regexp.Regexp{
 	regexp.MustCompile(`in ([0-9:]+ \()?[0-9.]+ s\)? real: [0-9.]+ times real time`),
 	// How large a page is.
 	regexp.MustCompile(`^wrote report\.html \([0-9.]+ MB\)$`),
-	// The same as the first at the end of a line of the table of realizations.
+	// How long a realization took in real time, at the end of its line in the table.
 	regexp.MustCompile(`% +[0-9.]+ s$`),
 	// How wide a column of a table is: a path in it may be longer on another machine.
 	regexp.MustCompile(`  +`),
@@ -56,9 +56,9 @@ func TestFirstHour(t *testing.T) {
 	checkDocument(t, "FIRST-HOUR.md", "first-hour/slurm.conf:cluster/slurm.conf", "first-hour/sacct.txt:sacct.txt")
 }
 
-// needDocumentedSlurm has replays run on Slurm 22.05, whose output the documents show: that of the
-// directory of rootsVariable if the machine's own is another release. It skips the test if there is
-// no 22.05.
+// needDocumentedSlurm makes replays run on Slurm 22.05, whose output the documents show. If the
+// installed Slurm is another release, it takes 22.05 from the directory that rootsVariable names.
+// It skips the test if 22.05 is in neither place.
 func needDocumentedSlurm(t *testing.T) {
 	t.Helper()
 	needSlurm(t)
@@ -73,8 +73,9 @@ func needDocumentedSlurm(t *testing.T) {
 	t.Setenv(install.Variable, root)
 }
 
-// checkDocument executes the sessions of a document of docs and compares what they print. Each of
-// files is a file of testdata that the sessions need, a colon, and its name for them.
+// checkDocument executes the sessions of a document of docs and compares what they print. files are
+// files that the sessions need, as "FILE:NAME": a file of testdata and its name in the sessions'
+// directory.
 func checkDocument(t *testing.T, name string, files ...string) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", filepath.FromSlash(name))
@@ -102,7 +103,7 @@ func checkDocument(t *testing.T, name string, files ...string) {
 			}
 		}()
 	}
-	moved := 0 // by how many lines the rewritten outputs have moved what follows them
+	moved := 0 // how many lines longer the document has become by the outputs rewritten so far
 	for _, s := range steps {
 		began := time.Now()
 		got, err := s.run(t, dir)
@@ -198,7 +199,8 @@ func (s *step) run(t *testing.T, dir string) ([]string, error) {
 
 const elision = "..."
 
-// matches tells whether an output is what the document shows, except for what varies.
+// matches tells whether an output equals what the document shows, with elisions and except for
+// varying parts.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
@@ -214,7 +216,7 @@ func matches(want, got []string) bool {
 	return len(got) > 0 && normal(want[0]) == normal(got[0]) && matches(want[1:], got[1:])
 }
 
-// normal is a line with everything that varies replaced by an asterisk.
+// normal returns a line with each varying part replaced by an asterisk.
 func normal(line string) string {
 	for _, pattern := range varying {
 		line = pattern.ReplaceAllString(line, "*")

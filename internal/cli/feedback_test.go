@@ -26,16 +26,16 @@ func invoke(t *testing.T, args ...string) []byte {
 
 // Users react to the real Slurm: a workload recorded on eight nodes runs again on four.
 //
-// Ada and Boris each fill half of the machine for ten minutes. Then a job of Boris's fills
-// all of it for one minute. Later in the same session Boris submits b2, and after a break b3.
-// On four nodes Boris waits for Ada, and Slurm refuses the job that filled the machine. So
-// Boris has the first results after 20 minutes, not after eleven and a half. The models differ
-// in what Boris does then:
+// Ada and Boris each fill half of the machine for ten minutes. Then a job of Boris fills the whole
+// machine for one minute. Later in the same session Boris submits b2, and after a break b3. On four
+// nodes Boris waits for Ada, and Slurm refuses the job that filled the machine. So Boris has the
+// first results after 20 minutes, not after eleven and a half. The models differ in what Boris does
+// then:
 //
 //   - think-time: b2 belongs to the session and is submitted as recorded. It waits for b1
 //     and ends 200 s later than recorded, and so b3 comes 200 s later;
 //   - adjusted: b2 is a batch of its own. It comes 510 s later, and so does b3;
-//   - fluid: by then the session is over. b2 waits for the next one, and b3 waits for b2;
+//   - fluid: by then the session is over. b2 waits for the next session, and b3 waits for b2;
 //   - distribution: b2 comes 510 s later, and the break absorbs the delay.
 //
 // Nothing changes for Ada.

@@ -72,8 +72,8 @@ const notValidHelp = `A run is not valid if it was interrupted or killed, if it 
 its result. Then the first line of the output says so, and the exit status is 3, or 0 with
 --partial.`
 
-// unlessPartial returns the error of a command that has printed its result. With --partial, a
-// run that is not valid is no error.
+// unlessPartial returns the error of a command that has printed its result. With --partial it
+// returns nil for a run that is not valid.
 func unlessPartial(err error, partial bool) error {
 	switch {
 	case exitCode(context.Background(), err) != console.ExitInvalid:

@@ -20,17 +20,17 @@ import (
 	"rmreplay/internal/run"
 )
 
-// oldKernels are commands of the test binary that run another one as RHEL 8 would: with user namespaces, and
-// where user.max_user_namespaces is 0.
+// oldKernels are commands of the test binary that run another command as on RHEL 8: with user
+// namespaces, and with user.max_user_namespaces set to 0.
 var oldKernels = map[string]func(){
 	"linux-4.18":                    func() { runOnOldKernel(0) },
 	"linux-4.18-without-namespaces": func() { runOnOldKernel(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) },
 }
 
-// runOnOldKernel runs the command of its arguments. System calls that came after Linux 4.18 fail, as do
-// binding a socket to an interface, and clone with one of these flags.
+// runOnOldKernel runs the command of its arguments. These system calls fail: calls that are newer
+// than Linux 4.18, setsockopt with SO_BINDTODEVICE, and clone with one of these flags.
 func runOnOldKernel(flags uint32) {
-	runtime.LockOSThread() // the filter is the thread's, and execve keeps it
+	runtime.LockOSThread() // the filter applies to this thread, and execve keeps it
 	path, err := exec.LookPath(os.Args[1])
 	if err == nil {
 		err = answerAsOldKernel(flags)
@@ -80,11 +80,12 @@ func answerAsOldKernel(flags uint32) error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&all)), 0, 0)
 }
 
-// TestWithoutLoopback checks what doctor says in a network without a loopback interface, as that of some containers:
-// replays run where they make a network of their own.
+// TestWithoutLoopback runs doctor in a network namespace whose loopback interface is down, as in
+// some containers. Replays can run with a network of their own, and cannot run on the shared
+// network.
 func TestWithoutLoopback(t *testing.T) {
 	needSlurm(t)
-	const user = 12345 // not root, who could not become another user
+	const user = 12345 // not root, because root without other user IDs cannot replay
 	for network, want := range map[string]string{
 		"":       "\nreplays on real Slurm can run here\n",
 		"shared": "\nmissing  loopback addresses  ",
@@ -104,7 +105,8 @@ func TestWithoutLoopback(t *testing.T) {
 	}
 }
 
-// TestOldKernel replays with the answers of an older kernel, and wants the jobs of a replay without them.
+// TestOldKernel checks that a replay on an older kernel has the same jobs as a replay on this
+// kernel.
 func TestOldKernel(t *testing.T) {
 	needSlurm(t)
 	jobs := func(t *testing.T, wrapper ...string) []run.Row {

@@ -24,18 +24,20 @@ import (
 	"rmreplay/internal/waits/waitstest"
 )
 
-// preempted is a line of slurmctld.log that says when which job had to end for which. A task of an array is
-// "7_27(74)", with its own number in parentheses, or the array's before it has one.
+// preempted matches a line of slurmctld.log about a preemption: its time, the preempted and the
+// preempting job. A task of an array is "7_27(74)". The number in parentheses is the task's job ID,
+// or the array's if the task has no job ID of its own yet.
 var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
-// enough preemptions of each day make a test of it.
+// enough is the least number of preemptions in a replay, or the test would show little.
 const enough = 10
 
-// TestPreemptionDay replays small jobs of the example's morning on eight nodes with preemption by QOS and by
-// partition, on three releases. Every preemption in slurmctld.log is in the record with its instant and the
-// job that preempted, and explain names both. Where jobs are suspended, it says when, and what started then. All
-// commands say the same of the waits, whose parts add up to them. With RMREPLAY_LONG_TESTS it replays all jobs of the
-// day on all nodes, with each mode by QOS and by partition.
+// TestPreemptionDay replays small jobs of the example's morning on eight nodes with preemption by
+// QOS and by partition, on three releases. Every preemption in slurmctld.log is in the record with
+// its instant and the preempting job, and explain names both. For a suspended job, explain says
+// when it was suspended and which job started then. All commands give the same waits, and the parts
+// of a wait add up to it. With RMREPLAY_LONG_TESTS the test replays all jobs of the day on all
+// nodes, with each mode by QOS and by partition.
 func TestPreemptionDay(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
@@ -73,15 +75,16 @@ func TestPreemptionDay(t *testing.T) {
 	}
 }
 
-// morning keeps the example's small jobs of three hours.
+// morning writes the example's small jobs of three hours of the morning to the file day.
 func morning(t *testing.T, site, day string) {
 	t.Helper()
 	rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
 		"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
 }
 
-// TestInterruptedPreemptions interrupts a replay after some preemptions. Its record, and what was on the disk before, which a
-// killed replay leaves, have the lost runs of the whole replay until then, and the priorities of jobs that run.
+// TestInterruptedPreemptions interrupts a replay after some preemptions. The record, and the files
+// that were on disk before the interruption, as a killed replay would leave them, have the lost
+// runs of an undisturbed replay up to that instant, and the priorities of running jobs.
 func TestInterruptedPreemptions(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
@@ -106,7 +109,7 @@ func TestInterruptedPreemptions(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it says that it was interrupted
+		_ = cmd.Wait() // an interrupted replay exits with an error
 		close(ended)
 	}()
 	for seen := 0; seen < 4; {
@@ -186,13 +189,15 @@ func TestInterruptedPreemptions(t *testing.T) {
 	}
 }
 
-// happening is a start or an end in slurmctld.log. A task of an array has its own number in parentheses.
+// happening matches a line of slurmctld.log about the start or the end of a job. A task of an array
+// has its own number in parentheses.
 var happening = regexp.MustCompile(`(?m)^\[(\S+)\] (?:sched: Allocate|sched/backfill: _start_job: (Started)|_job_complete:|(preempted)) ` +
 	`JobId=(?:\d+_\d+\()?(\d+)\)?(?: NodeList.*| in .*|( done)| has been requeued .*)$`)
 
-// checkUntilEnd checks that all starts and ends in slurmctld's log are in the record of an interrupted run up to its
-// virtual end, and nothing else. The log goes on, because slurmctld then gets time to send slurmdbd its records. Of jobs that were
-// cancelled or reached their limits it checks the starts.
+// checkUntilEnd checks that the record of an interrupted run has exactly the starts and ends of
+// slurmctld's log up to the run's virtual end. The log continues after that instant, because
+// slurmctld gets time to send its records to slurmdbd. For jobs that were cancelled or reached
+// their limits it checks only the starts.
 func checkUntilEnd(t *testing.T, dir string) {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "slurmctld.log"))
@@ -200,7 +205,7 @@ func checkUntilEnd(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	r, rows := openRows(t, dir)
-	var logged, instant, recorded []string // instant: when it was interrupted, before or after
+	var logged, instant, recorded []string // instant: events in the millisecond of the interruption, which may be missing
 	after := 0
 	for _, line := range happening.FindAllStringSubmatch(string(log), -1) {
 		at, err := hpc.ParseTime(line[1])
@@ -224,7 +229,7 @@ func checkUntilEnd(t *testing.T, dir string) {
 	for i := range rows {
 		for _, s := range rows[i].Held() {
 			recorded = append(recorded, fmt.Sprintf("%d start %d", rows[i].RMJob, s.Start.UnixSeconds()))
-			limited := s.EndedBy == rm.Ended && rows[i].State != hpc.Completed && rows[i].State != hpc.Failed // the log says it otherwise
+			limited := s.EndedBy == rm.Ended && rows[i].State != hpc.Completed && rows[i].State != hpc.Failed // other words in the log
 			if s.End != 0 && !limited {
 				recorded = append(recorded, fmt.Sprintf("%d end %d", rows[i].RMJob, s.End.UnixSeconds()))
 			}
@@ -252,8 +257,8 @@ func rmreplay(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// makeUrgent gives a third of the small jobs in partition batch and QOS normal the QOS high, and moves the short ones of the
-// others to partition debug.
+// makeUrgent changes the small jobs in partition batch and QOS normal: a third of them get the QOS
+// high, and the short jobs among the others move to partition debug.
 func makeUrgent(t *testing.T, trace string) {
 	t.Helper()
 	text, err := os.ReadFile(trace)
@@ -267,7 +272,7 @@ func makeUrgent(t *testing.T, trace string) {
 			t.Fatal(err)
 		}
 		nodes, _ := entry["min_nodes"].(float64)
-		if entry["partition"] != "batch" || entry["qos"] != "normal" || nodes > 4 { // as debug allows, and within high's limit of processors
+		if entry["partition"] != "batch" || entry["qos"] != "normal" || nodes > 4 { // limits of debug and high
 			continue
 		}
 		if seen++; seen%3 == 0 {
@@ -284,8 +289,8 @@ func makeUrgent(t *testing.T, trace string) {
 	}
 }
 
-// preempting copies the example's cluster with so many nodes for batch and debug, and with preemption: QOS high
-// preempts the others, or the partition debug.
+// preempting copies the example's cluster with the given number of nodes for batch and debug, and
+// with preemption: either QOS high preempts the other QOS, or partition debug the other partitions.
 func preempting(t *testing.T, site, by, mode string, nodes int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -309,7 +314,7 @@ func preempting(t *testing.T, site, by, mode string, nodes int) string {
 	return dir
 }
 
-// nameOf is how people call a job.
+// nameOf returns the name of a job as explain prints it.
 func nameOf(row *run.Row) string {
 	if row.Task >= 0 {
 		return fmt.Sprintf("%s_%d", row.Job, row.Task)
@@ -379,8 +384,8 @@ func checkPreemptions(t *testing.T, dir string) {
 	checkLostRuns(t, dir, rows)
 }
 
-// checkLostRuns checks that preempted runs have both their instants from sacct, and that a requeued job's reasons start
-// anew.
+// checkLostRuns checks that preempted runs have the start and the end that sacct prints, and that a
+// requeued job's list of reasons begins again.
 func checkLostRuns(t *testing.T, dir string, rows []run.Row) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "logs", "sacct.txt"))
@@ -420,10 +425,10 @@ func checkLostRuns(t *testing.T, dir string, rows []run.Row) {
 	}
 }
 
-// storyLine is a lost run in what explain prints.
+// storyLine matches explain's line about a lost run.
 var storyLine = regexp.MustCompile(`(?m)^lost run +\S+ to (\S+) on \d+ processors?, preempted by job ([^\s,]+)(?:, eligible again \S+)?$`)
 
-// storyOf returns what explain says and prints about a job.
+// storyOf returns explain's story of a job, and its text.
 func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
 	t.Helper()
 	r, err := formats.OpenRun(dir)
@@ -445,8 +450,10 @@ func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
 	return story, b.String()
 }
 
-// checkSuspensions checks that explain has each suspension of the record, and names what started then, or else adds up
-// the time slices of gang scheduling. No run is lost. slurmctld does not log suspensions.
+// checkSuspensions checks that explain has each suspension of the record. For a suspension at which
+// another job started, explain names that job; it sums up the others, which are time slices of gang
+// scheduling. The test uses only the record, because slurmctld does not log suspensions. No run may
+// be lost.
 func checkSuspensions(t *testing.T, dir string) {
 	t.Helper()
 	_, rows := openRows(t, dir)

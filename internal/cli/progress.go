@@ -70,7 +70,7 @@ func (p *runProgress) setHooks(total, parallel int) experiment.SetHooks {
 			one := experiment.Hooks{Progress: func(n replay.Progress) {
 				note(false, func(now time.Time) { set.Observe(r.Number, now, &n) })
 			}}
-			if r.Number == 1 { // what is foreseen is the same for all
+			if r.Number == 1 { // all realizations have the same notices
 				one.Notice = func(text string) {
 					mu.Lock()
 					defer mu.Unlock()

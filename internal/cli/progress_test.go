@@ -24,7 +24,7 @@ import (
 // noon is an instant of the tests.
 var noon = hpc.Unix(1_700_049_600)
 
-// pseudoTerminal opens a terminal. What is written to one end is read from the other.
+// pseudoTerminal opens a terminal. Text that is written to one end is read from the other end.
 func pseudoTerminal(t *testing.T) (near, far *os.File) {
 	t.Helper()
 	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -51,8 +51,8 @@ func shown(w io.Writer) *runProgress {
 	return newRunProgress(console.Output{Stderr: w}.Progress(false), time.UTC)
 }
 
-// The line is never as wide as the terminal, also after the terminal got narrower, and it is
-// replaced. It has what matters most at 40 columns.
+// The line is replaced in place. It is always narrower than the terminal, even after the terminal
+// became narrower. At 40 columns it still has the most important parts.
 func TestProgressOnTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	near, far := pseudoTerminal(t)
@@ -101,7 +101,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal, and on one that cannot rewrite a line, there are plain lines.
+// Without a terminal, or on a terminal that cannot rewrite a line, the progress is plain lines.
 func TestProgressWithoutTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	_, far := pseudoTerminal(t)
@@ -119,7 +119,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A set says how many realizations are done, and how long the others take.
+// The progress of a set says how many realizations are done, and how long the others will take.
 func TestProgressOfSet(t *testing.T) {
 	var out bytes.Buffer
 	p := shown(&out)
@@ -149,7 +149,7 @@ func TestProgressOfSet(t *testing.T) {
 	}
 }
 
-// A simulation of the example passes on everything that its progress shows.
+// A simulation of the example calls its hooks with all data that the progress line shows.
 func TestProgressOfExample(t *testing.T) {
 	dir := t.TempDir()
 	runHere(t, dir, 0, "workload", "generate", "example", "--seed", "1", "-o", "example")

@@ -17,15 +17,15 @@ import (
 	"rmreplay/internal/run"
 )
 
-// rootsVariable names a directory with the root of a system for each release of Slurm that is tested
-// beside the installed one. make test sets it.
+// rootsVariable is an environment variable, which make test sets. It names a directory that has a
+// root directory for each release of Slurm to test in addition to the installed release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// TestReleases replays on releases of Slurm beside the machine's own, by the command line, twice at
-// the same time: both records are valid and equal, every job ends, the release's own sacct has the
-// same jobs, and nothing is left behind.
+// TestReleases runs rmreplay on releases of Slurm in addition to the installed one, with two
+// replays at the same time: both records are valid and equal, every job ends, the release's own
+// sacct has the same jobs, and no process or file is left.
 func TestReleases(t *testing.T) {
-	needSlurm(t) // MariaDB is the machine's own
+	needSlurm(t) // the replays use the installed MariaDB
 	roots := os.Getenv(rootsVariable)
 	for _, release := range []string{"24.11", "26.05"} {
 		t.Run(release, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestReleases(t *testing.T) {
 			}
 			var two []*replaying
 			var left []remains
-			for range 2 { // the first one is halted before the second one takes its time
+			for range 2 { // the first replay is halted while the second starts
 				r := startRelease(t, root)
 				two, left = append(two, r), append(left, r.halted(t))
 			}

@@ -100,7 +100,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
 // specOf returns the specification of the replay that parsed flags ask for.
 func (o *replayOptions) specOf(path string, f *pflag.FlagSet) (experiment.Spec, error) {
 	if o.clock != "frozen" && !f.Changed("reasons") {
-		o.reasons = 0 // the questions would take virtual time
+		o.reasons = 0 // asking slurmctld for pending reasons would take virtual time
 	}
 	return o.spec(path)
 }

@@ -25,7 +25,7 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// needSlurm skips a test that needs real Slurm if none is installed.
+// needSlurm skips a test if Slurm is not installed.
 func needSlurm(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -168,7 +168,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // the state says it all
+		_ = cmd.Wait() // callers read the process's state
 		r.endedAt = time.Now()
 		close(r.ended)
 	}()
@@ -279,7 +279,7 @@ func (r *replaying) metricsOf(t *testing.T) (status int, object map[string]any, 
 	return cmd.ProcessState.ExitCode(), oneObject(t, out.Bytes()), errOut.String()
 }
 
-// oneObject returns the JSON object in a text, which must contain nothing else.
+// oneObject returns the JSON object in a text. The text must have exactly one object.
 func oneObject(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var object map[string]any
@@ -331,7 +331,7 @@ func allProcesses() map[int]process {
 type remains struct {
 	processes []process // the driver first
 	state     string    // its directory
-	sockets   []string  // inodes of those that listen
+	sockets   []string  // inodes of listening sockets
 }
 
 // inventory returns the remains of a running replay.
@@ -339,7 +339,7 @@ func (r *replaying) inventory(t *testing.T) remains {
 	t.Helper()
 	all := allProcesses()
 	in := remains{processes: []process{all[r.cmd.Process.Pid]}}
-	for i := 0; i < len(in.processes); i++ { // it grows
+	for i := 0; i < len(in.processes); i++ { // the loop appends children
 		for _, p := range all {
 			if p.parent == in.processes[i].pid {
 				in.processes = append(in.processes, p)
@@ -380,7 +380,7 @@ func (in remains) find(t *testing.T, name string) int {
 }
 
 // listeningSockets returns the addresses of listening TCP and named Unix sockets, by inode, in the
-// networks of this process and of the others.
+// networks of this process and of the given processes.
 func listeningSockets(others []process) map[string]string {
 	out := map[string]string{}
 	networks := []string{"/proc/self/net/"}
@@ -420,7 +420,7 @@ func (in remains) left(t *testing.T) (out []string) {
 			out = append(out, fmt.Sprintf("process %d %s", p.pid, p.name))
 		}
 	}
-	for pid, p := range all { // those that began after the inventory
+	for pid, p := range all { // also report processes that began after the inventory
 		for _, file := range []string{"cmdline", "environ"} {
 			data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 			if bytes.Contains(data, []byte(in.state)) {
@@ -463,7 +463,7 @@ func TestReplayKilled(t *testing.T) {
 		victim string // the driver if empty
 		// message begins the last message; log is the file whose last lines it quotes.
 		message, log string
-		stopped      string // a process that stands still when the victim is killed
+		stopped      string // a process that is stopped (SIGSTOP) when the victim is killed
 	}{
 		{victim: ""},
 		{victim: "rmreplay-guard", message: "rmreplay: running Slurm: the guard process that watches over the daemons has gone: killed by signal SIGKILL\n"},
@@ -477,8 +477,8 @@ func TestReplayKilled(t *testing.T) {
 			r := startReplay(t, longTrace())
 			r.untilMidRun(t)
 			in := r.inventory(t)
-			// driver, guard, MariaDB, slurmdbd, slurmctld, slurmscriptd; the nodes', both
-			// daemons' and MariaDB's socket.
+			// The processes are driver, guard, MariaDB, slurmdbd, slurmctld and slurmscriptd. The sockets
+			// are those of the nodes, of slurmctld, of slurmdbd and of MariaDB.
 			if len(in.processes) != 6 || in.state == "" || len(in.sockets) != 4 {
 				t.Fatalf("a running replay is %+v", in)
 			}
@@ -567,10 +567,10 @@ func TestReplayInterrupted(t *testing.T) {
 				r.untilMidRun(t)
 			} else {
 				r.until(t, c.step, func() bool { return strings.Contains(r.said(t, "stderr"), c.step) })
-				time.Sleep(50 * time.Millisecond) // into the midst of it
+				time.Sleep(50 * time.Millisecond) // so that the signal comes during the step
 			}
 			in := r.inventory(t)
-			if in.state == "" { // nothing managed has been started yet
+			if in.state == "" { // no managed process has been started yet
 				in.state = r.stateDir(t, in)
 			}
 			sent := time.Now()
@@ -764,11 +764,11 @@ func TestReplayRejections(t *testing.T) {
 		job("limit", 80, `"user":"ada","time_limit_s":36000`),
 		job("also fine", 90, `"user":"boris"`),
 	))
-	if status := r.wait(t); status != console.ExitInvalid { // nothing is recorded of them: they may have run
+	if status := r.wait(t); status != console.ExitInvalid { // unrecorded refusals make a run not valid
 		t.Errorf("exit status %d, want %d", status, console.ExitInvalid)
 	}
 	_, rows := openRows(t, r.record)
-	want := map[string]string{ // words of the reason; none for jobs that run
+	want := map[string]string{ // a word of the reason; "" for jobs that run
 		"fine": "", "also fine": "",
 		"stranger":  "ESLURM_INVALID_ACCOUNT",
 		"account":   "ESLURM_INVALID_ACCOUNT",

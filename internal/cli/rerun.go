@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// rerunOptions are the flags of `rerun`: those of replay and of simulate.
+// rerunOptions are the flags of `rerun`: the flags of replay and of simulate.
 type rerunOptions struct {
 	replay   replayOptions
 	simulate simulateOptions
@@ -61,7 +61,7 @@ func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 		to.AddFlag(f)
 	})
 	to.AddFlagSet(simulate.Flags())
-	to.VisitAll(func(f *pflag.Flag) { f.Annotations = nil }) // none is required
+	to.VisitAll(func(f *pflag.Flag) { f.Annotations = nil }) // remove the mark that a flag is required
 	to.Lookup("output").Usage = "write to `RUN`: the directory of the record (default: that of the run, with -again)"
 	to.StringVar(&o.workload, "workload", "", "play `WORKLOAD` in place of the run's")
 }
@@ -75,7 +75,7 @@ type both struct {
 // Set implements [pflag.Value].
 func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.other.Set(text)) }
 
-// change takes an option that was given into the specification of a run.
+// change copies a given option into the specification of a run.
 type change func(to, given *experiment.Spec)
 
 // changes has the options of any run, of a run on Slurm and of a simulation, by their names. All
@@ -128,7 +128,7 @@ var simulatorChanges = map[string]change{
 	},
 }
 
-// change takes the options that were given into the specification of a run.
+// change copies the given options into the specification of a run.
 func (o *rerunOptions) change(spec *experiment.Spec, f *pflag.FlagSet) (err error) {
 	engine, own, others, given := "Slurm", slurmChanges, simulatorChanges, experiment.Spec{}
 	if spec.Slurm != nil {
@@ -182,7 +182,8 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 	return o.simulate.run(c.Context(), g, spec)
 }
 
-// realizationsOf opens the record of a run, or the first one of a directory of realizations, with their number.
+// realizationsOf opens the record of a run, or of the first realization in a directory. count is
+// the number of realizations.
 func realizationsOf(dir string) (first *run.Run, count int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, run.RealizationsFile)); err != nil {
 		first, err = run.Open(dir)

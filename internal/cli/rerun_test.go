@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/cli/console"
 )
 
-// TestRerunFlags: each option of a run changes it when it is made again.
+// TestRerunFlags: rerun has each flag of replay and simulate, and each flag changes the
+// specification or says where results go.
 func TestRerunFlags(t *testing.T) {
 	results := []string{"output", "overwrite", "realizations", "parallel", "timezone", "quiet", "json"}
 	g := &globals{Output: console.Output{}}

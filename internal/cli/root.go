@@ -32,7 +32,7 @@ func Main() int {
 		return status
 	}
 	output.Abandon()
-	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // a closed terminal stops nothing
+	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // an error, as from a closed terminal, is ignored
 	return console.ExitInterrupted
 }
 

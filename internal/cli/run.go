@@ -164,8 +164,8 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	return g.Print(b.String())
 }
 
-// oneSchedule tells whether all realizations have the same schedule. This happens in the simulator
-// if nothing is random, and in a window on Slurm since 23.11, where slurmctld executes itself anew
+// oneSchedule tells whether all realizations have the same schedule. This happens in a simulation
+// without random delays, and in a window on Slurm since 23.11, where slurmctld restarts itself
 // three seconds before the window.
 func oneSchedule(list []experiment.Realization) bool {
 	first := list[0].Summary
@@ -206,7 +206,7 @@ func nodeFactor(text string) (float64, error) {
 	return factorOf("nodes", text)
 }
 
-// few names the first n entries of a list, and the number of the others.
+// few returns the first n entries of a list, and the number of further entries, as text.
 func few(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")

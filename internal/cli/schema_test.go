@@ -153,7 +153,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// validate validates a JSON object against a schema, and checks that the schema can fail.
+// validate validates a JSON object against a schema, and checks that the schema refuses an unknown
+// key.
 func validate(t *testing.T, name string, text []byte) {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))

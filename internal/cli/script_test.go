@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 // tests are the tests of this package.
 type tests struct{ *testing.M }
 
-// Run runs the tests. What nohup starts ignores SIGHUP, and so would what the tests start.
+// Run runs the tests. If nohup starts the tests, they ignore SIGHUP, and so would the commands that
+// the tests start.
 func (m tests) Run() int {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -106,7 +107,7 @@ func fakeProgram(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // sameSchedule checks that two runs have the same jobs at the same times, on nodes with the same
-// numbers. Their names may differ:
+// numbers. The text before a node's number may differ:
 //
 //	sameschedule RUN RUN
 func sameSchedule(ts *testscript.TestScript, neg bool, args []string) {
@@ -122,7 +123,7 @@ func sameSchedule(ts *testscript.TestScript, neg bool, args []string) {
 		for _, row := range rows {
 			nodes, err := hostlist.Expand(row.Nodes)
 			ts.Check(err)
-			for j, name := range nodes { // the order of names is kept, and so are their numbers
+			for j, name := range nodes { // keep only the number at the end of the name
 				nodes[j] = name[strings.LastIndexFunc(name, func(r rune) bool { return r < '0' || r > '9' })+1:]
 			}
 			schedules[i] = append(schedules[i], fmt.Sprint(row.Submit, row.Start, row.End, row.State, row.Task, row.Processors, nodes))
@@ -176,7 +177,7 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	case "interrupted":
 		ts.Check(w.Finish(run.StateInterrupted, end))
 	case "killed":
-		ts.Check(w.Flush()) // and no end
+		ts.Check(w.Flush()) // without an end
 	default:
 		ts.Fatalf("%s: not a way to end", args[1])
 	}

@@ -21,19 +21,20 @@ import (
 	"rmreplay/internal/run"
 )
 
-// promised is the real time in which an interrupted command ends.
+// promised is the longest real time that an interrupted command may take to end.
 const promised = 2 * time.Second
 
 const swfLine = "1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 -1 -1 -1 -1\n"
 
-// The inputs on which a command can wait or work without an end.
+// Inputs on which a command waits, or works for a very long time.
 const (
-	blockedOpen = "blocked-open" // a named pipe that nobody writes
-	blockedRead = "blocked-read" // a named pipe whose writer stopped
+	blockedOpen = "blocked-open" // a named pipe without a writer
+	blockedRead = "blocked-read" // a named pipe whose writer writes one line only
 	bomb        = "bomb.gz"      // 16 MB that decompress to 16 GB
 )
 
-// endless makes those inputs in dir. The pipe of blockedRead has its writer until the test ends.
+// endless makes these inputs in dir. The pipe of blockedRead stays open for writing until the test
+// ends.
 func endless(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{blockedOpen, blockedRead} {
@@ -41,7 +42,7 @@ func endless(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	// A pipe that is open for both directions blocks nobody who opens it.
+	// Opening a pipe for both directions does not block, and later readers do not block on open.
 	f, err := os.OpenFile(filepath.Join(dir, blockedRead), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -96,12 +97,12 @@ func (r *replaying) alive() bool {
 	}
 }
 
-// busy waits until the command has computed for a while, or has waited for long.
+// busy waits until the command has used 0.2 s of CPU time, or has been running for a second.
 func (r *replaying) busy(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	r.until(t, "it is at work", func() bool {
-		// A fast machine starts a command that then waits in less than a tick of CPU time.
+		// A command that waits for input may use less than a tick of CPU time on a fast machine.
 		return r.computed() > 200*time.Millisecond || r.alive() && time.Since(begun) > time.Second
 	})
 }
@@ -128,8 +129,8 @@ func (r *replaying) endsInterrupted(t *testing.T, sent time.Time) {
 	}
 }
 
-// TestInterruptedCommands interrupts every command that reads or writes much, at inputs without
-// an end and in long computations. Each ends in time and leaves no file.
+// TestInterruptedCommands interrupts every command that reads or writes much, while it reads
+// endless inputs and during long computations. Each ends in time and leaves no file.
 func TestInterruptedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: half a minute of interrupted commands")
@@ -162,9 +163,9 @@ func TestInterruptedCommands(t *testing.T) {
 	waiting := []string{
 		"sweep blocked-open -o new", "sweep pipe.yaml -o new-sweep",
 		"workload transform log.swf --anonymize blocked-open -o new.jsonl",
-		"workload convert log.swf -o out/pipe", "report " + a + " -o out/pipe", // nobody reads the output
+		"workload convert log.swf -o out/pipe", "report " + a + " -o out/pipe", // the output is a pipe without a reader
 	}
-	for _, c := range []string{ // files that others may have made: only regular ones are read
+	for _, c := range []string{ // such inputs are refused at once if they are not regular files
 		"metrics blocked", "compare blocked blocked", "report blocked -o new.html", "conf adapt cluster-pipe", "conf adapt blocked-open",
 		"workload validate log.swf --cluster cluster-pipe",
 	} {
@@ -208,7 +209,7 @@ func TestInterruptedCommands(t *testing.T) {
 		r.endsInterrupted(t, sent)
 	}
 	after := slices.DeleteFunc(names(t, dir), func(path string) bool {
-		// A sweep makes its directory and its locks first.
+		// A sweep makes its directory and its locks before it reads its input.
 		return slices.Contains(before, path) || strings.Contains(path, "new-sweep")
 	})
 	if len(after) > 0 {
@@ -240,8 +241,8 @@ func TestSimulateInterrupted(t *testing.T) {
 	}
 }
 
-// TestSweepWaitsForItsRun: a sweep waits for a run that closes its record. A second signal ends both
-// at once.
+// TestSweepWaitsForItsRun: an interrupted sweep waits until its run has closed its record. A second
+// signal ends both at once.
 func TestSweepWaitsForItsRun(t *testing.T) {
 	r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
 	runHere(t, r.dir, 0, "workload", "generate", "lublin", "--jobs", "100000", "--processors", "64", "-o", "busy.jsonl")
@@ -250,14 +251,14 @@ func TestSweepWaitsForItsRun(t *testing.T) {
 	var child int
 	r.until(t, "its run is at work", func() bool {
 		for _, child = range children(r.cmd.Process.Pid) {
-			// Before its first child, Go starts one that ends at once.
+			// Before the first child, Go starts another child, which ends at once.
 			if args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); bytes.Contains(args, []byte("simulate")) {
 				return true
 			}
 		}
 		return false
 	})
-	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil { // it does not react
+	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil { // so that the run does not react to the interruption
 		t.Fatal(err)
 	}
 	r.until(t, "its run has stopped", func() bool {
@@ -297,8 +298,8 @@ func children(pid int) (ids []int) {
 	return ids
 }
 
-// TestKilledEarly kills programs while they look for Slurm and prepare its daemons. Nothing is
-// left, neither in the directory for temporary files nor in that of the daemons' state.
+// TestKilledEarly kills programs while they look for Slurm and prepare its daemons. They must leave
+// no files in the directories for temporary files and for the daemons' state.
 func TestKilledEarly(t *testing.T) {
 	needSlurm(t)
 	for i, command := range []string{"doctor", "replay work.jsonl --cluster cluster -o run", "conf adapt cluster"} {
@@ -320,7 +321,7 @@ func TestKilledEarly(t *testing.T) {
 				<-r.ended
 				var left []string
 				for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-					// A directory may go while it is listed.
+					// A directory may be removed while it is listed.
 					matches, err := filepath.Glob(filepath.Join(temporary, "*"))
 					if left = matches; err == nil && len(left) == 0 {
 						break

@@ -71,7 +71,7 @@ sim: {policies: [fcfs, easy], machines: [procs: 128]}
 	if _, said := array(0, "--on", "slurm"); !strings.Contains(said, "all 4 runs are complete; nothing is submitted") {
 		t.Errorf("with nothing to do it said %q", said)
 	}
-	// A task makes no run of an experiment that has changed since the submission.
+	// If the experiment has changed since the submission, a task does not make its run.
 	writeFiles(t, dir, map[string]string{"experiment.yaml": strings.Replace(experiment, "60", "61", 1)})
 	if _, err := array(1, "--cell", "3"); !strings.Contains(err, "the experiment has changed") {
 		t.Errorf("a task after a change: %s", err)
@@ -152,7 +152,7 @@ PartitionName=p Nodes=ALL Default=YES State=UP
 `, host, freeLoopbackPort(t), freeLoopbackPort(t), user, dir, rpctest.OwnAddress(t))
 	conf := filepath.Join(dir, "slurm.conf")
 	writeFiles(t, dir, map[string]string{"slurm.conf": config, "cgroup.conf": slurmtest.CgroupConf(slurm.Release)})
-	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they look at their own names
+	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they check their names
 	if err := errors.Join(os.Symlink(controller, daemon), os.Symlink(slurmd, node), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,
-// one line for the running ones.
+// sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal, one
+// line for the running runs.
 type sweepTable struct {
 	*console.Progress
 	mu      sync.Mutex

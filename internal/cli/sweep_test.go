@@ -41,8 +41,8 @@ func guideExperiment(t *testing.T) string {
 	return dir
 }
 
-// indentedFrom returns the lines of a document's indented block from the one that is given on, without
-// their indentation.
+// indentedFrom returns the lines of a document's indented block, beginning with the given line,
+// without their indentation.
 func indentedFrom(document, first string) []string {
 	var block []string
 	for line := range strings.SplitSeq(document, "\n") {
@@ -78,8 +78,8 @@ func runHere(t *testing.T, dir string, status int, args ...string) (stdout, stde
 	return out.String(), errs.String()
 }
 
-// A sweep of 24 cells is killed twice and continued. It keeps complete runs and makes the
-// others. The result equals that of a sweep that was not killed.
+// A sweep of 24 cells is killed twice and continued. The continued sweep keeps complete runs and
+// makes the missing runs. The result equals that of a sweep that was not killed.
 func TestSweepKilled(t *testing.T) {
 	dir := guideExperiment(t)
 	table, _ := runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "whole", "--jobs", "2")
@@ -91,7 +91,7 @@ func TestSweepKilled(t *testing.T) {
 	if shown := indentedFrom(string(guide), printed[0]); !matches(shown, printed) {
 		t.Errorf("docs/SWEEPS.md shows another table (document -, program +):\n%s", cmp.Diff(shown, printed))
 	}
-	done := map[string]string{} // what identifies the records that were complete at a kill
+	done := map[string]string{} // the identities of the records that were complete at a kill
 	for kill, after := range []int{5, 14} {
 		killSweep(t, dir, after)
 		now := completeRecords(t, filepath.Join(dir, "killed"))

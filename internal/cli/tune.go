@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/cli/tunecmd"
 )
 
-// newTuneCommand lends the package of the command what it shares with sweep.
+// newTuneCommand returns the command of package tunecmd. It passes the functions that tune shares
+// with sweep.
 func newTuneCommand(g *globals) *cobra.Command {
 	return tunecmd.New(g.Output, tunecmd.Lent{
 		CheckOption: sweepCheck(g), CheckVariant: sweepCheckTogether,

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/tune"
 )
 
-// TestTuneOnModel searches on the model of Slurm and proves on Slurm. The site's backfill looks at one job, so that
-// processors stay idle which other jobs could have.
+// TestTuneOnModel searches on the model of Slurm and proves the result on real Slurm. The site's
+// backfill tests only one job, so processors stay idle that other jobs could use.
 func TestTuneOnModel(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()

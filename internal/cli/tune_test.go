@@ -31,9 +31,9 @@ func guideTuning(t *testing.T) (dir, guide string) {
 	return dir, guide
 }
 
-// TestTuneKilled: the tuning of the guide is killed during the search and during the proof, and
-// continued. It keeps complete runs, and comes to the result of one that was left alone. That is the
-// guide's, and has the form of its schema.
+// TestTuneKilled kills the tuning of docs/TUNING.md during the search and during the proof, and
+// continues it. The continued tuning keeps complete runs, and has the same result as a tuning that
+// was not killed. The result is the one that the guide shows, and fits its schema.
 func TestTuneKilled(t *testing.T) {
 	dir, guide := guideTuning(t)
 	whole, _ := runHere(t, dir, 0, "tune", "tune.yaml", "-o", "whole", "--parallel", "2", "--json")

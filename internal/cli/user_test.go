@@ -31,8 +31,9 @@ func statusOf(t *testing.T, pid int, field string) string {
 	return ""
 }
 
-// TestDaemonsAreNotRoot checks that no daemon of a replay is root or has a capability, also when
-// root replays, with all capabilities or with those of a container.
+// TestDaemonsAreNotRoot checks that the daemons of a replay run as an ordinary user without
+// capabilities. It also covers replays by root, with all capabilities and with those of a
+// container.
 func TestDaemonsAreNotRoot(t *testing.T) {
 	needSlurm(t)
 	wrappers := map[string][]string{"own capabilities": nil}
@@ -78,8 +79,8 @@ func TestDaemonsAreNotRoot(t *testing.T) {
 	}
 }
 
-// TestRootWithoutOtherUsers checks that root cannot replay where it cannot start processes of
-// another user, and that the message names the way out.
+// TestRootWithoutOtherUsers checks that root cannot replay if it cannot start processes as another
+// user, and that the message says what to do.
 func TestRootWithoutOtherUsers(t *testing.T) {
 	needSlurm(t)
 	if os.Geteuid() != 0 {
@@ -97,7 +98,7 @@ func TestRootWithoutOtherUsers(t *testing.T) {
 	}
 }
 
-// setpriv returns the command that starts another one with fewer privileges.
+// setpriv returns the beginning of a command line that runs a command with fewer privileges.
 func setpriv(t *testing.T, options ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("setpriv")

@@ -13,7 +13,7 @@ import (
 // The linker sets version (see the Makefile).
 var version string
 
-// Version returns the program's version: the one that the linker set, or else the revision or
+// Version returns the program's version: the version that the linker set, or else the revision or
 // the module version in the build information, or "unknown".
 func Version() string {
 	if version != "" {

@@ -28,7 +28,7 @@ content. docs/FORMATS.md describes the formats.`,
 	return c
 }
 
-// lentTo is what package sitecmd needs of this package.
+// lentTo returns the functions of this package that package sitecmd uses.
 func lentTo(g *globals) sitecmd.Lent {
 	return sitecmd.Lent{Output: g.Output, Read: func(path string) (*workload.Workload, error) {
 		return g.readWorkload(path, workload.ReadOptions{})
@@ -41,8 +41,7 @@ func openWorkload(path string) (*workload.Workload, error) {
 	return w, console.BadInput(err)
 }
 
-// readWorkload is [openWorkload] with options, for commands that do little else. It shows its
-// progress.
+// readWorkload is [openWorkload] with options and with a display of its progress.
 func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
 	show := g.Progress(false)
 	defer show.End()

@@ -140,7 +140,7 @@ type buildReport struct {
 	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
-	incomplete   bool           // no job has a time limit, or a user
+	incomplete   bool           // no job has a time limit, or no job has a user
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {
@@ -188,7 +188,8 @@ func isConverted(path string) bool {
 	return err == nil && string(head) == beginning
 }
 
-// proposeMap prints a map for a table. With -o that is not what the user wanted.
+// proposeMap prints a map for a table. With -o it returns an error, because the user wanted a
+// workload.
 func proposeMap(g *globals, source, output string) error {
 	if isConverted(source) {
 		return console.BadInput(fmt.Errorf("%s: a workload already, which commands read without build and map (convert makes a "+
@@ -206,7 +207,8 @@ func proposeMap(g *globals, source, output string) error {
 		"rmreplay workload build --from table %s --map %s -o %s)", source, cmp.Or(fits, "FILE"), output)
 }
 
-// passwordVariable holds a password. Every user of a machine can read command lines.
+// passwordVariable is the environment variable with the database's password. A flag would show the
+// password: every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
 // parse returns the options that the flags ask for.

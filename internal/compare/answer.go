@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Answer says in one sentence what a set does to the waits and to the use of the machine, beside the baseline, and how
-// sure that is. Jobs that the set rejects come last. It returns "" if both have no waits.
+// Answer says in one sentence how a set's waits and use of the machine differ from the baseline's, and how sure that
+// is. The jobs that the set rejects come last. It returns "" if both have no waits.
 func (c *Comparison) Answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {
@@ -80,7 +80,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	return text + "."
 }
 
-// endedEarly returns the letters of the sides of a pair that have a run that ended early; "" if no run did.
+// endedEarly returns the letters of a pair's sides that have a run that ended early, or "".
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -91,8 +91,8 @@ func (c *Comparison) endedEarly(p *Pair) string {
 	return strings.Join(list, " and ")
 }
 
-// enough returns how many runs on each side a test needs to be significant at all; 0 if this difference has enough
-// runs, or if even a thousand do not suffice.
+// enough returns how many runs on each side a test needs before it can be significant; 0 if this difference has
+// enough runs, or if even a thousand runs are too few.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {
 		p := stats.SmallestP(runs, others, stats.TestOptions{})
@@ -112,10 +112,10 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	return 0
 }
 
-// fewRejected is the share of rejected jobs up to which they hardly matter for the mean wait of the other jobs.
+// fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
 const fewRejected = 0.01
 
-// rejections says how many jobs a set rejects, whose waits do not count; "" if few.
+// rejections says how many jobs a set rejects, since these have no waits; "" if they are few.
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {
@@ -148,7 +148,7 @@ func startedInOne(v *JobView, difference metrics.Float) string {
 	return text
 }
 
-// figure returns a metric and its difference in a pair; nil if it is not there.
+// figure returns a metric and its difference in a pair; nil if the comparison lacks this metric.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
@@ -161,10 +161,10 @@ func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	return nil, nil
 }
 
-// unexplained is the share of unknown waits from which on the other parts are only lower bounds.
+// From this share of waits without a known reason on, the other parts are only lower bounds.
 const unexplained = 0.05
 
-// Unexplained says for which share of its waits a set does not know the reason, if the share is large. The other
+// Unexplained says for which share of a set's waits the reason is not known, if the share is large. The other
 // parts may then be larger than the figures say.
 func (c *Comparison) Unexplained(set int) string {
 	total, unknown := 0.0, 0.0

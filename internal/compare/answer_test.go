@@ -13,7 +13,7 @@ import (
 // The answer has the direction, the amounts and how sure they are.
 func TestAnswer(t *testing.T) {
 	for _, test := range []struct {
-		wait, use [2]metrics.Float // of the baseline and of the other set
+		wait, use [2]metrics.Float // values of the baseline and of the other set
 		p         metrics.Float
 		inference bool
 		want      []string
@@ -67,7 +67,8 @@ func TestAnswerRejected(t *testing.T) {
 	}
 }
 
-// Where so few runs can show nothing, the answer says so, and not that the difference may be chance.
+// If so few runs cannot prove any difference, the answer says this, and not that the difference may
+// be chance.
 func TestAnswerOfFewRuns(t *testing.T) {
 	for _, test := range []struct {
 		runs, others int
@@ -75,7 +76,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 		want         string
 	}{
 		{3, 3, false, "A test of so few runs (3 and 3) cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
-		{2, 5, false, "may be chance (p = 0.1"}, // 1 of 21 arrangements is below 0.05
+		{2, 5, false, "may be chance (p = 0.1"}, // these runs can prove a difference: p can be 1/21, which is below 0.05
 		{2, 4, false, "so few runs (2 and 4)"},
 		{4, 4, false, "may be chance (p = 0.1"},
 		{5, 5, true, "want 6 or more on each side"},
@@ -90,7 +91,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 	}
 }
 
-// A record that does not know why jobs waited says so, from a share on.
+// If the reason of many waits is not known, a note gives their share.
 func TestUnexplained(t *testing.T) {
 	part := func(p waits.Part, a, b metrics.Float) Metric {
 		return Metric{Key: "mean_wait_" + string(p) + "_s", Sets: []Estimate{{Mean: a}, {Mean: b}}}
@@ -104,8 +105,8 @@ func TestUnexplained(t *testing.T) {
 	}
 }
 
-// TestCopiesAreOneRealization: runs of a set that are copies of each other say nothing about chance, in no figure, while
-// sets whose runs differ do.
+// TestCopiesAreOneRealization: if the runs of a set are copies of each other, no figure has an
+// interval or a p-value. Sets whose runs differ have intervals and p-values.
 func TestCopiesAreOneRealization(t *testing.T) {
 	copies := func(name string, wait int) Set {
 		s := Set{Name: name}
@@ -136,7 +137,7 @@ func TestCopiesAreOneRealization(t *testing.T) {
 	}
 }
 
-// Jobs that start on one side only change the mean without a change of any wait.
+// Jobs that start on one side only change the mean, although no wait changes.
 func TestAnswerStartedInOne(t *testing.T) {
 	for _, test := range []struct {
 		both metrics.Float
@@ -155,7 +156,7 @@ func TestAnswerStartedInOne(t *testing.T) {
 	}
 }
 
-// With more than two sets a line ranks them, and one that is not valid is not the best.
+// With more than two sets a line ranks the sets. A set that is not valid is not the best.
 func TestOrderOfSets(t *testing.T) {
 	c := &Comparison{Sets: []SetInfo{{Runs: []RunInfo{{Valid: true}}}, {Runs: []RunInfo{{Valid: false}}}, {Runs: []RunInfo{{Valid: true}}}},
 		Metrics: []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Mean: 120}, {Mean: 1}, {Mean: 60}}}}}

@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// onSlurm makes the run of a set one on a release of Slurm.
+// onSlurm makes the run of a set a replay on a release of Slurm.
 func onSlurm(s Set, version string, log *releases.Log) Set {
 	m := s.Runs[0].Manifest
 	m.Engine, m.Versions.Slurm = "slurm", version
@@ -83,7 +83,7 @@ func TestCausesOfRunTimes(t *testing.T) {
 	}
 }
 
-// A job that was not eligible could not start: the record proves it, whichever run comes first.
+// A job that was not eligible could not start: the record proves it, whichever run is the baseline.
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
@@ -167,8 +167,8 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// The scheduler's pass is a likely cause if nothing else differs, and other running jobs are one
-// if they differ.
+// If nothing else differs, the scheduler's pass is a likely cause. If different jobs run, these are
+// a likely cause.
 func TestCauseOfPass(t *testing.T) {
 	by := func(s Set) Set {
 		return onSlurm(s, "24.11.5", &releases.Log{By: map[uint32]releases.Scheduler{0: releases.Backfill}})
@@ -179,7 +179,7 @@ func TestCauseOfPass(t *testing.T) {
 		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// A record without nodes cannot differ in them.
+	// A record without nodes does not count as different nodes.
 	a = by(single("a", job("w", 0, 0, 100, ""), job("x", 0, 30, 60, "")))
 	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
 	if got, want := causesOf(t, DivergedStart, a, b),
@@ -214,7 +214,7 @@ func TestCauseOfPlacement(t *testing.T) {
 	}
 }
 
-// Where the records show nothing, the output says so for different releases.
+// If the records show no cause, the output says this for different releases.
 func TestNoCause(t *testing.T) {
 	a := onSlurm(single("a", job("x", 0, 0, 60, "n1")), "22.05.8", nil)
 	b := onSlurm(single("b", job("x", 0, 0, 90, "n1")), "24.11.5", nil)
@@ -227,7 +227,7 @@ func TestNoCause(t *testing.T) {
 	}
 }
 
-// Jitter moves submissions; users who do not react have nothing to do with it.
+// Jitter is a cause of moved submissions. Users who do not react are not a cause.
 func TestCausesOfSubmissions(t *testing.T) {
 	feedback := func(model string, jitter float64) Set {
 		s := single("b", job("x", 30, 40, 60, "n1"))
@@ -254,7 +254,7 @@ func withJob(s Set, row run.Row) Set {
 	return s
 }
 
-// Runs without a job in common agree in nothing.
+// Runs without a job in common do not agree.
 func TestNoCommonJob(t *testing.T) {
 	for want, sets := range map[string][]Set{
 		"no job in common": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("y", 0, 0, 5, "n1"))},
@@ -273,7 +273,7 @@ func TestNoCommonJob(t *testing.T) {
 }
 
 // Jobs whose IDs have nothing in common are matched by their names, or by the names of one side and the IDs of the
-// other. Names that repeat match nothing.
+// other. Names that repeat do not match.
 func TestNames(t *testing.T) {
 	called := func(name string, r run.Row) run.Row { r.Name = name; return r }
 	log := []run.Row{job("jobid_1", 0, 0, 5, "n1"), job("jobid_2", 10, 10, 5, "n1"), job("jobid_3", 20, 20, 5, "n1")}
@@ -291,7 +291,7 @@ func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		a, b []run.Row
-		want int // matched jobs
+		want int // number of matched jobs
 		said bool
 	}{
 		{"names that are the other's IDs", log, replay("jobid_1", "jobid_2", "jobid_3"), 3, true},
@@ -377,7 +377,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// A run that is compared with itself is said to be so at the top.
+// If a run is compared with itself, the output begins with this.
 func TestGivenTwice(t *testing.T) {
 	one := single("a", job("x", 0, 0, 5, "n1"))
 	if c := mustCompare(t, Options{}, one, one); c.Inference || c.Reason != "a is given twice: runs do not differ from themselves" {
@@ -385,7 +385,8 @@ func TestGivenTwice(t *testing.T) {
 	}
 }
 
-// Groups stand in the order of what changed, with the sum over their jobs and its share of all changes.
+// Groups are sorted by their change. They have the sum of the change over their jobs, and its share of
+// all changes.
 func TestWinnersAndLosers(t *testing.T) {
 	of := func(user string, r run.Row) run.Row { r.User = user; return r }
 	a := single("a", of("ann", job("1", 0, 3600, 10, "n1")), of("ann", job("2", 0, 3600, 10, "n1")), of("bob", job("3", 0, 3600, 10, "n2")), of("cid", job("4", 0, 0, 10, "n3")))

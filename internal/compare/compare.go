@@ -8,8 +8,8 @@
 //     p-values. A difference between two single runs of different configurations may be no
 //     larger than the difference between two runs of one configuration.
 //   - With several runs a side, metrics have confidence intervals over realizations, and the
-//     vectors of the jobs' waits are compared as a whole. The comment of package stats says
-//     when to mistrust which of them.
+//     vectors of the jobs' waits are compared as a whole. The comment of package stats says when
+//     intervals and tests mislead.
 package compare
 
 import (
@@ -36,9 +36,9 @@ const Version = 1
 
 // Realization is one run with its rows.
 type Realization struct {
-	Name     string // its directory
+	Name     string // the name of its directory
 	Manifest *run.Manifest
-	// Rows are nil for all runs of a set after the first if [Dirs] compares them: it reads these one by one.
+	// Rows are nil for all but the first run of a set if [Dirs] reads the runs one by one.
 	Rows []run.Row
 	// Administration is what happened to the machine.
 	Administration run.Administration
@@ -48,13 +48,13 @@ type Realization struct {
 	// Cluster are the files of the cluster, of a set's first run ([run.Run.ClusterFiles]).
 	Cluster map[string]string
 
-	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
-	ids    map[string]string // from [jobrows.Partners]
+	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
+	ids    map[string]string // the result of [jobrows.Partners]
 	// matchedBy says by what ids match; [jobrows.ByID] without ids.
 	matchedBy jobrows.Match
 }
 
-// rows returns the rows. It reads them if that was not done before.
+// rows returns the rows. It reads them unless they are in memory.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
 		return jobrows.Renamed(r.Rows, r.ids), nil
@@ -87,13 +87,13 @@ func Load(s *run.Set) (Set, error) {
 			return Set{}, err
 		}
 		if i > 0 {
-			r.record = nil // a verdict asks the first run alone for its workload
+			r.record = nil // a verdict needs the workload of the first run only
 		}
 	}
 	return out, nil
 }
 
-// unread returns a set of runs and reads only the log of the first one.
+// unread returns a set of runs. It reads only the log of the first run.
 func unread(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -115,9 +115,9 @@ func unread(s *run.Set) (Set, error) {
 // Any other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
 
-// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds in memory the rows of each
-// set's first run and, at a time, of at most as many other runs as there are CPUs. Of all others it keeps figures
-// and the instants of the jobs.
+// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It keeps the rows of each set's
+// first run in memory. It reads at most one other run for each CPU at a time, and keeps the run's figures and its
+// jobs' instants.
 func Dirs(ctx context.Context, dirs []string, opts Options) (*Comparison, error) {
 	sets, err := open(ctx, dirs, unread)
 	if err != nil {
@@ -148,8 +148,8 @@ func open(ctx context.Context, dirs []string, load func(*run.Set) (Set, error)) 
 	return sets, nil
 }
 
-// Doubt names the first run that is not valid, says why, and counts the others. It returns "" if
-// all runs are valid.
+// Doubt names the first run that is not valid, says why, and counts the other runs that are not
+// valid. It returns "" if all runs are valid.
 func Doubt(sets []Set) string {
 	var first string
 	others := 0
@@ -175,9 +175,9 @@ func Doubt(sets []Set) string {
 
 // Options say how runs are compared. The zero value is usable.
 type Options struct {
-	Tau       time.Duration // of the bounded slowdown; [metrics.DefaultTau] if 0
+	Tau       time.Duration // τ of the bounded slowdown; [metrics.DefaultTau] if 0
 	Level     float64       // confidence level; 0.95 if 0
-	Seed      uint64        // of bootstrap samples and permutations
+	Seed      uint64        // seed of bootstrap samples and permutations
 	Resamples int           // bootstrap samples; [stats.Resamples] if 0
 	Draws     int           // random permutations; [stats.Draws] if 0
 	// Tolerance is the difference up to which two instants count as equal; one second,
@@ -229,20 +229,20 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
-	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has them. Their p-values are corrected for
-	// each other alone: they restate the utilization in another unit.
+	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
+	// corrected apart from those of Metrics, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
-	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
-	// for each other, and not for the figures of Metrics.
+	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
+	// their p-values together, apart from those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`
 	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
-	// no run has a file system. Their p-values are corrected for each other alone.
+	// no run has a file system. Their p-values are corrected together.
 	IO []Metric `json:"io,omitempty"`
 
 	// Waits has the mean wait since jobs were eligible, and the mean of each part of the waits that a run
-	// has. Their p-values are corrected for each other alone.
+	// has. Their p-values are corrected together.
 	Waits []Metric `json:"waits"`
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
@@ -264,14 +264,14 @@ type RunInfo struct {
 	Engine string    `json:"engine"`
 	Policy string    `json:"policy,omitempty"`
 	Slurm  string    `json:"slurm,omitempty"` // the version of the stock Slurm
-	MadeBy string    `json:"made_by"`         // all of these for people, as [run.Manifest.MadeBy] says it
+	MadeBy string    `json:"made_by"`         // engine, policy and version for people: see [run.Manifest.MadeBy]
 	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
-	Jobs   int       `json:"jobs"` // rows, rejected ones included
-	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
+	Jobs   int       `json:"jobs"` // rows, rejected jobs included
+	// ZeroRunTime counts the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
 
@@ -291,9 +291,9 @@ type Pair struct {
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
-	// Periods compares two samples of jobs, if the sets have few jobs in common or none; otherwise nil.
+	// Periods compares two samples of jobs, if the sets have few or no jobs in common; otherwise nil.
 	Periods *Periods `json:"periods,omitempty"`
-	// Recorded is the verdict on a pair with a recorded workload; nil for others.
+	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
 	Draws *Draws `json:"draws,omitempty"`
@@ -409,8 +409,8 @@ func describe(name string, runs []table) SetInfo {
 // different samples.
 const fewRuns = 5
 
-// inference reports whether every set has at least two runs. If not, reason says which one
-// has a single run.
+// inference reports whether every set has at least two runs. If not, reason says which set has a
+// single run.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {
@@ -428,8 +428,8 @@ func inference(sets []Set) (possible bool, reason string) {
 	return true, ""
 }
 
-// oneRealization removes what the figures say about chance if all runs of a set have the same schedule. The set is
-// then one realization, such as runs of the simulator on a workload without a random part.
+// oneRealization removes intervals and p-values if all runs of a set have the same schedule. The set is then one
+// realization, such as runs of the simulator on a workload without a random part.
 func (c *Comparison) oneRealization(tables [][]table) {
 	same := slices.IndexFunc(tables, sameSchedule)
 	if !c.Inference || same < 0 {
@@ -515,8 +515,8 @@ func warnings(sets []Set, c *Comparison) []string {
 	return list
 }
 
-// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same such
-// jobs.
+// endsAsFailed returns each first run's warning that jobs failed in place of another end. It returns nothing if
+// all sets have the same warning.
 func endsAsFailed(sets []Set) (list []string) {
 	texts := map[string]bool{}
 	for _, s := range sets {

@@ -274,8 +274,8 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	}
 }
 
-// The same nodes in another order or notation are equal, and a record without nodes does not say that they were
-// others. Instants within the tolerance are equal.
+// The same nodes in another order or notation are equal, and a record without nodes does not count as different
+// nodes. Instants within the tolerance are equal.
 func TestToleranceAndNodes(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n[1-3]"))
 	b := single("b", job("x", 0, 1, 100, "n3,n[1-2]"))
@@ -345,7 +345,7 @@ func TestUnusualInput(t *testing.T) {
 	}
 }
 
-// If users react, lateness is compared too. A rigid run has none.
+// If users react, lateness is compared too. A rigid run has no lateness.
 func TestLateness(t *testing.T) {
 	rows := func(late int) []run.Row {
 		var list []run.Row
@@ -373,7 +373,7 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// Preset jobs are in no vector of waits.
+// Vectors of waits leave out preset jobs.
 func TestPresetJobs(t *testing.T) {
 	rows := []run.Row{job("preset", 0, 10, 100, "n1"), job("x", 50, 60, 100, "n2")}
 	a, b := single("a", rows...), single("b", rows...)
@@ -389,8 +389,8 @@ func TestPresetJobs(t *testing.T) {
 	}
 }
 
-// A run submits a preset job a second before its start, where the record has its true submission. That is no
-// divergence, whichever side is the record and whether it is a window of its own.
+// A run submits a preset job a second before the job's start, but the record has the true submission. That
+// is not a divergence, whichever side is the record, and with or without a window in the record.
 func TestPresetSubmission(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		recorded := single("record", job("preset", -900, 10, 100, "n1"), job("x", 50, 60, 100, "n2"), job("y", 55, 61, 9, "n3"))
@@ -414,8 +414,8 @@ func TestPresetSubmission(t *testing.T) {
 	}
 }
 
-// A run that was interrupted says nothing of the jobs that it did not reach: they are not rejected, and not on one side
-// only, and the headline compares the jobs that started on both sides.
+// Jobs that an interrupted run did not reach are not rejected, and are not jobs of one side only. The headline compares
+// the jobs that started on both sides.
 func TestInterrupted(t *testing.T) {
 	recorded := single("record", job("x", 0, 1000, 10, "n1"), job("y", 10, 60, 10, "n1"), job("waits", 20, 100, 10, "n1"),
 		job("later", 900, 90000, 10, "n1"), job("bad", 910, 920, 10, "n1"), job("void", 911, 921, 10, "n1"))
@@ -460,7 +460,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Sides may leave out different jobs of no run time from their slowdowns, and say how many.
+// Sides may leave out different jobs without run time from their slowdowns. The output says how
+// many.
 func TestZeroRunTimes(t *testing.T) {
 	rows := func(runTimes ...int) (list []run.Row) {
 		for i, s := range runTimes {
@@ -471,8 +472,8 @@ func TestZeroRunTimes(t *testing.T) {
 	several := Set{Name: "b", Runs: []Realization{realization("b1", rows(0, 0, 9)...), realization("b2", rows(0, 7, 9)...), realization("b3", rows(0, 0, 9)...)}}
 	for _, test := range []struct {
 		a, b Set
-		want string // after the table
-		of   [2]int // the first runs
+		want string // the text after the table
+		of   [2]int // the counts in the first runs
 	}{
 		{single("a", rows(1, 5, 9)...), single("b", rows(0, 0, 9)...), "0 in A, 2 in B", [2]int{0, 2}},
 		{single("a", rows(0, 5, 9)...), several, "1 in A, 1 to 2 in B", [2]int{1, 2}},

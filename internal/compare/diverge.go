@@ -22,11 +22,11 @@ import (
 type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
-	run int // of the job, from 0, that differs: a job that was requeued has several
+	run int // the index of the run that differs, from 0: a requeued job has several runs
 	// At is the earlier of the two instants that differ, on the baseline's dates.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
-	// User to TimeLimit are what the job asked for, as far as the run record has it.
+	// The fields User to TimeLimit are the job's request, as far as the run record has it.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
 	Processors int           `json:"processors"`
@@ -35,11 +35,11 @@ type Divergence struct {
 	// Baseline and Set describe both runs just before At.
 	Baseline Situation `json:"baseline"`
 	Set      Situation `json:"set"`
-	// Overtook are the jobs that overtook this one in the run in which it came later: they started there between At and
-	// this job's start, and had not started in the other run by At.
+	// Overtook are the jobs that overtook this job in the run in which it started later: they started there between At
+	// and this job's start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
 	overtook []Key
-	// Causes are what the records say about why. The list is empty if they do not show it.
+	// Causes are the causes that the records show. The list is empty if they show no cause.
 	Causes []Cause `json:"causes"`
 }
 
@@ -63,7 +63,7 @@ var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedL
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit Instant `json:"job_submit"` // of the diverging job
+	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
 	// run. A job that was requeued had several runs.
 	Start Instant       `json:"job_start"`
@@ -93,8 +93,8 @@ func (s *Situation) Busy() string {
 	return quantity.Count(s.BusyNodes)
 }
 
-// Instant is a date of a divergence, on the baseline's dates; 0 if it did not happen. In JSON
-// it is RFC 3339 in UTC, and empty for 0.
+// Instant is a date of a divergence, on the baseline's dates; 0 if the event did not happen. In
+// JSON it is RFC 3339 in UTC, and empty for 0.
 type Instant hpc.Time
 
 // Text returns the date in a time zone, as [hpc.Time.Text]; empty for 0.
@@ -112,7 +112,7 @@ func (t Instant) MarshalText() ([]byte, error) { return []byte(t.Text(time.UTC))
 const listedJobs = 20
 
 // diverge returns the first divergence of each kind, in the order of their instants. between is nil
-// if both runs are on the same release of Slurm, or on none.
+// unless the runs are on two known releases of Slurm.
 func diverge(a, b *table, between *releases.Difference, tolerance time.Duration) []Divergence {
 	first := make(map[DivergenceKind]Divergence)
 	note := func(d Divergence) {
@@ -204,7 +204,7 @@ func nth(runs []run.Segment, i int) run.Segment {
 // of returns the run that differs.
 func (d *Divergence) of(row *run.Row) run.Segment { return nth(row.Runs(), d.run) }
 
-// lost returns when a run was lost, on the baseline's dates; 0 if it was not.
+// lost returns when a run was lost, on the baseline's dates; 0 if it was not lost.
 func (t *table) lost(s run.Segment) hpc.Time {
 	if s.EndedBy != rm.Requeue {
 		return 0
@@ -311,8 +311,8 @@ func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	return fmt.Sprintf("job %s lost its run at another time than in the baseline", d.Key)
 }
 
-// overtakers returns the jobs that overtook a job in the run late. They started there while the job waited, before
-// until unless it is 0, and had not started in the run early when the job started there.
+// overtakers returns the jobs that overtook a job in the run late. They first started there from at to until (0
+// for no bound), and had not started in the run early by at.
 func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {
@@ -357,7 +357,7 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || t.at(row.End) > at: // and it was not cancelled while it waited
+		case row.End == 0 || t.at(row.End) > at: // a job whose record ends before was cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}
@@ -369,7 +369,7 @@ func (s *snapshot) hold(r *run.Segment) {
 	s.processors += r.Processors
 	names, err := hostlist.Expand(r.Nodes)
 	if err != nil || len(names) == 0 {
-		s.unnamed = true // the record lacks them, or the machine's nodes have no names
+		s.unnamed = true // the record lacks the nodes of a job, or the machine's nodes have no names
 		return
 	}
 	for _, name := range names {

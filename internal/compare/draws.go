@@ -21,7 +21,7 @@ type Draws struct {
 	Set int `json:"set"`
 	// Figures are figures of the waits with their intervals over the draws.
 	Figures []DrawnFigure `json:"figures"`
-	// Fields are the fields that were drawn, the one with the largest share first.
+	// Fields are the fields that were drawn, the field with the largest share first.
 	Fields []FieldShare `json:"fields"`
 }
 
@@ -36,8 +36,8 @@ type DrawnFigure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that the interval contains it, give or take a
-	// minute.
+	// Recorded is the record's value; null without a record. Inside says that the interval contains this value, or
+	// that the value is at most a minute outside.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
 }
@@ -47,8 +47,8 @@ const (
 	near   = "within a minute of them"
 )
 
-// where says where the recorded value lies. Within a minute of the interval counts as inside it: cycles of the
-// scheduler and delays of prologs move starts by seconds.
+// where says where the recorded value lies. A value within a minute of the interval counts as inside: cycles
+// of the scheduler and delays of prologs move starts by seconds.
 func (f *DrawnFigure) where() string {
 	minute := metrics.Float(sameStart.Seconds())
 	switch {
@@ -68,7 +68,7 @@ func (f *DrawnFigure) where() string {
 type FieldShare struct {
 	Field workload.Field `json:"field"`
 	Rule  string         `json:"rule"`
-	Jobs  int            `json:"jobs"` // whose field was made
+	Jobs  int            `json:"jobs"` // jobs whose field was made
 	Pairs int            `json:"pairs"`
 	Share metrics.Float  `json:"share"`
 	Low   metrics.Float  `json:"low"`
@@ -81,7 +81,7 @@ var drawnFigures = []string{"mean_wait_s", "median_wait_s", "p90_wait_s", "p99_w
 // variable is the figure whose variance is divided among the fields.
 const variable = "mean_wait_s"
 
-// drawsOf returns the draws of the first set of a pair that has draws; nil if none has.
+// drawsOf returns the draws of a pair's set, else of its baseline; nil if neither has draws.
 func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 	for _, at := range []int{pair[1], pair[0]} {
 		runs := sets[at].Runs
@@ -125,8 +125,8 @@ func drawnAlike(runs []Realization) bool {
 	})
 }
 
-// newDrawnFigure returns the interval of a figure. Its ends are as far out as the level needs, or the
-// extremes if there are too few draws for it.
+// newDrawnFigure returns the interval of a figure. With too few draws for the level, it reaches from
+// the lowest to the highest value.
 func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
 	var values []float64
 	for _, v := range m.Sets[set].Values {
@@ -139,8 +139,8 @@ func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
 	return f
 }
 
-// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without values the interval
-// has no value either.
+// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
+// have no value.
 func OverDraws(values []float64, level float64) DrawnFigure {
 	slices.Sort(values)
 	n, nothing := len(values), metrics.NoValue()
@@ -177,7 +177,7 @@ func known(v metrics.Float) metrics.Float {
 	return -1
 }
 
-// share returns an estimate of a share, at least 0.
+// share returns r as the estimate of a share: 0 if r is negative.
 func share(r float64) metrics.Float {
 	if math.IsNaN(r) {
 		return metrics.NoValue()
@@ -252,7 +252,7 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 // than 0.8.
 const fewPairs = 10
 
-// doubt says why the order of the fields is not certain; "" if it is.
+// doubt says why the order of the fields is not certain; "" if the order is certain.
 func (d *Draws) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// drawnRuns returns realizations of three fields as sets draw them: each pair of halves has one draw in
-// common. The value is a sum over the draws with the given weights, and noise.
+// drawnRuns returns realizations with three drawn fields. A run of the first half and a run of the
+// second half have at most one draw in common. A value is the weighted sum of a run's draws, and noise.
 func drawnRuns(n int, weights [3]float64, noise float64) ([]Realization, []metrics.Float) {
 	rng := rand.New(rand.NewPCG(9, uint64(n)))
 	effects := [3]map[uint64]float64{{}, {}, {}}
@@ -39,7 +39,8 @@ func drawnRuns(n int, weights [3]float64, noise float64) ([]Realization, []metri
 	return runs, values
 }
 
-// TestShares: the shares of a sum are the squares of its weights, and what varies by chance has none.
+// TestShares: a field's share is proportional to the square of its weight. A field without weight has
+// no share.
 func TestShares(t *testing.T) {
 	runs, values := drawnRuns(2000, [3]float64{1, 3, 0}, 1)
 	list := shares(runs, values, 0.95)
@@ -57,7 +58,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestDrawnFigure: the interval has the draws that its coverage says, and the extremes if they are few.
+// TestDrawnFigure: the interval has the draws that its coverage says, or all draws if these are few.
 func TestDrawnFigure(t *testing.T) {
 	for _, c := range []struct {
 		n                   int
@@ -65,7 +66,7 @@ func TestDrawnFigure(t *testing.T) {
 	}{{1, 1, 1, 0}, {9, 1, 9, 0.8}, {39, 1, 39, 0.95}, {79, 2, 78, 0.95}, {199, 5, 195, 0.95}} {
 		m := &Metric{Sets: []Estimate{{}}}
 		for i := range c.n {
-			m.Sets[0].Values = append(m.Sets[0].Values, metrics.Float((i*7)%c.n+1)) // 7 divides none of them
+			m.Sets[0].Values = append(m.Sets[0].Values, metrics.Float((i*7)%c.n+1)) // all of 1 to n, because 7 does not divide n
 		}
 		f := newDrawnFigure(m, 0, 0.95)
 		if float64(f.Low) != c.low || float64(f.High) != c.high || math.Abs(float64(f.Coverage)-c.coverage) > 1e-9 {
@@ -77,7 +78,7 @@ func TestDrawnFigure(t *testing.T) {
 	}
 }
 
-// TestDrawsWithoutStarts: where every job is rejected, the recorded waits are in no interval.
+// TestDrawsWithoutStarts: if every job is rejected, no interval contains the recorded waits.
 func TestDrawsWithoutStarts(t *testing.T) {
 	runs, _ := drawnRuns(4, [3]float64{1, 1, 1}, 0)
 	record := []Realization{{Manifest: &run.Manifest{Engine: run.EngineRecorded}}}
@@ -90,7 +91,8 @@ func TestDrawsWithoutStarts(t *testing.T) {
 	}
 }
 
-// TestDrawsText: it names the field that the answer depends on, and says what cannot be told.
+// TestDrawsText: the text names the field that the mean wait depends on, and says what these draws
+// cannot show.
 func TestDrawsText(t *testing.T) {
 	d := &Draws{
 		Figures: []DrawnFigure{{Label: "mean wait", Draws: 40, Low: 600, Median: 900, High: 1200, Coverage: 0.95, Recorded: 4000}},
@@ -106,7 +108,7 @@ func TestDrawsText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	d.Fields[0].Low = 0 // as far as these draws tell, it may be any field
+	d.Fields[0].Low = 0 // then these draws do not show which field it is
 	b.Reset()
 	renderDraws(&b, d)
 	for _, want := range []string{"cannot be told from zero: time limit, user", "cannot tell on which field the mean wait depends (want more than 40)"} {

@@ -19,7 +19,7 @@ const detectPower = 0.8
 
 // Metric is one figure over all sets.
 type Metric struct {
-	Key    string         `json:"key"` // as in `metrics --json`
+	Key    string         `json:"key"` // the key in `metrics --json`
 	Label  string         `json:"label"`
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
@@ -31,12 +31,12 @@ type Metric struct {
 // Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval
 // (see [stats.Bootstrap]).
 type Estimate struct {
-	Runs      int             `json:"runs"` // in which the figure has a value
+	Runs      int             `json:"runs"` // runs in which the figure has a value
 	Mean      metrics.Float   `json:"mean"`
 	Low       metrics.Float   `json:"low"`
 	High      metrics.Float   `json:"high"`
-	Deviation metrics.Float   `json:"standard_deviation"` // of a single run
-	Values    []metrics.Float `json:"values"`             // of each run
+	Deviation metrics.Float   `json:"standard_deviation"` // standard deviation of a single run
+	Values    []metrics.Float `json:"values"`             // the value of each run
 }
 
 // MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has a
@@ -92,15 +92,15 @@ func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Mode
 // measured are the figures of a run.
 type measured struct {
 	metrics.Metrics
-	feedback *metrics.Feedback // nil if its users did not react
+	feedback *metrics.Feedback // nil if the run's users did not react
 	served   map[metrics.By]metrics.Fairness
 	groups   map[metrics.By][]metrics.Group
 	started  *metrics.FairStart // nil unless fair start times were asked for
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run, waits of jobs that were submitted from an instant on ([table.submitted]).
-// shared says that some run has file systems that jobs share.
+// measure computes the figures of a run; waits only of jobs that were submitted at submitted or later
+// ([table.submitted]). shared says that some run has file systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
 	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau, Submitted: submitted}, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
@@ -115,8 +115,8 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns figures of all runs: the main ones (with lost runs if any run has some, and lateness if users
-// reacted in any run), those of nodes, of why jobs waited, and of fairness.
+// quantitiesOf returns figures of all runs: the main figures (with lost runs and lateness if any run has them), and
+// the figures of nodes, of reasons for waits, and of fairness.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
@@ -239,7 +239,7 @@ func difference(set int, a, b []float64, opts Options) MetricDifference {
 	return d
 }
 
-// adjust corrects the p-values of a table for each other. Figures that are equal in all
+// adjust corrects the p-values of a table for their number (Holm). Figures that are equal in all
 // runs do not count, because they cannot differ by chance.
 func adjust(table []Metric) {
 	var all []float64
@@ -263,7 +263,7 @@ func adjust(table []Metric) {
 // constant reports whether the figure is equal in all runs of both sides.
 func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
 
-// correctedFor returns how many p-values of a table are corrected for each other.
+// correctedFor returns the number of p-values for which the p-values of a table are corrected.
 func correctedFor(table []Metric) (n int) {
 	for i := range table {
 		for k := range table[i].Differences {
@@ -282,8 +282,8 @@ type Group struct {
 	Metrics []Metric `json:"metrics"`
 }
 
-// compareGroups compares the groups of one grouping. The p-values of each group are
-// corrected for each other. They are not corrected for the number of groups.
+// compareGroups compares the groups of one grouping. The p-values of a group are corrected for the
+// number of its figures, and not for the number of groups.
 func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	var names []string
 	found := map[string]map[*table]*metrics.Metrics{}
@@ -300,7 +300,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 			}
 		}
 	}
-	if by != metrics.BySize { // classes of sizes are in order
+	if by != metrics.BySize { // classes of sizes are already in order
 		slices.Sort(names)
 	}
 	groups := make([]Group, len(names))

@@ -10,14 +10,14 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// mostWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second,
-// third and so on.
+// mostWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second
+// wait, every third and so on.
 const mostWaits = 2000
 
 // freeNodes returns the share of the recorded waits during which the record's running jobs left as many nodes of the
-// partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Each
-// running job of any partition counts with nodes of its own: the result is rather too few free nodes than too many.
-// Waits up to a minute do not count.
+// partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Running
+// jobs of all partitions count, as if they shared no nodes: the number of free nodes is rather too low than too
+// high. Waits up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}
 	for _, p := range replayed.Manifest.Cluster.Partitions {
@@ -25,7 +25,7 @@ func freeNodes(recorded, replayed *table) float64 {
 	}
 	type waiting struct {
 		waits.Period
-		most int // nodes that other jobs may hold at most
+		most int // the largest number of nodes that may be busy at the same time
 	}
 	change := map[hpc.Time]int{}
 	var list []waiting
@@ -47,7 +47,7 @@ func freeNodes(recorded, replayed *table) float64 {
 		}
 	}
 	times := slices.Sorted(maps.Keys(change))
-	busy := make([]int, len(times)) // from each instant on
+	busy := make([]int, len(times)) // busy nodes from each instant on
 	for i, t := range times {
 		busy[i] = change[t]
 		if i > 0 {
@@ -79,5 +79,5 @@ func freeNodes(recorded, replayed *table) float64 {
 	return free / all
 }
 
-// nodesOf returns how many nodes a recorded job had, or asked for if the number is not known; at least one.
+// nodesOf returns how many nodes a recorded job had, or asked for if that is not known; at least 1.
 func nodesOf(row *run.Row, had int) int { return max(cmp.Or(had, row.AskedMinNodes), 1) }

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// TestFreeNodes: of the 190 s that b waits for a node, both are taken for 90 s. Waits of a minute do not count,
-// and a job that has not ended keeps its nodes.
+// TestFreeNodes: of the 190 s that b waits for a node, both nodes are taken for 90 s. Waits of a minute do not
+// count, and a job that has not ended keeps its nodes.
 func TestFreeNodes(t *testing.T) {
 	at := func(s int) hpc.Time { return hpc.Unix(int64(1_700_000_000 + s)) }
 	job := func(submit, start, end, nodes int) run.Row {
@@ -24,7 +24,8 @@ func TestFreeNodes(t *testing.T) {
 		return row
 	}
 	a, b := job(0, 0, 100, 2), job(10, 200, 300, 1)
-	// It waited for 100 s, ran for 20 s, which it lost, and waited for 110 s, of which both nodes were taken for 30 s.
+	// The job waited for 100 s and lost a run of 20 s. It waited for 110 s more; both nodes were taken for 30 s of
+	// these.
 	lost := job(0, 230, 300, 1)
 	lost.Segments = []run.Segment{{Start: at(100), End: at(120), EndedBy: rm.Requeue}, {Start: at(230), End: at(300), EndedBy: rm.Ended}}
 	for i, c := range []struct {

@@ -27,7 +27,7 @@ func fileSystemNames(sets []Set) (names []string) {
 	return names
 }
 
-// ioOf computes the figures of file systems of a run. Some of them need no file system.
+// ioOf computes the figures of file systems of a run. Some of these figures need no file system.
 func ioOf(rows []run.Row, m *run.Manifest) (*metrics.IO, error) {
 	io, err := metrics.NewIO(rows, m)
 	if err != nil {
@@ -40,7 +40,7 @@ func ioOf(rows []run.Row, m *run.Manifest) (*metrics.IO, error) {
 	return io, nil
 }
 
-// compareIO returns the table of the figures of file systems, or nil if no run has one.
+// compareIO returns the table of the figures of file systems, or nil if no run has a file system.
 func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
 	names := fileSystemNames(sets)
 	if len(names) == 0 {
@@ -63,7 +63,7 @@ func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
 }
 
 // pairing returns, for each run of a, the number of the run of b with the same workload and seed. It returns nil if
-// the runs do not form pairs, or form fewer than two.
+// the runs do not form pairs, or form fewer than two pairs.
 func pairing(a, b []Realization) []int {
 	type identity struct {
 		workload string
@@ -84,7 +84,7 @@ func pairing(a, b []Realization) []int {
 		if !found || id.workload == "" {
 			return nil
 		}
-		delete(place, id) // it has its partner
+		delete(place, id) // this run has a partner
 		order[i] = at
 	}
 	return order
@@ -114,7 +114,7 @@ func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options
 	d.HedgesG, d.CliffsDelta, d.Detectable = metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
 }
 
-// ioWarnings say which sets have other file systems than the first one.
+// ioWarnings say which sets have other file systems than the first set.
 func ioWarnings(sets []Set) (list []string) {
 	first := fileSystems(sets[0].Runs[0].Manifest)
 	for i := 1; i < len(sets); i++ {
@@ -149,7 +149,7 @@ func fileSystems(m *run.Manifest) string {
 	return strings.Join(parts, ", ")
 }
 
-// renderIO writes the figures of file systems of one set and the baseline, if they have any.
+// renderIO writes the figures of file systems of one set and the baseline, if a run has any.
 func (c *Comparison) renderIO(b *bytes.Buffer, p *Pair) {
 	if len(c.IO) == 0 {
 		return

@@ -44,8 +44,8 @@ func figure(t *testing.T, table []Metric, key string) *Metric {
 	return nil
 }
 
-// Runs of the same workload and seed are pairs, in whatever order they come: their differences are
-// all ten seconds, while the runs themselves differ by minutes.
+// Runs of the same workload and seed are pairs, in any order. The differences within pairs are all
+// ten seconds, although the runs of a set differ by minutes.
 func TestPairedIO(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	a := sharing("a", []uint64{1, 2, 3, 4, 5, 6}, 2*m, 3*m, 4*m, 5*m, 6*m, 7*m)
@@ -105,8 +105,8 @@ func TestNoPairs(t *testing.T) {
 	}
 }
 
-// A comparison says that only one side has file systems, and which differ. Without file systems it
-// has no such table.
+// A comparison says whether only one side has file systems, and which file systems differ. Without
+// file systems it lacks this table.
 func TestFileSystemsOfSides(t *testing.T) {
 	const m = time.Minute
 	with, without := sharing("with", []uint64{1, 2}, 2*m, 3*m), sharing("without", []uint64{1, 2}, m, m)

@@ -22,8 +22,8 @@ type JobView struct {
 	Matched int `json:"matched"` // jobs on both sides
 	// MatchedBy says by what jobs are matched if not by their IDs. The set's jobs have the IDs of the baseline here.
 	MatchedBy jobrows.Match `json:"matched_by,omitempty"`
-	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and only the set
-	NoStart   []int         `json:"never_started"` // not in the baseline, not in the set
+	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
+	NoStart   []int         `json:"never_started"` // jobs that did not start in the baseline, and in the set
 	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when it
 	// ended early. They do not count in Only and NoStart.
 	NotReached int `json:"not_reached,omitempty"`
@@ -51,7 +51,7 @@ func (v *JobView) Differences() []JobDifference { return v.differences }
 
 // Spread describes the distribution of a difference over jobs.
 type Spread struct {
-	Changed int           `json:"changed_jobs"` // by more than the tolerance
+	Changed int           `json:"changed_jobs"` // jobs with a difference above the tolerance
 	Mean    metrics.Float `json:"mean"`
 	MeanAbs metrics.Float `json:"mean_absolute"`
 	Min     metrics.Float `json:"min"`
@@ -65,7 +65,7 @@ type Spread struct {
 // far.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first
+	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`
@@ -126,7 +126,7 @@ func (v *JobView) count(n *int, t *table, key Key) {
 	*n++
 }
 
-// bothStarted returns the mean waits of the jobs that started on both sides, and how many they are.
+// bothStarted returns the mean waits of the jobs that started on both sides, and their number.
 func (v *JobView) bothStarted() (was, is metrics.Float, n int) {
 	for i := range v.differences {
 		if d := &v.differences[i]; d.Wait.Known() {

@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// afterLoss makes a job one that ran before, from and to seconds from monday, and was requeued then.
+// afterLoss gives a job an earlier run, between from and to (seconds from monday), that ended in a
+// requeue.
 func afterLoss(r run.Row, from, to int, nodes, by string) run.Row {
 	at := func(s int) hpc.Time { return monday.Add(time.Duration(s) * time.Second) }
 	lost := run.Segment{Start: at(from), End: at(to), Nodes: nodes, NodeCount: 1, Processors: 4, EndedBy: rm.Requeue, PreemptedBy: by}
@@ -25,8 +26,8 @@ func afterLoss(r run.Row, from, to int, nodes, by string) run.Row {
 	return r
 }
 
-// x starts on both sides at the same time, is preempted in the set by y, and starts there again behind z. The runs
-// part where it is preempted, and nobody overtook it before.
+// x starts on both sides at the same time. In the set, y preempts x, which starts again behind z. The divergence
+// is the preemption, and no job overtook x before.
 func TestLostRunIsTheDivergence(t *testing.T) {
 	a := single("a", job("x", 0, 10, 1000, "n1"), job("y", 5, 1010, 50, "n1"), job("z", 6, 1060, 20, "n1"))
 	preempted := afterLoss(job("x", 0, 500, 1000, "n2"), 10, 300, "n1", "y")
@@ -74,7 +75,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	if d := list[0]; len(d.Overtook) != 1 || d.Overtook[0] != "z" || d.Set.Queued != 2 || d.Set.Running != 0 || d.Set.Wait != 310 {
 		t.Errorf("overtaken by %v, set %+v", d.Overtook, d.Set)
 	}
-	// A job that was lost and did not start again has started.
+	// A job that lost its only run counts as started.
 	never := single("c", afterLoss(job("x", 0, -1, 0, ""), 10, 300, "n1", ""), job("z", 6, 700, 20, "n1"))
 	c := mustCompare(t, Options{}, a, never)
 	if got := c.Pairs[0].Divergences[0]; got.Reason != "job x did not start again, but did in the baseline" {
@@ -87,7 +88,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	if got := mustCompare(t, Options{}, a, never).Pairs[0].Divergences; len(got) != 0 {
 		t.Errorf("the run ended before the job could start again: %+v", got)
 	}
-	// Times at which both lost it differ.
+	// Both sides lost the run, at different times.
 	other := single("d", afterLoss(job("x", 0, 500, 100, "n1"), 10, 400, "n1", ""), job("z", 6, 700, 20, "n1"))
 	got := mustCompare(t, Options{}, a, other).Pairs[0].Divergences
 	if len(got) != 1 || got[0].Kind != DivergedLost || !strings.HasPrefix(got[0].Causes[0].Text, "in the baseline it was requeued at ") {
@@ -95,7 +96,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	}
 }
 
-// Jobs that are matched by name are named alike where they preempt.
+// If jobs are matched by name, the preempting job is named by its ID in the baseline.
 func TestPreemptedByAJobOfAnotherName(t *testing.T) {
 	named := func(r run.Row, name string) run.Row { r.Name = name; return r }
 	a := single("a", named(job("1", 0, 10, 1000, "n1"), "x"), named(job("2", 5, 1010, 50, "n1"), "y"))

@@ -16,20 +16,20 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they have few jobs in
-// common or none: two months of a log, or two workloads.
+// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
+// two months of a log, or two workloads.
 type Periods struct {
-	// Jobs have a wait, and Days are the days on which they were submitted. Processors are those of the
-	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
+	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
+	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
 	// machine's processors (or the most that jobs held at once) and by the time from the first submission to the last
 	// end.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
 	Load       []metrics.Float `json:"load"`
-	// Quantities are what jobs waited, ran and used.
+	// Quantities are the jobs' waits, run times and processors.
 	Quantities []PeriodQuantity `json:"quantities"`
-	// Factors are what the difference of the mean waits may come from, each by itself.
+	// Factors are possible reasons of the difference of the mean waits, each by itself.
 	Factors []PeriodFactor `json:"factors"`
 }
 
@@ -52,8 +52,8 @@ type PeriodQuantity struct {
 type PeriodFactor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
-	// mean waits, set − baseline, and Standardized the same after the standardization, in seconds. Explained is the
-	// share of Difference that goes away.
+	// mean waits, set − baseline, and Standardized this difference after the standardization, in seconds. Explained
+	// is the share of Difference that standardization removes.
 	Covered      metrics.Float `json:"covered"`
 	Difference   metrics.Float `json:"difference_s"`
 	Standardized metrics.Float `json:"standardized_s"`
@@ -64,7 +64,7 @@ type PeriodFactor struct {
 // workload.
 const fewInCommon = 0.1
 
-// fewCommon reports whether only few jobs or none are in both runs.
+// fewCommon reports whether few or no jobs are in both runs.
 func fewCommon(a, b *table) bool {
 	common := 0
 	for _, key := range a.keys {
@@ -82,10 +82,10 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
-	load float64 // of the machine at its submission
+	load float64 // load of the machine at the job's submission
 }
 
-// periodsOf returns nil for runs with many jobs in common, and without jobs.
+// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
 func periodsOf(a, b *table, opts Options) *Periods {
 	if !fewCommon(a, b) {
 		return nil
@@ -119,12 +119,12 @@ func periodsOf(a, b *table, opts Options) *Periods {
 	return p
 }
 
-// sample returns the jobs that have a wait, with the load that they found.
+// sample returns the jobs that have a wait, with the load at their submission.
 func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
-		job *run.Row // that is submitted
+		job *run.Row // the job that is submitted
 	}
 	var changes []change
 	for _, key := range t.keys {
@@ -164,7 +164,7 @@ func (t *table) capacity() int {
 // dayOf returns the day of a job's submission, in UTC.
 func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
 
-// periodQuantities are what is compared job by job. A value that a job does not have is NaN.
+// periodQuantities are the quantities of each job. A value that a job does not have is NaN.
 var periodQuantities = []periodQuantity{
 	{"wait", "s", func(s *sampled) float64 { return s.wait.Wait.Seconds() }},
 	{"wait since eligible", "s", func(s *sampled) float64 {
@@ -285,7 +285,7 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// render writes the comparison for people. a and b are the letters of the sets.
+// render writes the comparison for people. first and second are the letters of the sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {

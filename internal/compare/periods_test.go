@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// month has jobs of two users on several days: short ones wait a minute and long ones an hour.
+// month has jobs of two users on several days: short jobs wait a minute and long jobs an hour.
 func month(name string, days, short, long int) Set {
 	var rows []run.Row
 	for day := range days {
@@ -31,8 +31,8 @@ func month(name string, days, short, long int) Set {
 	return single(name, rows...)
 }
 
-// Two months with the same waits of each kind of job, and another mix: the mix and the users explain all of
-// the difference.
+// Two months with the same waits of each kind of job, but another mix of jobs: the mix and the users
+// explain all of the difference.
 func TestPeriods(t *testing.T) {
 	c := mustCompare(t, Options{}, month("a", 5, 9, 1), month("b", 4, 5, 5))
 	p := c.Pairs[0].Periods
@@ -80,8 +80,8 @@ func TestPeriodLoad(t *testing.T) {
 	}
 }
 
-// The same jobs that all wait longer: no factor explains it. Few days have no test, and strata that only
-// one side has are left out.
+// The same jobs that all wait longer: no factor explains this. Few days have no test, and strata that
+// only one side has are left out.
 func TestPeriodsWithinStrata(t *testing.T) {
 	a, b := month("a", 2, 5, 5), month("b", 2, 5, 5)
 	for i := range b.Runs[0].Rows {
@@ -103,9 +103,9 @@ func TestPeriodsWithinStrata(t *testing.T) {
 	}
 }
 
-// A job that waits when a month begins is in the record of the month before as well. It counts in the month in which
-// it was submitted: in the figures, in those of fairness, and in the samples; what it uses counts as used. Runs of one
-// window count all their jobs.
+// A job that waits when a month begins is in the record of the month before as well. It counts only in the month in
+// which it was submitted: in the figures, in the figures of fairness, and in the samples. Its processor time counts
+// in the month in which the job used it. Runs of one window count all their jobs.
 func TestCarriedJobsCountOnce(t *testing.T) {
 	const second = 10 * 86400
 	a, b := month("a", 5, 9, 1), month("b", 4, 5, 5)
@@ -142,7 +142,7 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 	}
 }
 
-// The size of a machine that a record does not have is not 0.
+// If a record does not have the machine's size, the size is not 0.
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer

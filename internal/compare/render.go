@@ -120,7 +120,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	renderDivergences(b, p, zone)
 }
 
-// renderZeroRunTimes says how many jobs have no slowdown, since the sides may leave out different ones. For several
+// renderZeroRunTimes says how many jobs have no slowdown, since the sides may leave out different jobs. For several
 // runs it gives the least and the most.
 func (c *Comparison) renderZeroRunTimes(b *bytes.Buffer, p *Pair) {
 	var list []string
@@ -142,7 +142,7 @@ func (c *Comparison) renderZeroRunTimes(b *bytes.Buffer, p *Pair) {
 	}
 }
 
-// plainSpaces writes a text for a terminal.
+// plainSpaces replaces each [quantity.Space] by a plain space, for a terminal.
 func plainSpaces(text string) string { return strings.ReplaceAll(text, quantity.Space, " ") }
 
 // renderTable writes the head of a table of figures and its lines.
@@ -382,8 +382,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. With say, it also writes that the records show no
-// cause.
+// renderCauses writes the causes of a divergence. If say is true, it also writes that there is no
+// known cause.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"

@@ -8,7 +8,7 @@ import (
 // Distances are the Euclidean distances between the runs' vectors of waits, in seconds
 // (PEARC'22, section 2 and figure 1).
 type Distances struct {
-	Jobs    int `json:"jobs"`     // that started in every run, without preset ones
+	Jobs    int `json:"jobs"`     // jobs that started in every run, without preset jobs
 	LeftOut int `json:"left_out"` // jobs that did not start in every run
 	// Rows says which run each row of the matrix stands for.
 	Rows   []DistanceRow     `json:"rows"`
@@ -74,7 +74,7 @@ type waitVectors struct {
 // newWaits collects the waits of the jobs that started in every run.
 func newWaits(tables [][]table) (*waitVectors, error) {
 	w := &waitVectors{points: make([][][]float64, len(tables))}
-	var jobs []int // their numbers
+	var jobs []int // the jobs' numbers
 	for _, number := range tables[0][0].numbers {
 		if startedInAll(tables, number) {
 			jobs = append(jobs, number)
@@ -145,7 +145,7 @@ func (w *waitVectors) distances() *Distances {
 	return d
 }
 
-// test compares two sets. It returns nil if one of them has a single run.
+// test compares two sets. It returns nil if a set has a single run.
 func (w *waitVectors) test(a, b int, opts Options) *ScheduleTests {
 	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
 		return nil

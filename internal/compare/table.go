@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// table has what is compared of a run. A set's first run also has its jobs by key. Of other runs only the figures
-// and the instants of jobs are kept, so that sets may have many runs.
+// table has the compared data of a run. A set's first run also has its jobs by key. Of other runs only the
+// figures and the instants of jobs are kept, so that sets may have many runs.
 type table struct {
 	Realization
 	rowCount int // rejected jobs included
@@ -27,12 +27,12 @@ type table struct {
 	// shift is added to the run's instants to get the baseline's dates: 0 if both runs have the same dates.
 	shift time.Duration
 	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that waited at
-	// the start is in the window before as well, so only the jobs that were submitted in the window count.
+	// the start is also in the earlier window, so only the jobs that were submitted in the window count.
 	submitted hpc.Time
 
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
-	numbers []int // of the keys
+	numbers []int // the numbers of the keys' jobs
 	// accepted has a key for each job of byKey, and rejected the rows of all other jobs. Both are maps by ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
@@ -54,13 +54,13 @@ func (k Key) String() string {
 
 // moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
 type moments struct {
-	submit, first, start, end hpc.Time      // first is the start of the job's first run, and start that of the last one
-	wait                      time.Duration // 0 if unknown
+	submit, first, start, end hpc.Time      // first is the start of the first run, and start that of the last run
+	wait                      time.Duration // 0 if it is not known
 	here, waitKnown           bool
 }
 
 // jobNumbers number the jobs of the first runs of sets. The jobs of the baseline's first run have the first numbers,
-// in the order of submission. Jobs that only other runs have are compared with nothing.
+// in the order of submission. Jobs that only other runs have are not compared.
 type jobNumbers map[Key]int
 
 // tabulate reads all runs, takes their figures and instants, and aligns their dates.
@@ -142,7 +142,7 @@ func (t *table) carried(row *run.Row) bool {
 	return row.Start != 0 && !t.preset(row.Start) && row.Submit < t.submitted
 }
 
-// index keeps the jobs of a set's first run by key, and gives numbers to jobs without one.
+// index keeps the jobs of a set's first run by key, and numbers the jobs that have no number.
 func (t *table) index(numbers jobNumbers) {
 	t.byKey, t.accepted, t.rejected = make(map[Key]*run.Row, len(t.Rows)), map[string]Key{}, map[string]*run.Row{}
 	for i := range t.Rows {
@@ -170,7 +170,7 @@ func (t *table) add(row *run.Row, numbers jobNumbers) {
 	}
 }
 
-// take reads the rows of a run, and takes from them what is compared.
+// take reads the rows of a run, and keeps the data that are compared.
 func (t *table) take(numbers jobNumbers, measure func(*table, []run.Row) error) error {
 	rows, err := t.rows()
 	if err != nil {
@@ -219,8 +219,8 @@ func (t *table) unreached(key Key) bool {
 // ended reports whether a run with this state ended early.
 func ended(s run.State) bool { return s != "" && s != run.StateComplete }
 
-// dateGap is the difference of submissions above which two runs are taken to be on
-// different dates. Smaller differences count as differences in the submissions.
+// dateGap is the difference of submissions above which two runs count as runs on different dates.
+// Smaller differences count as differences in the submissions.
 const dateGap = 24 * time.Hour
 
 // align sets the shift to the median difference of the submissions.

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realizations returns a set of recorded runs whose jobs wait at random. Each run lacks a job that others have,
-// rejects one, and has another order than the last.
+// realizations returns a set of recorded runs whose jobs wait at random. Each run lacks a job that other runs
+// have, rejects a job, and has its own order of jobs.
 func realizations(t *testing.T, name string, runs int) *run.Set {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(runs), 7))

@@ -33,7 +33,7 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	}
 	history, err := Load(&run.Set{Runs: []*run.Run{recorded}})
 	if err != nil {
-		return nil // as above: there is no file to read
+		return nil // this error cannot happen: there is no file to read
 	}
 	replayed := Realization{Manifest: m}
 	for row := range rows {
@@ -42,11 +42,11 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	both := []Set{history, {Runs: []Realization{replayed}}}
 	tables, err := tabulateBy(context.Background(), both, func(*table, []run.Row) error { return nil })
 	if err != nil {
-		return nil // as above
+		return nil // nor can this error
 	}
 	v, err := newVerdict(&tables[0][0], tables[1])
 	if err != nil {
-		return nil // as above
+		return nil // nor can this error
 	}
 	return v
 }
@@ -75,14 +75,14 @@ func verdictOf(a, b []table, distances *Distances, pair [2]int) (*run.Verdict, e
 
 // judged is a job that started on both sides.
 type judged struct {
-	row                *run.Row // recorded
-	waited, waits      float64  // recorded and replayed, in seconds
-	recorded, replayed hpc.Time // starts, on the record's dates
+	row                *run.Row // the recorded row
+	waited, waits      float64  // the recorded wait and the replayed wait, in seconds
+	recorded, replayed hpc.Time // the recorded start and the replayed start, on the record's dates
 }
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
-// newVerdict compares replays with a record. What it says about single jobs is about the first replay.
+// newVerdict compares replays with a record. Statements about single jobs are about the first replay.
 func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
@@ -110,7 +110,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
 	}
-	for _, w := range recorded.Manifest.Warnings { // these make waits differ even where all starts are equal
+	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even where all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}
@@ -163,7 +163,7 @@ func distanceOf(jobs []judged) float64 {
 	return math.Sqrt(sum)
 }
 
-// sumUpVerdict sets what follows from all jobs.
+// sumUpVerdict sets the figures over all jobs.
 func sumUpVerdict(v *run.Verdict, jobs []judged) {
 	waited, again := make([]float64, len(jobs)), make([]float64, len(jobs))
 	for i := range jobs {
@@ -223,16 +223,16 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 	return list
 }
 
-// What can hold jobs back in production but not in a replay, and in a replay but not in production, by the codes of
-// what the workload lacks.
+// The codes of missing data that can make jobs wait longer in production than in a replay (holdBack), or longer in
+// a replay than in production (setFree).
 var (
 	holdBack = []string{"constraints", "qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 
-// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. Jobs that waited
-// longer in production were held back by something that the replay does not know; jobs that waited shorter had
-// something that it lacks.
+// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If jobs waited
+// longer in production, something held these jobs back that the replay does not know. If they waited shorter,
+// production had something that the replay lacks.
 func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {

@@ -41,7 +41,7 @@ func played(t *testing.T, w *workload.Workload) *run.Set {
 	return &run.Set{Dir: dir, Runs: []*run.Run{r}}
 }
 
-// What a replay lacks is what its own workload lacks, and not the record beside it.
+// A replay lacks what its own workload lacks, not what the record beside it lacks.
 func TestLacksOfReplay(t *testing.T) {
 	recorded := func(request hpc.Request) *run.Set {
 		j := &hpc.Job{ID: "1", Submit: monday, Request: request}

@@ -28,8 +28,8 @@ type Anonymization struct {
 type Anonymized struct {
 	Workload *workload.Workload
 	Steps    []transform.Result
-	// Remaining are replaced names that still occur in the cluster's files, because something
-	// that keeps its name has the same one.
+	// Remaining are replaced names that still occur in the cluster's files: something else has the
+	// same name, which was not replaced.
 	Remaining []string
 }
 

@@ -74,8 +74,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm and on its model. With another number of nodes some jobs no longer fit:
-// resized says that the user asked for their rejection.
+// rejected warns of rejected jobs, on Slurm and on its model. resized says that the user changed the number of
+// nodes: then it is expected that Slurm rejects jobs that no longer fit.
 func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {
@@ -91,8 +91,8 @@ func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone warns of jobs that a run gave up or started late. never are the jobs whose dependencies can never be met.
-// Such a job affects the result only if it ran when the workload was recorded.
+// undone warns of jobs that a run gave up, and of jobs that ran at the window's begin only on record.
+// never are jobs whose dependencies are never met: they affect the result only if they ran on record.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

@@ -61,8 +61,8 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 	return list
 }
 
-// checkAssociations checks the commands for sacctmgr, and the users, accounts and QOS of the
-// jobs against them.
+// checkAssociations checks the commands for sacctmgr, and whether they make the users, accounts and
+// QOS of the jobs.
 func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
 	cluster = withMade(cluster, w)
 	declared := declaredBy(cluster)
@@ -95,7 +95,7 @@ func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []work
 	return list
 }
 
-// declaredBy returns what the commands for sacctmgr of a cluster declare; nil if it has no such file.
+// declaredBy returns what a cluster's commands for sacctmgr declare; nil without such commands.
 func declaredBy(cluster *conf.Cluster) *associations.Set {
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil
@@ -103,7 +103,7 @@ func declaredBy(cluster *conf.Cluster) *associations.Set {
 	return associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
 }
 
-// refusedCommands says which commands of a cluster's file sacctmgr refuses; empty if it refuses none.
+// refusedCommands says which commands of a cluster's file sacctmgr refuses; "" if it accepts all.
 func refusedCommands(cluster *conf.Cluster) string {
 	declared := declaredBy(cluster)
 	if declared == nil || len(declared.Mistakes) == 0 {
@@ -114,8 +114,8 @@ func refusedCommands(cluster *conf.Cluster) string {
 		quantity.Regular(n, "command"), declared.Mistakes[0])
 }
 
-// refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would then reject every
-// job: such a run cannot be valid and shows nothing. A run with some of its jobs is played, and is not valid.
+// refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would therefore reject
+// every job: such a run shows nothing. If Slurm would accept some jobs, the run can be made, but is not valid.
 func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs int) error {
 	text := refusedCommands(cluster)
 	if text == "" || jobs == 0 || forecast.Rejected < jobs {

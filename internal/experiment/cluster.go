@@ -55,7 +55,7 @@ func openBundled(path string) (*conf.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what stays there is in a directory of temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // files left there are only temporary files
 	for name, text := range files {
 		if err := output.Text(filepath.Join(dir, name), text); err != nil {
 			return nil, fmt.Errorf("reading bundle: %w", err)
@@ -109,8 +109,8 @@ func Known(c *conf.Cluster) workload.Cluster {
 	return known
 }
 
-// maxArraySize returns one more than the largest index of a job array. It returns 0, for "not
-// known", if the value has none of the usual forms.
+// maxArraySize returns one more than the largest index of a job array. It returns 0 for "not known"
+// if the configured value cannot be read.
 func maxArraySize(c *conf.Cluster) int {
 	const byDefault = 1001 // slurm.conf(5), MaxArraySize
 	value, ok := c.Get("MaxArraySize")
@@ -161,7 +161,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 	return out
 }
 
-// simulatedCluster returns the cluster of a site as the simulator takes it.
+// simulatedCluster returns the cluster of a site in the simulator's form.
 func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 	parameters, _ := c.Get("SelectTypeParameters")
 	kind, _ := c.Get("SelectType")

@@ -29,8 +29,8 @@ import (
 //	replay       what Slurm 22.05 does: ID STATE [START]-[END], and the warnings
 //	simulate     what the simulator does
 //
-// Where Slurm 22.05 is not there, the simulator is compared with the file. Since 23.02 slurmctld
-// refuses dependencies on forgotten jobs and on tasks that an array does not have.
+// Where Slurm 22.05 is not installed, the simulator is compared with the file. Since 23.02
+// slurmctld refuses dependencies on forgotten jobs and on tasks that an array does not have.
 func TestDependencyScenarios(t *testing.T) {
 	root, missing := slurm2205()
 	if missing != nil {
@@ -72,8 +72,8 @@ func TestDependencyScenarios(t *testing.T) {
 // 24.11. make test sets it.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed one is
-// it, and else that of the directory of rootsVariable.
+// slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed Slurm
+// has this release, otherwise its name in the directory of rootsVariable.
 func slurm2205() (root string, missing error) {
 	in, missing := install.Find()
 	if missing != nil || in.Release.Series() == slurmspec.R2205 {
@@ -92,8 +92,8 @@ func slurm2205() (root string, missing error) {
 // and at least once in a minute.
 const slack = 65
 
-// compareFates fails the test if two outcomes differ in more than the times, or if a job does not
-// start between least and slack seconds earlier than on Slurm.
+// compareFates fails the test if two outcomes differ in anything but the times, or if a job does
+// not start between least and slack seconds earlier than on Slurm.
 func compareFates(t *testing.T, slurm, other string, least int) {
 	t.Helper()
 	wants, gots := strings.Split(slurm, "\n"), strings.Split(other, "\n")
@@ -109,7 +109,8 @@ func compareFates(t *testing.T, slurm, other string, least int) {
 	}
 }
 
-// fate is a line of an outcome. name is the job with its state and reason, or a warning.
+// fate is a line of an outcome. name is the job with its state and reason, or the text of a
+// warning.
 type fate struct {
 	name    string
 	started bool

@@ -20,8 +20,8 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// bothOf joins two errors. An error that repeats the other one is left out: a failed write ends the run, and closing
-// the record returns the same error again.
+// bothOf joins two errors. The later error is left out if its text is the same: a failed write ends the run, and
+// closing the record returns the same error again.
 func bothOf(err, later error) error {
 	if err != nil && later != nil && err.Error() == later.Error() {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The executor runs every task, and no more at once than allowed.
+// The executor runs every task, and at most the allowed number of tasks at once.
 func TestExecutorParallel(t *testing.T) {
 	var now, most, all atomic.Int32
 	err := Executor{Parallel: 3}.Do(t.Context(), 20, func(context.Context, int) error {

@@ -1,5 +1,5 @@
 // Package experiment holds the use cases of the program: it makes one replay or simulation of a
-// [Spec], or a set of realizations of it, and runs many things at once.
+// [Spec], or a set of realizations, and runs several of these at once.
 //
 // [Run] loads and checks everything, starts the engine, plays the workload, compares the result
 // with the engine's own accounting, writes the record and computes the metrics. The command
@@ -7,8 +7,8 @@
 // reports what happens meanwhile to [Hooks].
 //
 // Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
-// directory, and [IsMissing] for a machine that lacks something. A run that ended without a
-// valid result is no error: its summary says so, and [Valid] makes an error of it.
+// directory, and [IsMissing] for a machine that lacks something. A run without a valid result is
+// not an error: its summary says that it is not valid, and [Valid] makes an error of this.
 package experiment
 
 import (
@@ -33,12 +33,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Hooks receive the progress of a run. The goroutine that called [Run] calls them. Any of them
-// may be nil.
+// Hooks receive the progress of a run. The goroutine that called [Run] calls them. Each hook may be
+// nil.
 type Hooks struct {
 	Notice   func(text string)     // what is foreseen before the engine starts
 	Step     func(text string)     // a step of the engine's start
-	Begin    func(epoch hpc.Time)  // virtual time begins to matter at epoch
+	Begin    func(epoch hpc.Time)  // before the workload begins, at the virtual time epoch
 	Progress func(replay.Progress) // something has happened
 }
 
@@ -139,8 +139,8 @@ func checkRun(dir string, overwrite bool) error {
 	return run.CheckNew(dir, overwrite)
 }
 
-// CheckSpec returns an error if a field of a specification is wrong, or a cluster that it names.
-// It does not read the workload.
+// CheckSpec returns an error if a field of a specification is wrong, or if the cluster that it
+// names is wrong. It does not read the workload.
 func CheckSpec(spec Spec) error {
 	p := &Prepared{spec: spec}
 	return p.check()
@@ -330,8 +330,8 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// absolute returns a path that means the same from every directory, for the manifest; the path itself if
-// the present directory is not known.
+// absolute returns the absolute form of a path, for the manifest; the path itself if the current
+// directory is not known.
 func absolute(path string) string {
 	if path == "" {
 		return ""
@@ -352,7 +352,7 @@ func fileHash(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() // nothing is written
+	defer f.Close() // only read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return ""
@@ -360,7 +360,7 @@ func fileHash(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// interrupted reports whether err is ctx's error and nothing else.
+// interrupted reports whether err is only ctx's error.
 func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

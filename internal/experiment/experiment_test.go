@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// threeJobs is a workload that does not come from a file. One processor is busy for 100 s, one
-// job needs two processors for 60 s, and one job needs one processor for 30 s. EASY starts the
-// last one at once.
+// threeJobs is a workload that does not come from a file. One processor is busy for 100 s, one job
+// needs two processors for 60 s, and one job needs one processor for 30 s. EASY starts the last job
+// at once.
 func threeJobs() *workload.Workload {
 	w := &workload.Workload{Source: "three jobs", Epoch: hpc.Unix(1709596800)}
 	for i, j := range []struct{ tasks, seconds int }{{1, 100}, {2, 60}, {1, 30}} {
@@ -77,7 +77,7 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Fairness = nil // it takes another pass over the jobs, so only metrics has it
+	again.Fairness = nil // only the command metrics computes fairness, in another pass over the jobs
 	fromRecord, err := json.Marshal(again)
 	returned, rerr := json.Marshal(s)
 	if diff := cmp.Diff(string(fromRecord), string(returned)); diff != "" || err != nil || rerr != nil {
@@ -141,8 +141,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A mistake in the commands for sacctmgr comes first in what a run says on both engines, before the rejections that
-// follow from it. If nothing but rejections follows, both refuse the run before it starts, with the same words.
+// On both engines, a run first warns of a mistake in the commands for sacctmgr, and then of the rejections that
+// follow from this mistake. If all jobs would be rejected, both engines refuse the run before it starts, with the
+// same words.
 func TestRefusedAccounts(t *testing.T) {
 	const order = "add qos high preempt=long\nadd qos long\nadd cluster two qos=normal,high,long\nadd account physics\nadd user ada account=physics\n"
 	const own = "sacctmgr refused a command (logs/sacctmgr.log has its whole output): "
@@ -292,7 +293,7 @@ func TestRefusedEvent(t *testing.T) {
 	}
 }
 
-// A set has a run for each seed. The runs are the same for any number of parallel ones.
+// A set has a run for each seed. The runs are the same for any number of parallel runs.
 func TestRunSet(t *testing.T) {
 	var waits [2][]float64
 	for i, parallel := range []int{1, 3} {

@@ -28,7 +28,7 @@ type Export struct {
 	KeyFile string
 	// KeepHosts and KeepCluster keep the names of nodes and switches, and of the cluster.
 	KeepHosts, KeepCluster bool
-	Allow                  []string // names that may stay as words of something else
+	Allow                  []string // names that may stay because they are also words of something else
 }
 
 // BundleReport says what is in a bundle. It is the bundle's file bundle.json.
@@ -45,7 +45,7 @@ type BundleReport struct {
 	Nodes        int          `json:"nodes"`
 	Files        []BundleFile `json:"files"`
 	// ReplacedNames counts the names that were replaced. Kept lists the kinds of names that were not replaced. If such a
-	// name contains a replaced one, it was changed: Renamed has its new form.
+	// name contains a replaced name, it was changed, and Renamed has the new form.
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`
@@ -64,8 +64,8 @@ type BundleFile struct {
 // bundleVersion is the version of the report.
 const bundleVersion = 1
 
-// Bundle makes a bundle of a workload. It fails with an [InputError] if an inventory of all its words
-// finds a name that was to be replaced.
+// Bundle makes a bundle of a workload. It fails with an [InputError] if a search of all words in the
+// bundle finds a name that should have been replaced.
 func Bundle(w *workload.Workload, how Export) (*bundle.Bundle, *BundleReport, error) {
 	key, err := how.key()
 	if err != nil {
@@ -183,7 +183,7 @@ func (how *Export) describe(r *BundleReport, w *workload.Workload, b *bundle.Bun
 	r.LeftOut = append(r.LeftOut, "comments, scripts, command lines, paths, addresses, passwords")
 }
 
-// inventory returns an error if a word of the bundle still has a name that was to be replaced.
+// inventory fails if a word of the bundle still contains a name that should have been replaced.
 func inventory(a *transform.Anonymizer, b *bundle.Bundle) error {
 	left := a.Inventory(bundle.Workload, b.Workload)
 	for _, name := range slices.Sorted(maps.Keys(b.Cluster)) {

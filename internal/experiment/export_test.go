@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// A site whose names are everywhere. Each has one of the roots below in it.
+// A site with names in all places. Each name contains one of the roots below.
 const (
 	namedConf = `# quokka is the cluster of weatherlab, kept by zebrauser
 ClusterName=Quokka
@@ -145,7 +145,7 @@ func unzipped(t *testing.T, path string) []byte {
 	return text
 }
 
-// TestOrdinaryQOS checks which QOS jobs get in a partition that allows several, where no commands declare any.
+// TestOrdinaryQOS checks which QOS jobs get in a partition that allows several, if no commands declare QOS.
 func TestOrdinaryQOS(t *testing.T) {
 	for partitions, want := range map[string]string{
 		"PartitionName=standard Nodes=n1 AllowQos=sysadm,long,short":                                                      "long",
@@ -174,10 +174,11 @@ func TestOrdinaryQOS(t *testing.T) {
 	}
 }
 
-// TestBundleIsTheSite: a bundle is a workload and a cluster, and gives the schedule of the original.
+// TestBundleIsTheSite: a bundle can be read as a workload and as a cluster, and gives the same
+// schedule as the original.
 func TestBundleIsTheSite(t *testing.T) {
 	w, dir := namedSite(t)
-	w.Actions = nil // the simulator carries out none
+	w.Actions = nil // the simulator carries out no actions
 	w.FileSystems = nil
 	cluster, err := OpenCluster(dir, 0)
 	if err != nil {
@@ -215,12 +216,12 @@ func TestBundleIsTheSite(t *testing.T) {
 	}
 }
 
-// TestInventoryFails: a name that the replacement misses stops the bundle, and a name that is there by
-// chance can be allowed.
+// TestInventoryFails: a name that was not replaced by mistake prevents the bundle, but the user can
+// allow a name that is also another word.
 func TestInventoryFails(t *testing.T) {
 	w, dir := namedSite(t)
 	job := w.Jobs.At(0)
-	job.Name, job.User = "bf_window", "bf_continue" // as an option of slurm.conf
+	job.Name, job.User = "bf_window", "bf_continue" // names that are also options of slurm.conf
 	w.Jobs.Set(0, job)
 	cluster, err := OpenCluster(dir, 0)
 	if err != nil {

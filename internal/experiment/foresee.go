@@ -15,12 +15,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// RuleUndeclaredQOS is the rule about a partition's QOS that nothing declares, so that slurmctld does not start.
+// RuleUndeclaredQOS is the rule about a partition's QOS that no command declares: then slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee returns what Slurm will reject of a workload on a cluster by rmreplay's rules, and the problems
 // for which slurmctld would not start. named is a Slurm as [install.FindSlurm] takes it, or a release that
-// is not installed, such as "26.05"; if it is empty, the default Slurm is taken. The error is a
+// is not installed, such as "26.05"; if named is empty, the default Slurm is used. The error is a
 // [FieldError] or an [InputError].
 func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
 	error) {
@@ -61,7 +61,7 @@ func problemsOf(site *admission.Site) (list []workload.Problem) {
 type foreseen struct {
 	forecast *admission.Forecast
 	jobs     map[string]admission.Finding
-	problems []workload.Problem // for which slurmctld would not start
+	problems []workload.Problem // problems for which slurmctld would not start
 	err      error              // why nothing is foreseen
 }
 

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystemsOf returns the given file systems, and the workload's others. Every file system that a job uses must
-// have a bandwidth.
+// fileSystemsOf returns the given file systems, and the workload's other file systems. Every file system that a
+// job uses must have a bandwidth.
 func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
 	list := slices.Clone(given)
 	known := map[string]bool{"": true}
@@ -50,7 +50,7 @@ func describeFileSystems(systems []hpc.FileSystem) (list []run.FileSystem) {
 	return list
 }
 
-// scheduleIO gives the cluster the scheduling that the driver needs, if there is one.
+// scheduleIO sets a cluster's scheduling for the driver, if the specification has a driver.
 func (e *slurmEngine) scheduleIO() error {
 	if e.spec.IOSchedule == "" {
 		return nil

@@ -65,8 +65,8 @@ func TestIOSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// gpu1 has the file system until 120. Beside it, cpu4 has nodes, and cpu2 would have them; gpu3 waits
-	// for the nodes of gpu1.
+	// gpu1 uses the file system until 120. cpu4 needs no file system and starts at once. cpu2 waits
+	// for the file system, although nodes are free; gpu3 waits for the nodes of gpu1.
 	want := map[string]int{"gpu1": 20, "cpu4": 20, "cpu2": 140, "gpu3": 140}
 	for _, row := range rows {
 		if at := row.Start.Sub(epoch).Seconds(); at < float64(want[row.Job]) || at > float64(want[row.Job])+2 || row.End.Sub(row.Start) > 101*time.Second {

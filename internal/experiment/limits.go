@@ -16,11 +16,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// remedyOfLimits is what helps jobs that have no time limit.
+// remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have no
-// time limit of their own, or because an exit code stands for the recorded cause, such as a cancellation.
+// unlikeRecord warns of jobs that ended otherwise than on record: at a default limit because they have no limit,
+// with an exit code because nobody cancels them in the run, or at their own limit because the nodes are slower.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -42,7 +42,7 @@ func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows))
 }
 
-// slowedToLimit warns of jobs that came to their limit because slower nodes make them run longer.
+// slowedToLimit warns of jobs that reached their limit because slower nodes make them run longer.
 func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warning {
 	n := 0
 	if len(slowed) > 0 {
@@ -94,9 +94,9 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 	return []run.Warning{{Code: run.EndsAsFailed, Text: text}}
 }
 
-// unrecordedLimits warns of jobs that were ended at a time limit although their workload has none for them. without
-// has the recorded states of the jobs that did not reach a limit when they were recorded. Such a run has another load
-// than the record.
+// unrecordedLimits warns of jobs that were ended at a time limit although the workload gives these jobs no limit.
+// without has the recorded states of the jobs that have no limit and that did not reach a limit when they were
+// recorded. A run that ends such jobs has another load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// withoutLimits is a workload whose record has no time limits: a job of 100 s that completed, one
-// that failed after 90 s, one that had reached a limit, and one of 10 s.
+// withoutLimits is a workload whose record has no time limits: a job of 100 s that completed, a job
+// that failed after 90 s, a job that had reached a limit, and a job of 10 s.
 func withoutLimits() *workload.Workload {
 	w := &workload.Workload{Source: "no limits", Epoch: hpc.Unix(1709596800)}
 	for i, j := range []struct {
@@ -33,7 +33,7 @@ func withoutLimits() *workload.Workload {
 	return w
 }
 
-// A run on slower nodes says how many jobs come to their limit because of that.
+// A run on slower nodes says how many jobs reach their limit because of this.
 func TestSlowedToLimit(t *testing.T) {
 	w := withoutLimits()
 	var jobs []*hpc.Job
@@ -42,7 +42,7 @@ func TestSlowedToLimit(t *testing.T) {
 		own.TimeLimit = 2 * time.Minute
 		jobs = append(jobs, &own)
 	}
-	jobs[1].RunTime = 3 * time.Minute // comes to its limit anyway
+	jobs[1].RunTime = 3 * time.Minute // reaches its limit without slower nodes, too
 	w.Jobs = workload.JobsOf(jobs...)
 	for speed, want := range map[float64]string{1: "", 0.5: "2 jobs came to the time limit because slower nodes (--perf)"} {
 		spec := simulation(t)
@@ -63,7 +63,8 @@ func TestSlowedToLimit(t *testing.T) {
 	}
 }
 
-// A run of the model of Slurm, as a replay, says which jobs end as FAILED because only an exit code stands for what ended them on record.
+// A run of the model of Slurm, like a replay, ends jobs with an exit code that were cancelled on
+// record. It says which jobs are FAILED for this reason.
 func TestKilledOnRecord(t *testing.T) {
 	cluster := filepath.Join(t.TempDir(), "cluster")
 	writeCluster(t, cluster, map[string]string{"slurm.conf": "ClusterName=two\nSlurmctldHost=ctl\nSelectType=select/cons_tres\n" +
@@ -79,7 +80,7 @@ func TestKilledOnRecord(t *testing.T) {
 		j.TimeLimit = time.Hour
 	}
 	jobs[0].Recorded.State, jobs[0].ExitCode = hpc.Cancelled, 1
-	jobs[1].Recorded.State, jobs[1].CancelAfter = hpc.Cancelled, time.Second // its user cancels it again
+	jobs[1].Recorded.State, jobs[1].CancelAfter = hpc.Cancelled, time.Second // its user cancels it in the run, too
 	jobs[2].Recorded.State, jobs[2].ExitCode = hpc.NodeFail, 1
 	jobs[3].Array, jobs[3].TaskExitCodes = "1-3", map[int]int{1: 1, 2: 1}
 	jobs[3].Recorded.TaskStates = map[int]hpc.State{1: hpc.Cancelled, 2: hpc.Failed}
@@ -105,8 +106,8 @@ func TestKilledOnRecord(t *testing.T) {
 	}
 }
 
-// A run that ends jobs at a limit which their record does not have is not valid, and says which jobs and
-// what helps. Checks of the workload say so once, beforehand.
+// A run is not valid if it ends jobs at a limit that their record does not have. It names these jobs and
+// the remedy. A check of the workload warns of this once, before any run.
 func TestUnrecordedLimits(t *testing.T) {
 	cluster := filepath.Join(t.TempDir(), "cluster")
 	writeCluster(t, cluster, map[string]string{"slurm.conf": `ClusterName=two
@@ -139,7 +140,7 @@ PartitionName=long Nodes=n[1-2]
 	if len(texts) != 1 || !strings.HasPrefix(texts[0], "3 of 4 jobs without a time limit run longer than the default limit of their partition") {
 		t.Errorf("problems %q", texts)
 	}
-	// With the remedy it is valid, and so it is where no default limit ends the jobs.
+	// The run is valid with the remedy, and also if no default limit ends the jobs.
 	spec.Workload.Value, spec.Overwrite, spec.TwiceRunTime = withoutLimits(), true, true
 	if s, err := Run(t.Context(), spec, Hooks{}); err != nil || !s.Valid {
 		t.Errorf("twice the run time: %v, %+v", err, s)
@@ -152,7 +153,7 @@ func TestRecordedOutcomes(t *testing.T) {
 	w := withoutLimits()
 	w.Jobs.Append(&hpc.Job{ID: "z", Submit: w.Epoch.Add(time.Minute), Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second},
 		Recorded: &hpc.Recorded{Start: w.Epoch.Add(time.Minute), End: w.Epoch.Add(61 * time.Second), State: hpc.Cancelled}})
-	killed := w.Epoch.Add(2 * time.Minute) // as accounting has a job that was cancelled while it ran, and an array
+	killed := w.Epoch.Add(2 * time.Minute) // like accounting records of a job that was cancelled while it ran, and of an array
 	w.Jobs.Append(&hpc.Job{ID: "zz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second, ExitCode: 1},
 		Recorded: &hpc.Recorded{Start: killed, End: killed.Add(time.Second), State: hpc.Cancelled}})
 	w.Jobs.Append(&hpc.Job{ID: "zzz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1, Array: "1-2"},
@@ -172,7 +173,7 @@ func TestRecordedOutcomes(t *testing.T) {
 }
 
 // A job that outlived its time limit on record ends at the limit with its recorded state, since a log does
-// not call each such job TIMEOUT. With other limits than the recorded ones it is a TIMEOUT.
+// not call each such job TIMEOUT. With other limits than the recorded limits, its state is TIMEOUT.
 func TestOutlivedLimits(t *testing.T) {
 	states := []hpc.State{hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Completed, hpc.Completed}
 	outlived := func() *workload.Workload {
@@ -183,7 +184,7 @@ func TestOutlivedLimits(t *testing.T) {
 				Behaviour: hpc.Behaviour{RunTime: time.Hour + time.Minute},
 				Recorded:  &hpc.Recorded{Start: w.Epoch, End: w.Epoch.Add(time.Hour + time.Minute), State: state}}
 			switch i {
-			case 3: // its I/O makes it longer than its record
+			case 3: // its I/O makes its run time longer than on record
 				job.Recorded.End = w.Epoch.Add(50 * time.Minute)
 			case 4:
 				job.Made = "time_limit=published"

@@ -143,7 +143,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
 	forecast := site.Foresee(w, func(job string, why admission.Finding) {
-		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
+		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // the model checks these itself
 		if why.Verdict == admission.Rejected && !own {
 			config.Rejected[job] = why.Text
 		}
@@ -151,7 +151,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf returns the configuration of a cluster as the model takes it.
+// modelOf returns the configuration of a cluster in the model's form.
 func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes)}
 	for i := range c.Partitions {
@@ -204,8 +204,8 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 	return engine, warnings, inputError(err)
 }
 
-// usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives it
-// (giveUsage in package slurm).
+// usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives
+// this usage to slurmctld (giveUsage in package slurm).
 func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
@@ -244,7 +244,7 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	var asked *counters.Counters
-	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+	engine.At(p.begin, func() { // as a replay asks slurmctld, so that the records have the same statistics
 		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	})
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
@@ -269,7 +269,7 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, known, opts)
 }
 
-// play runs the model. It records warnings: those of the engine, inputs not carried out, and what the model lacks.
+// play runs the model. It records warnings of the engine, of inputs not carried out, and of what the model lacks.
 func (e *modelEngine) play(
 	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
 ) (run.State, error) {
@@ -289,7 +289,7 @@ func (e *modelEngine) play(
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, text := range slices.Concat(e.cluster.Warnings, e.cluster.Unplayed()) { // as a replay on Slurm has them
+	for _, text := range slices.Concat(e.cluster.Warnings, e.cluster.Unplayed()) { // as in a replay on Slurm
 		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
@@ -298,7 +298,7 @@ func (e *modelEngine) play(
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 
-// PartialPrefix begins the warning that names what the model lacks for a run, separated by semicolons.
+// PartialPrefix begins the warning that names what the model lacks. Semicolons separate the names.
 const PartialPrefix = "model: partial: the model of Slurm lacks "
 
 // partial returns the warning that names what the model of Slurm lacks for this run, if anything.
@@ -306,7 +306,7 @@ func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
 		return nil
 	}
-	texts := make([]string, len(e.missing)) // with their numbers of jobs
+	texts := make([]string, len(e.missing)) // with the numbers of jobs that need each of them
 	for i, m := range e.missing {
 		texts[i] = m.String()
 	}
@@ -314,14 +314,14 @@ func (e *modelEngine) partial() []run.Warning {
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: 1}}
 }
 
-// Guide leads the model of Slurm. Attach gets the engine before the run begins.
+// Guide takes decisions for the model of Slurm. Attach gets the engine before the run begins.
 type Guide interface {
 	guide.Guide
 	Attach(engine *slurmmodel.Engine)
 }
 
-// Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
-// counters. The run ends at an instant, which may be [hpc.Never].
+// Follow runs the model of Slurm with a guide and without a record, and returns the scheduler's counters.
+// The run ends at an instant, which may be [hpc.Never].
 func Follow(ctx context.Context, spec Spec, leader Guide, until hpc.Time) (*rm.Scheduler, error) {
 	spec.Output = os.DevNull // nothing is written
 	p, err := prepare(spec, func(string, bool) error { return nil })

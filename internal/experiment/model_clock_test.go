@@ -108,7 +108,7 @@ func exits(t *testing.T, r *run.Run, name string) (n int64) {
 	return n
 }
 
-// TestModelClockRefused names what would be a clock.
+// TestModelClockRefused checks that the error of a wrong clock names the right clocks.
 func TestModelClockRefused(t *testing.T) {
 	for model, want := range map[string]string{
 		"measured": "want frozen or charged=COSTS", "charged": "such as charged=50us,2ms", "slow": "such as charged=50us,2ms",

@@ -41,7 +41,8 @@ PartitionName=all Nodes=a[1-4] Default=YES MaxTime=3:00:00
 ann:1001:red:2001
 bob:1002:red:2001`
 
-// recordJobs fill the cluster, with one that needs all of it and others behind that.
+// recordJobs fill the cluster. One job needs the whole cluster, and other jobs wait behind this
+// job.
 const recordJobs = `job full at=0 run=600 -n 12 -t 20
 job all at=5 run=60 -n 16 -t 10
 job b1 at=6 run=60 -n 4 -t 5 --nice=10
@@ -52,8 +53,8 @@ job b5 at=10 run=900 -n 4 -t 100 --uid=bob
 job later at=11 run=60 -n 16 -t 170 --uid=bob
 job dep at=12 run=10 -n 1 -d afterok:b1`
 
-// TestModelRecord looks into the record of the model's run: it has what a replay's has, the parts of
-// priorities, and what backfill did.
+// TestModelRecord looks into the record of the model's run: like the record of a replay, it has the
+// parts of priorities and what backfill did.
 func TestModelRecord(t *testing.T) {
 	dir := t.TempDir()
 	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
@@ -107,7 +108,8 @@ func TestModelRecord(t *testing.T) {
 	}
 }
 
-// checkModelEvents checks that the parts of priorities add up to them, and counts what backfill did.
+// checkModelEvents checks that the parts of each priority add up to the priority, and counts what
+// backfill did.
 func checkModelEvents(t *testing.T, events []run.Event) map[rm.Backfill]int {
 	t.Helper()
 	did := map[rm.Backfill]int{}

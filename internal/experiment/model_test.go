@@ -22,15 +22,15 @@ import (
 )
 
 // TestModelScenarios plays workloads on small clusters with the model of Slurm's scheduler. It must give each
-// job the start and the nodes that slurmctld gave it. The files of testdata/model have these directives:
+// job the start and the nodes that slurmctld gave the job. The files of testdata/model have these directives:
 //
 //	cluster   the files of a cluster directory, each after a line "-- NAME --"
 //	workload  the jobs; package rmtest describes the lines
 //	replay    what a release of Slurm does, with slurm=RELEASE and seed=N: ID START NODES, in seconds
 //
-// Where the release is installed, Slurm is run again, too: for all files of testdata/model itself, and for a few
-// of the cases that were drawn at random, in testdata/model/random. The day decides which, or RMREPLAY_SEED.
-// Run the test with -rewrite to record the answers of those that Slurm plays.
+// If the release is installed, the test also runs Slurm again: for all files of testdata/model itself, and for a
+// few of the cases that were drawn at random, in testdata/model/random. The day, or RMREPLAY_SEED, decides which
+// of these are run. Run the test with -rewrite to record the answers for the cases that Slurm plays.
 func TestModelScenarios(t *testing.T) {
 	live := rotation(t)
 	datadriven.Walk(t, "testdata/model", func(t *testing.T, path string) {
@@ -56,7 +56,8 @@ func TestModelScenarios(t *testing.T) {
 	})
 }
 
-// isInstalled reports whether Slurm can play a scenario. Asking takes longer than the model does for one.
+// isInstalled reports whether Slurm can play a scenario. This check takes longer than the model's run
+// of a scenario.
 func isInstalled(release string) bool {
 	if testing.Short() {
 		return false
@@ -65,8 +66,8 @@ func isInstalled(release string) bool {
 	return err == nil && in.Need(true) == nil
 }
 
-// rotation returns a function that says of each random case whether Slurm plays it today: of one in thirty, about ten
-// of all.
+// rotation returns a function that says of each random case whether Slurm plays it today: one case in thirty, about
+// ten cases.
 func rotation(t *testing.T) func() bool {
 	seed := time.Now().YearDay()
 	if text := os.Getenv("RMREPLAY_SEED"); text != "" {
@@ -83,7 +84,8 @@ func rotation(t *testing.T) func() bool {
 // scene is a cluster and a workload.
 type scene struct{ cluster, lines string }
 
-// replay compares the model with Slurm's answer, and returns the latter.
+// replay compares the model's run of the scene with Slurm's, and returns the outcome on Slurm. live
+// says that Slurm runs the scene again; otherwise its recorded outcome is used.
 func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	release, seed := "22.05", uint64(1)
 	for _, a := range d.CmdArgs {
@@ -120,8 +122,8 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	return want
 }
 
-// TestModelReservedForMaintenance checks that a job that waits for the end of a maintenance has slurmctld's words, by
-// which package waits knows a reservation.
+// TestModelReservedForMaintenance checks the reason of a job that waits for the end of a maintenance: the
+// reason has slurmctld's words, by which package waits recognizes a reservation.
 func TestModelReservedForMaintenance(t *testing.T) {
 	cluster := tinyCluster(t)
 	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\njob j0 at=70 run=30 -t 5 -n 1 --uid=ann\n"
@@ -144,8 +146,9 @@ func TestModelReservedForMaintenance(t *testing.T) {
 	}
 }
 
-// TestModelRejected checks that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
-// job that ran when it was recorded does, and one that was rejected then does not.
+// TestModelRejected checks that rejected jobs affect the validity of a run of the model as they do in a replay. A
+// rejected job that ran when it was recorded makes the run not valid; a job that was also rejected when it was
+// recorded does not.
 func TestModelRejected(t *testing.T) {
 	const lines = "job j0 at=5 run=30 -t 5 -n 1\njob j1 at=6 run=30 -t 5 -n 1 -p missing\n"
 	ran := &hpc.Recorded{State: hpc.Completed, Start: scenario.Epoch.Add(time.Minute), End: scenario.Epoch.Add(2 * time.Minute)}
@@ -176,8 +179,8 @@ func TestModelRejected(t *testing.T) {
 	}
 }
 
-// TestModelRefusedAccounts holds that a command that sacctmgr refuses is named before the model plays, and makes its run
-// not valid, as that of a replay.
+// TestModelRefusedAccounts checks that a command that sacctmgr refuses is named before the model
+// plays, and makes the run not valid, as in a replay.
 func TestModelRefusedAccounts(t *testing.T) {
 	cluster := tinyCluster(t)
 	file := filepath.Join(cluster, "slurm.conf")

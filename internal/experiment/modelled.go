@@ -10,12 +10,12 @@ import (
 	"rmreplay/internal/run"
 )
 
-// mostKept is the largest number of bytes that are read of a file in a record's copy of a cluster.
+// mostKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const mostKept = 64 << 20
 
 // Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the
-// same workload and cluster, and with the same seed the same phase of slurmctld's periodic work. release is as in
-// [Simulator]. lacks names the options of the replay that the model does not have.
+// same workload and cluster and, with the same seed, the same phase of slurmctld's periodic work. release is as
+// in [Simulator]. lacks names the options of the replay that the model does not have.
 func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	spec = replay
 	s := replay.Slurm

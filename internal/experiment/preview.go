@@ -11,10 +11,10 @@ import (
 )
 
 // PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as [install.FindSlurm]
-// takes it, or a release that is not installed, such as "26.05". If it is empty, the default Slurm is taken, or
-// without one the newest supported release. site names the release that the site runs; if it is empty, the
-// configuration tells it. If slurmctld would not start because a partition's QOS is missing, that is a warning. The
-// error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
+// takes it, or a release that is not installed, such as "26.05". If named is empty, the default Slurm is used or,
+// without a default, the newest supported release. site names the release that the site runs; if site is empty,
+// the release is found from the configuration. If slurmctld would not start because a partition's QOS is missing,
+// that is a warning. The error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
 func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adap
 	in, missing := install.FindSlurm(named)
 	to, plugins := in.Release, in.PluginDir
 	switch {
-	case !to.IsZero() && conf.CheckRelease(to) == nil: // what else is missing does not matter here
+	case !to.IsZero() && conf.CheckRelease(to) == nil: // a missing program does not matter here
 	case named != "":
 		release, err := slurmspec.ParseRelease(named)
 		if err != nil {
@@ -88,8 +88,8 @@ func SlurmVersion(named string) string {
 }
 
 // SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
-// plugins with the library that they share. named is as in [Slurm.Installation]. A Slurm that cannot
-// be found has none.
+// plugins with the library that they share. named is as in [Slurm.Installation]. The list is empty
+// if the Slurm cannot be found.
 func SlurmFiles(named string) []string {
 	in, _ := install.FindSlurm(named) // the replay reports what is missing
 	all := []string{in.Slurmctld, in.Slurmdbd, in.Sacctmgr, in.Sacct, in.Scontrol, in.PluginDir}

@@ -23,8 +23,8 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are whole, and defaults are set, so that
-// the run can be made again from any directory.
+// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are absolute, and defaults are set, so
+// that the run can be made again from any directory.
 type recordedSpec struct {
 	Workload        string           `json:"workload"`
 	Slurm           *Slurm           `json:"slurm,omitempty"`
@@ -84,7 +84,7 @@ var ErrNoSpec = errors.New(
 	"the record does not say how the run was made (want a run of this version, made by replay, simulate, sweep or tune)")
 
 // SpecOf returns how the run of the record in dir was made, without an output. The cluster is the record's own
-// copy, or the directory that the run read if the record has none.
+// copy, or the directory that the run read if the record has no copy.
 func SpecOf(dir string, m *run.Manifest) (Spec, error) {
 	if len(m.Spec) == 0 {
 		return Spec{}, fmt.Errorf("%s: %w", dir, ErrNoSpec)
@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the Slurm that its options named, or else the release of the default
-// then, if the default is another release today.
+// madeWith returns the Slurm that made a run: the Slurm that the run's options named, otherwise "" for the
+// default, or, if today's default has another release, the release that made the run.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {
@@ -148,7 +148,7 @@ func madeWith(installation string, m *run.Manifest) string {
 }
 
 // Again returns the specification that makes a run again. Its workload is the file that the run read, or the
-// record's own copy if that file has changed or is not there, or if a realization drew fields of it anew.
+// record's own copy if that file has changed or is missing, or if the run drew some fields anew.
 func Again(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
@@ -196,7 +196,7 @@ func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	return record.Cluster(files)
 }
 
-// keepBeside adds the files of a slurm.conf that replaces the cluster's.
+// keepBeside adds the files of the slurm.conf at path, which must be below the cluster's directory.
 func keepBeside(files map[string]string, dir, path string) error {
 	below, err := filepath.Rel(dir, filepath.Dir(path))
 	if err != nil || !filepath.IsLocal(below) {

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// fill sets each field of a struct that is not set, so that one which gets lost is seen.
+// fill sets each field of a struct that is not set, so that the loss of a field is seen.
 func fill(v any) {
 	s := reflect.ValueOf(v).Elem()
 	for i := range s.NumField() {
@@ -36,8 +36,8 @@ func fill(v any) {
 	}
 }
 
-// TestSpecOf writes specifications in which every field is set, and reads them back. Those that say where the run
-// goes are left out.
+// TestSpecOf writes specifications in which every field is set, and reads them back. The fields of the run's
+// output are left out.
 func TestSpecOf(t *testing.T) {
 	systems := []hpc.FileSystem{{Name: "lustre", Bandwidth: 1, Limit: 2, Licenses: 3}}
 	slurm := &Slurm{FileSystems: systems, Cluster: "/c", Installation: "24.11"}
@@ -69,7 +69,7 @@ func TestSpecOf(t *testing.T) {
 	}
 }
 
-// TestSpecPaths: relative paths are whole in the record, and defaults are set.
+// TestSpecPaths: the record has absolute paths in place of relative paths, and has the defaults.
 func TestSpecPaths(t *testing.T) {
 	t.Setenv("RMREPLAY_SLURM", "build")
 	for _, spec := range []Spec{

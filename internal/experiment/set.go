@@ -16,7 +16,7 @@ import (
 // Set says how many realizations of a [Spec] are made.
 type Set struct {
 	Count    int // at least 1; the seeds count up from the specification's
-	Parallel int // the most at once; the number of CPUs if 0
+	Parallel int // the largest number at once; the number of CPUs if 0
 }
 
 // Realization is one run of a set.
@@ -24,12 +24,12 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // drawn anew for it; nil if everything is recorded
-	Summary *metrics.Summary     // nil until it has ended, and after a failure
+	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if everything is recorded
+	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 
-// SetHooks receive the progress of a set. Several goroutines call them at once. Any of them may
-// be nil.
+// SetHooks receive the progress of a set. Several goroutines call them at once. Each hook may be
+// nil.
 type SetHooks struct {
 	// Of returns the hooks of a realization. It is called before the realization begins.
 	Of func(Realization) Hooks
@@ -88,7 +88,7 @@ func (s Set) list(spec *Spec) []Realization {
 }
 
 // prepareSet makes the directory of a set and its index. It replaces an existing set if the
-// specification says so.
+// specification allows that.
 func prepareSet(spec *Spec, list []Realization) error {
 	dir := spec.Output
 	if err := clearSet(dir, spec.Overwrite); err != nil {
@@ -109,7 +109,7 @@ func prepareSet(spec *Spec, list []Realization) error {
 func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil, nil // if it cannot be a directory, making it will say so
+		return nil, nil // if dir cannot become a directory, the caller gets the error when it makes dir
 	}
 	_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
 	switch {

@@ -19,7 +19,7 @@ import (
 )
 
 // Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
-// and down partitions. The default partition is the one of slurm.conf; if slurm.conf has none, it is the largest
+// and down partitions. The default partition is that of slurm.conf or, if slurm.conf names no default, the largest
 // partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
@@ -78,9 +78,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first those that have the name of a
-// partition or that Slurm itself makes, since they are the usual ones, then the others by name. Without such
-// commands, siteQOS returns the QOS that the partitions need, without limits.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first the QOS with the name of a
+// partition and those that Slurm itself makes, since these are the usual QOS, then all others by name. Without
+// such commands, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
@@ -116,8 +116,8 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
 // ordinary returns the first QOS of a list that ordinary users probably have. It skips QOS with an administrators'
-// name, and QOS that a hidden or down partition allows (for maintenance). If none is left, it returns the first QOS
-// of the list.
+// name, and QOS that a hidden or down partition allows (for maintenance). If no QOS is left, it returns the first
+// QOS of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)
@@ -132,7 +132,7 @@ func ordinary(c *conf.Cluster, names []string) string {
 	return names[0]
 }
 
-// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first one
+// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first QOS
 // that the partition allows and ordinary users have. If every partition allows Slurm's own QOS, nothing is needed and
 // the list is nil.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
@@ -174,7 +174,7 @@ func mostOf(policy *associations.Policy, resource string) (most int) {
 }
 
 // draw returns the run for a realization of a set. Its workload draws the fields that nobody recorded anew. If rules
-// made no field, it is p itself.
+// made no field, draw returns p itself.
 func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	if p.workload.Completion == nil {
 		return p, nil
@@ -199,12 +199,12 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed with which a realization draws a field: number is of the realization, place of the field.
-// The first half of the realizations draws all fields by its own numbers. The second half uses the same draws of each
-// field once more, in another order for each field. So two realizations share the draw of exactly one field, and the
-// correlation of their results is the part of the variance that this field makes: replicated sampling (McKay,
-// NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than
-// fields has too few orders for that: then each realization has draws of its own.
+// drawOf returns the seed with which a realization draws a field: number is the number of the realization, and place
+// the index of the field. The first half of the realizations draws all fields by its own numbers. The second half
+// uses the same draws of each field once more, in another order for each field. So two realizations share the draw of
+// exactly one field, and the correlation of their results is the part of the variance that this field makes:
+// replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half
+// with fewer realizations than fields has too few orders: then each realization has draws of its own.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

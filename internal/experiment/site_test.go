@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// TestDrawOf: two realizations share the draw of one field or of none, and each field has a pair for each
-// realization of the first half. Of few realizations, all differ in all fields.
+// TestDrawOf: two realizations share the draw of at most one field, and each field has a pair for each
+// realization of the first half. If the realizations are few, all their draws differ.
 func TestDrawOf(t *testing.T) {
 	const fields = 8
 	for _, n := range []int{1, 2, 7, 16, 17, 40} {
@@ -48,8 +48,9 @@ func TestDrawOf(t *testing.T) {
 	}
 }
 
-// asRecorded returns a workload whose jobs run for as long as they did, with their limits or without. Some
-// logs have jobs that ran longer than their limits: a simulation would end them, and so have another load.
+// asRecorded returns a workload whose jobs run for as long as on record, with their limits or without
+// limits. Some logs have jobs that ran longer than their limits: a simulation would end these jobs at the
+// limits and so change the load.
 func asRecorded(w *workload.Workload, limits bool) *workload.Workload {
 	out := *w
 	out.Jobs = workload.Jobs{}
@@ -66,9 +67,9 @@ func asRecorded(w *workload.Workload, limits bool) *workload.Workload {
 	return &out
 }
 
-// TestCompletionIsHonest hides the time limits of logs that have them. The mean wait with the true limits
-// lies among those of forty draws, which 95 of 100 further ones do: in the model of Slurm for the records of a
-// cluster with its configuration, and with EASY for logs of SWF.
+// TestCompletionIsHonest hides the time limits of logs that have them. The mean wait with the true limits lies
+// between the least and the largest of forty draws, where 95 of 100 further draws would also lie. The records
+// of a cluster with its configuration run on the model of Slurm, and logs in SWF with EASY.
 func TestCompletionIsHonest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates months of jobs a hundred times")
@@ -81,7 +82,7 @@ func TestCompletionIsHonest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Jobs = w.Jobs.First(10_000) // a year of them takes minutes
+			w.Jobs = w.Jobs.First(10_000) // a year of jobs would take minutes
 			spec := Spec{Simulator: &Simulator{Policy: "easy"}, Seed: 1}
 			if log[0] == "slurm" {
 				spec.Simulator.Cluster, spec.Simulator.Policy = realdata.Path(t, "slurm", "micro"), "slurm"
@@ -118,8 +119,8 @@ func TestCompletionIsHonest(t *testing.T) {
 	}
 }
 
-// TestSetDraws: the realizations of a set play other draws, their records say which, and a record is a
-// workload whose fields can be drawn again.
+// TestSetDraws: the realizations of a set use different draws, their records name these draws, and a
+// record is a workload whose fields can be drawn again.
 func TestSetDraws(t *testing.T) {
 	w := &workload.Workload{Source: "test", Epoch: hpc.Unix(1_700_000_000), MachineProcessors: 16}
 	for i := range 60 {

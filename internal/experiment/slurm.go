@@ -38,7 +38,7 @@ type slurmEngine struct {
 	cluster  *conf.Cluster
 	install  *install.Installation
 	delays   nodes.Delays
-	halfLife time.Duration // of fair-share usage; 0 for no decay
+	halfLife time.Duration // half-life of fair-share usage; 0 for no decay
 	foreseen foreseen
 	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
 	ioSchedule  *ioaware.Planning
@@ -105,7 +105,7 @@ func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) 
 	return Known(e.cluster), err
 }
 
-// earliestBegin is the earliest begin of a workload: the daemons start before it, and must not start before 1970.
+// earliestBegin is the earliest begin of a workload: the daemons start earlier, and must not start before 1970.
 const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
@@ -159,8 +159,8 @@ func (e *slurmEngine) find() error {
 	return (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit()
 }
 
-// CanReplay returns an error if this machine cannot replay anything on a cluster, for example because it lacks
-// that Slurm ([IsMissing]). It starts nothing.
+// CanReplay returns an error if this machine cannot replay anything on a cluster, for example because this
+// machine lacks that Slurm ([IsMissing]). It starts nothing.
 func CanReplay(s Slurm) error {
 	e := &slurmEngine{}
 	if err := e.check(&Spec{Slurm: &s}); err != nil {
@@ -169,9 +169,9 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. start is when the
-// workload's window begins, or 0 if it has none. CheckAction looks at the files that the action
-// names only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. start is when the workload's
+// window begins, or 0 if it has no window. CheckAction looks at the files that the action names
+// only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -288,7 +288,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// start starts Slurm for one realization. It draws the random choices of the seed.
+// start starts Slurm for one realization. start draws all random values with the seed.
 func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(rm.Statistics), hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
@@ -311,7 +311,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
+	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // if this fails, the record's next call fails too
 	engine, err := e.start(ctx, p, seed, record.LogDir(), statistics, hooks)
 	if err != nil {
 		return nothing, err
@@ -335,7 +335,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		facts = factsOf(p, record)
 	}
-	report, rerr := engine.Report(ctx, facts) // first: its end is that of the run
+	report, rerr := engine.Report(ctx, facts) // first, since the run ends with the report
 	if interrupted(ctx, err) {
 		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}

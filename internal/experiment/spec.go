@@ -30,8 +30,8 @@ type Spec struct {
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64
-	// DrainLimit is a virtual time. If nothing happens for that long, the run gives up the
-	// remaining jobs. 0 means [DefaultDrainLimit].
+	// DrainLimit is a virtual time. If nothing happens for this time, the run gives up the remaining
+	// jobs. 0 means [DefaultDrainLimit].
 	DrainLimit time.Duration
 
 	// Output is the directory of the record, or of the set of records. Overwrite allows the
@@ -54,10 +54,10 @@ type Workload struct {
 	SHA256 string
 }
 
-// DefaultDrainLimit is the drain limit of a [Spec] that gives none.
+// DefaultDrainLimit is the drain limit of a [Spec] that gives no drain limit.
 const DefaultDrainLimit = 24 * time.Hour
 
-// defaultPolicy is the policy of a [Simulator] that names none.
+// defaultPolicy is the policy of a [Simulator] that names no policy.
 const defaultPolicy = "easy"
 
 // Slurm says how the workload is replayed on the stock Slurm daemons. Its JSON keys are used in the record.
@@ -72,17 +72,17 @@ type Slurm struct {
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them:
-	// before a job's script starts, of the prolog, and of the epilog. "" means none.
+	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them: before a
+	// job's script starts, of the prolog, and of the epilog. "" means no delay.
 	LaunchDelay string `json:"launch_delay,omitempty"`
 	PrologDelay string `json:"prolog_delay,omitempty"`
 	EpilogDelay string `json:"epilog_delay,omitempty"`
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. With 0 the seed decides between one and six minutes.
 	Lead time.Duration `json:"lead_ns,omitempty"`
-	// PreRollBackfill is the interval, in whole seconds and at most three hours, of backfill cycles from slurmctld's
-	// start to the window, . These cycles start no job. The first cycle in the window comes at the end of an interval.
-	// With 0 there are no cycles before the window, and the first one comes within 30 seconds. From release 23.11 on
+	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and at
+	// most three hours. These cycles do not start jobs. The first cycle in the window comes at the end of an interval.
+	// With 0 there are no cycles before the window, and the first cycle comes within 30 seconds. From release 23.11 on
 	// slurmctld ignores this, because it executes itself anew for a window.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
@@ -107,7 +107,7 @@ type Slurm struct {
 type Simulator struct {
 	Policy string   `json:"policy"` // a name of package policy, with its options; "easy" if empty
 	Ties   sim.Ties `json:"ties"`   // the order of what happens at one instant; [sim.EndsFirst] if empty
-	// Cluster is a cluster directory whose nodes and partitions are simulated. Without one,
+	// Cluster is a cluster directory whose nodes and partitions are simulated. Without a cluster,
 	// Processors and Nodes give the size of the machine. If both are 0, the workload gives it.
 	Cluster    string `json:"cluster,omitempty"`
 	Processors int    `json:"processors,omitempty"`
@@ -126,7 +126,7 @@ type Simulator struct {
 }
 
 // SlurmPolicy is the policy that is a model of Slurm's scheduler, with the site's slurm.conf. ModelRelease is the
-// release of Slurm that it models unless another one is named.
+// release of Slurm that it models unless another release is named.
 const (
 	SlurmPolicy  = "slurm"
 	ModelRelease = "22.05"

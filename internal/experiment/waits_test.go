@@ -15,13 +15,14 @@ import (
 	"rmreplay/internal/waits/waitstest"
 )
 
-// Whatever happens in a run, the parts of each wait add up to it, and metrics, jobs, explain (of a job,
-// of all jobs, and of groups) and compare have the same waits and parts. Every second run also has reasons at random instants, as Slurm's have.
+// In any run, the parts of each wait add up to the wait, and metrics, jobs, explain (of a job, of all
+// jobs, and of groups) and compare have the same waits and parts. Every second run also has reasons at
+// random instants, like a replay on Slurm.
 func TestOneDecompositionOfWaits(t *testing.T) {
 	names, parts := policy.Names(), map[waits.Part]bool{}
 	for seed, runs := uint64(0), 0; runs < 200; seed++ {
 		k := simtest.Random(simtest.Seeded(seed))
-		if k.Hostile { // some of its times have no place in a record
+		if k.Hostile { // a record cannot hold some of its times
 			continue
 		}
 		runs++

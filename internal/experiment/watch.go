@@ -19,7 +19,7 @@ import (
 // ErrEnough ends a run of [Watch] without an error.
 var ErrEnough = errors.New("the watcher has seen enough")
 
-// Watcher is what [Watch] does with a run.
+// Watcher says what [Watch] does with a run.
 type Watcher struct {
 	// See gets every event. [ErrEnough] ends the run without an error, and any other error ends it, too.
 	See func(rm.Event) error
@@ -46,10 +46,10 @@ func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 	return result, err
 }
 
-// Watched is what [Watch] knows of a run.
+// Watched is what [Watch] returns about a run.
 type Watched struct {
 	replay.Result
-	Warnings []slurm.Warning // the engine's, of what affects the result
+	Warnings []slurm.Warning // the engine's warnings of what affects the result
 }
 
 // watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.
@@ -103,7 +103,7 @@ func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Wa
 	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
 	}, rewriters...)
-	report, _ := engine.Report(ctx, nil) // asks no daemon, so nothing fails
+	report, _ := engine.Report(ctx, nil) // it asks no daemon, so it cannot fail
 	w.Warnings = slices.DeleteFunc(report.Warnings, func(o slurm.Warning) bool { return !o.AffectsResult })
 	if closed := engine.Close(); err == nil {
 		err = closed

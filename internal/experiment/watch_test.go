@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestWatchEnds watches a run until an instant at which nothing happens, and nothing for days.
+// TestWatchEnds ends a run at an instant at which nothing happens. The next event would come days
+// later.
 func TestWatchEnds(t *testing.T) {
 	w := &workload.Workload{Epoch: hpc.Unix(1e9), MachineProcessors: 1}
 	for _, id := range []string{"runs", "waits"} {

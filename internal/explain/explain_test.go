@@ -123,7 +123,7 @@ func TestStalls(t *testing.T) {
 			h.job("long", "ann", "n1", 1, 0, 1, 200, 300)
 			h.job("big", "bob", "", 4, 2, -1, 0, 60)
 			h.waits("big", 3, "Resources", 20)
-			queue(h, "cid", "Priority") // all would run beyond the planned start of big
+			queue(h, "cid", "Priority") // each of these jobs would run beyond the planned start of big
 		}, Draining, "3 nodes have no jobs"},
 		{"full", func(h *history) {
 			for i, user := range []string{"ann", "bob", "cid", "dan"} {
@@ -221,7 +221,7 @@ func TestStory(t *testing.T) {
 }
 
 // The dates of a requeued job agree with its durations: from the first eligible date to the lost run, and from the
-// second one to the start.
+// second eligible date to the start.
 func TestStoryOfRequeue(t *testing.T) {
 	var h history
 	h.job("me", "bob", "n[1-2]", 2, 0, 60, 90, 60)
@@ -266,7 +266,7 @@ func TestStoryOfRequeue(t *testing.T) {
 	}
 }
 
-// requeued gives the last job of a history a lost run before its last one.
+// requeued gives the last job of a history a lost run before its last run.
 func (h *history) requeued(start, end, eligible int, nodes string) *run.Row {
 	row := &h.rows[len(h.rows)-1]
 	row.Segments = []run.Segment{
@@ -277,18 +277,18 @@ func (h *history) requeued(start, end, eligible int, nodes string) *run.Row {
 	return row
 }
 
-// The jobs ahead and those that overtook count since the job's first submission, whenever it was eligible and however
-// often it was requeued.
+// The jobs ahead and the jobs that overtook are counted from the job's first submission, even if the job was eligible
+// later or was requeued.
 func TestCrowds(t *testing.T) {
 	var h history
 	h.job("running", "ann", "n1", 1, 0, 1, 30, 60)
 	h.job("early", "ann", "n2", 1, 1, 10, 30, 60)     // in the queue at its submission, started before it was eligible
 	h.job("again", "ben", "n[3-4]", 2, 1, 40, 70, 60) // ran, and was in the queue again
-	h.requeued(2, 4, 5, "n4")                         // at 5
+	h.requeued(2, 4, 5, "n4")                         // back in the queue at 5
 	h.job("lost", "ben", "n[3-4]", 2, 1, 70, 80, 60)  // ran at its submission, and again
 	h.requeued(3, 8, 9, "n4")
 	h.job("me", "bob", "n2", 1, 5, 80, 90, 60)
-	h.job("passing", "cid", "n3", 1, 6, 81, 99, 60) // its first run overtook, its last one did not
+	h.job("passing", "cid", "n3", 1, 6, 81, 99, 60) // its first run overtook, its last run did not
 	h.requeued(20, 25, 26, "n3")
 	h.job("after", "cid", "n3", 1, 6, 80, 90, 60)
 	h.job("never", "cid", "", 1, 6, -1, 0, 60)
@@ -337,8 +337,9 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// The longest wait for nodes is that of all waits, and the jobs that held nodes are those of the run that came next. The
-// time until a requeued job is eligible again is no wait for nodes, and a plan from before its lost run is over.
+// The longest wait for nodes may be before or after a lost run, and the holders are on the nodes of the run that
+// came next. The time until a requeued job is eligible again is not a wait for nodes. A plan from before the
+// lost run does not count after it.
 func TestHoldersOfRequeue(t *testing.T) {
 	for _, test := range []struct {
 		name              string
@@ -347,10 +348,10 @@ func TestHoldersOfRequeue(t *testing.T) {
 		middle            time.Duration // since the beginning
 		holder            string
 	}{
-		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // of 43 to 100
-		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // of 3 to 60
-		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // of 42 to 100
-		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // of 3 to 20
+		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // the middle of 43 to 100
+		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // the middle of 3 to 60
+		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // the middle of 42 to 100
+		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // the middle of 3 to 20
 	} {
 		var h history
 		h.job("first", "ann", "n1", 1, 0, 1, 58, 60)
@@ -384,7 +385,7 @@ func TestHoldersOfRequeue(t *testing.T) {
 	}
 }
 
-// The size of a machine that the record does not have is not 0.
+// If the record does not have the machine's size, the size is not 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {
 		var b strings.Builder
@@ -395,7 +396,8 @@ func TestUnknownMachine(t *testing.T) {
 	}
 }
 
-// A job that waited for its dependency was held by no job that happened to have its node, and its cause is the dependency.
+// If a job waited for its dependency, the jobs that had its node are not its holders, and its cause
+// is the dependency.
 func TestStoryOfDependency(t *testing.T) {
 	var h history
 	h.job("first", "ann", "n1", 1, 0, 1, 30, 60)

@@ -13,12 +13,12 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Groupings are the same jobs in one or several kinds of groups.
+// Groupings divides the same jobs into groups in one or several ways.
 type Groupings struct {
 	Groupings []*Groups `json:"groupings"`
 }
 
-// Groups is why the jobs of a run, or some of them, waited.
+// Groups says why the jobs of a run, or some of its jobs, waited.
 type Groups struct {
 	// By is the property by which the jobs are grouped; empty for one group.
 	By metrics.By `json:"by,omitempty"`
@@ -29,21 +29,23 @@ type Groups struct {
 	OmittedWait metrics.Float `json:"omitted_wait_s"`
 }
 
-// Group is why the jobs of one group waited. Its waits and their parts are defined as in
+// Group says why the jobs of one group waited. Its waits and their parts are defined as in
 // [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
-	// Waited is the number of jobs that have a wait, Wait its sum, and Mean and MeanSinceEligible the
-	// means, in seconds.
+	// Waited is the number of jobs that have a wait, Wait the sum of their waits, and Mean and
+	// MeanSinceEligible the means, in seconds.
 	Waited            int           `json:"waited_jobs"`
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`
 	MeanSinceEligible metrics.Float `json:"mean_wait_since_eligible_s"`
-	// NeverStarted jobs have no wait, as those that did not start again after a lost run. NeverStartedWait is their time in the queue, in seconds.
+	// NeverStarted counts jobs without a wait: jobs that did not start, or not again after a lost run.
+	// NeverStartedWait is their time in the queue, in seconds.
 	NeverStarted     int                `json:"never_started_jobs"`
 	NeverStartedWait metrics.Float      `json:"never_started_wait_s"`
 	Parts            []metrics.WaitPart `json:"wait_parts"`
-	// Causes divide Wait, the largest cause first. OtherCauses is what the causes after the tenth add.
+	// Causes divide Wait, the largest cause first. OtherCauses is the sum of the causes after the
+	// tenth.
 	Causes      []GroupCause  `json:"causes"`
 	OtherCauses metrics.Float `json:"other_causes_wait_s"`
 	// Looks is the number of instants at which waits for nodes were explained.
@@ -60,18 +62,18 @@ type GroupCause struct {
 	Kind    Kind          `json:"kind"`
 	Text    string        `json:"text"`
 	Seconds metrics.Float `json:"wait_s"`
-	Share   metrics.Float `json:"share"` // of the waits of the group
+	Share   metrics.Float `json:"share"` // share of the waits of the group
 	// Examples are the jobs that waited longest for the cause. If a cause was found at single
 	// instants, they are jobs that waited at these instants.
 	Examples []string `json:"examples"`
 }
 
-// Rival is a user, or what the jobs are grouped by, whose jobs held processors while the group's jobs
-// waited for nodes.
+// Rival is a user, or a value of the property by which the jobs are grouped, whose jobs held
+// processors while the group's jobs waited for nodes.
 type Rival struct {
 	Name string `json:"name"`
-	// Processors is what the rival held in the partitions of the waiting jobs, on average over the
-	// time of their waits. Share is the rival's share of what all jobs held.
+	// Processors is how many processors the rival held in the partitions of the waiting jobs, on
+	// average over the time of their waits. Share is the rival's share of what all jobs held.
 	Processors metrics.Float `json:"mean_processors"`
 	Share      metrics.Float `json:"share"`
 }
@@ -135,7 +137,7 @@ func (rec *Record) groups(jobs []*run.Row, by metrics.By) *Groups {
 	return result
 }
 
-// waited returns the jobs whose waits [metrics.Metrics] has.
+// waited returns the jobs that have a wait in [metrics.Metrics].
 func (rec *Record) waited(rows []*run.Row) (list []*run.Row) {
 	for _, row := range rows {
 		if _, ok := waits.Wait(row); ok && row.Start >= rec.manifest.WindowStart && (row.End == 0 || row.End >= row.Start) {
@@ -145,7 +147,7 @@ func (rec *Record) waited(rows []*run.Row) (list []*run.Row) {
 	return list
 }
 
-// sums adds the waits and their parts.
+// sums sets the waits and their parts.
 func (g *Group) sums(rec *Record, rows []*run.Row) {
 	m := metrics.ComputeAll(slices.Values(rows), metrics.Options{}.Of(rec.manifest))
 	g.Waited, g.Mean, g.MeanSinceEligible, g.Parts = m.Waited, m.Wait.Mean, m.EligibleWait.Mean, m.WaitParts
@@ -213,7 +215,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 			next -= d
 		})
 		if last != nil {
-			add(c, last, left) // what the division leaves
+			add(c, last, left) // the remainder of the division
 		}
 	}
 	g.list(found)
@@ -247,7 +249,7 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 	return cause{best.Kind, best.subject}
 }
 
-// list sets the causes from what each job waited for each of them.
+// list sets the causes from the time that each job waited for each cause.
 func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = []GroupCause{}
 	for c, jobs := range found {
@@ -274,7 +276,7 @@ func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = g.Causes[:min(listedCauses, len(g.Causes))]
 }
 
-// text says for people what a cause is.
+// text describes a cause for people.
 func (c cause) text() string {
 	switch c.kind {
 	case "":

@@ -43,8 +43,8 @@ func pointers(rec *Record, keep func(*run.Row) bool) (list []*run.Row) {
 
 func everything(*run.Row) bool { return true }
 
-// The waits of a group are those of its jobs in metrics, the causes divide them, and the rivals are those
-// who held the nodes meanwhile.
+// The waits of a group are the waits of its jobs in metrics. The causes divide them, and the rivals are
+// the users who held the nodes meanwhile.
 func TestGroup(t *testing.T) {
 	rec := day().record()
 	groups := rec.Groups(pointers(rec, func(r *run.Row) bool { return r.User == "bob" && r.Partition == "main" }))
@@ -72,7 +72,7 @@ func TestGroup(t *testing.T) {
 }
 
 // Whatever the grouping, the groups have all waits, the causes of each group divide its waits to the
-// nanosecond, and the parts are those of metrics.
+// nanosecond, and the parts have the same sums as in metrics.
 func TestGroupsAddUp(t *testing.T) {
 	rec := day().record()
 	all := metrics.Compute(rec.rows, metrics.Options{}.Of(rec.manifest))
@@ -97,7 +97,8 @@ func TestGroupsAddUp(t *testing.T) {
 	}
 }
 
-// A limit is named. A wait of which the record has neither reason nor machine is not known.
+// A limit is named. If the record has neither the reason of a wait nor the machine, the cause is
+// not known.
 func TestGroupCauses(t *testing.T) {
 	rec := day().record()
 	limited := pointers(rec, func(r *run.Row) bool { return r.User == "cid" })
@@ -127,8 +128,8 @@ func TestRivalsOfOtherPartitions(t *testing.T) {
 	}
 }
 
-// The time before a window has one cause of its own, of a job, of groups and of an instant: the machine looks empty
-// then, and nothing that is seen on it explains a wait.
+// The time before a window has one cause of its own, for a job, for groups and for an instant: the machine looks
+// empty then, so its state does not explain a wait.
 func TestBeforeWindow(t *testing.T) {
 	h := &history{}
 	h.job("early", "ann", "n[1-4]", 4, 0, 70, 90, 30)

@@ -1,9 +1,9 @@
 // Package explain says why jobs waited: the story of one job, and the causes of a stall of the whole
 // queue. It works on a run's record alone: the jobs, the events with the reasons that the resource
-// manager gave, and what happened to nodes and reservations. A record without reasons
-// is explained by what held the machine.
+// manager gave, and what happened to nodes and reservations. If a record has no reasons, the jobs
+// that held the machine explain the waits.
 //
-// The causes are ranked by how much of the stall each of them explains, as [Cause] says. They are
+// The causes are ranked by how much of the stall each cause explains, as [Cause] says. They are
 // evidence, not proof: the record does not have the state of every node, the memory and GPUs that
 // were free, nor the limits of associations.
 package explain
@@ -26,7 +26,7 @@ import (
 type Record struct {
 	manifest *run.Manifest
 	rows     []run.Row
-	end      hpc.Time // of the run
+	end      hpc.Time // the end of the run
 	reasons  bool     // whether the resource manager said why jobs waited
 	requests map[string]*hpc.Job
 	admin    run.Administration
@@ -45,7 +45,7 @@ func (k key) String() string {
 	return k.job + "_" + strconv.Itoa(k.task)
 }
 
-// Open reads what is needed of a run. It fails if the record cannot be read.
+// Open reads the record of a run. It fails if the record cannot be read.
 func Open(r *run.Run) (*Record, error) {
 	rows, err := r.Histories()
 	if err != nil {
@@ -120,8 +120,8 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler planned for the job at that time; empty if it planned
-	// none.
+	// Planned is the start that the scheduler planned for the job at that time; empty if it planned no
+	// start.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
@@ -146,7 +146,7 @@ func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
 		if s.From > t {
 			break
 		}
-		if s.From != at.To { // a run that was lost lies between them, and the plan before it is over
+		if s.From != at.To { // a lost run lies between these spans, and the plan before it is over
 			planned = 0
 		}
 		at, planned = s, cmp.Or(s.Planned, planned)
@@ -155,7 +155,7 @@ func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
 	return at
 }
 
-// Instant is a date; in JSON RFC 3339 in UTC, and empty for none.
+// Instant is a date; 0 for no date. In JSON it is RFC 3339 in UTC, and empty for 0.
 type Instant hpc.Time
 
 // MarshalText writes the date for JSON.
@@ -174,7 +174,7 @@ func (t Instant) Text(zone *time.Location) string {
 	return hpc.Time(t).Std().In(zone).Format(time.RFC3339)
 }
 
-// nodesIn returns the names of a host list; nil for none.
+// nodesIn returns the names of a host list; nil for an empty list, and for nodes without names.
 func nodesIn(list string) []string {
 	if list == "" {
 		return nil

@@ -223,7 +223,7 @@ func of(n, all int, thing string) string {
 	return fmt.Sprintf("%d of %s", n, quantity.Regular(all, thing))
 }
 
-// Render writes the groups for people. It returns w's error. Dates do not occur.
+// Render writes the groups for people. It returns w's error. The text has no dates.
 func (g Groupings) Render(w io.Writer, _ *time.Location) error {
 	var b bytes.Buffer
 	for i, groups := range g.Groupings {

@@ -14,7 +14,7 @@ import (
 // queue is how many jobs waited for the nodes of a partition, over time.
 type queue struct {
 	changes []change
-	nodes   map[string]bool // on which its jobs ran
+	nodes   map[string]bool // the nodes on which the queue's jobs ran
 }
 
 // change is a change of the number of waiting jobs. The field jobs is the number from then on, and

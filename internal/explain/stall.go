@@ -22,15 +22,15 @@ const (
 	Outage    Kind = "node-outage" // nodes are down or drained
 	Limit     Kind = "limit"       // a limit of an association, a QOS, a partition or licenses
 	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
-	Held      Kind = "held"        // by a user or an administrator
-	Dependent Kind = "dependency"  // on other jobs
+	Held      Kind = "held"        // a hold by a user or an administrator
+	Dependent Kind = "dependency"  // a dependency on other jobs
 	Begin     Kind = "begin-time"  // the begin time that its user asked for
-	Requeued  Kind = "requeued"    // of one job: a run of it was lost
+	Requeued  Kind = "requeued"    // for one job: its earlier run was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
-	Ranked    Kind = "priority"    // of one job: others had a higher priority
+	Ranked    Kind = "priority"    // for one job: other jobs had a higher priority
 	Full      Kind = "machine-full"
 	Before    Kind = "before-window" // the run does not know the queue before its window
 )
@@ -50,7 +50,7 @@ func kindOf(part waits.Part, reason string) Kind {
 	return Kind(strings.ReplaceAll(string(part), "_", "-"))
 }
 
-// Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that the cause
+// Cause is a cause of a wait. Weight, from 0 to 1, is the share of the stall that the cause
 // explains:
 //
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
@@ -86,13 +86,13 @@ type Stall struct {
 	PendingCPUs    int     `json:"pending_processors"`
 	Running        int     `json:"running_jobs"`
 	BusyProcessors int     `json:"busy_processors"`
-	Processors     int     `json:"processors"` // of the machine; 0 if not known
+	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
 	BusyNodes      int     `json:"busy_nodes"`
 	Nodes          int     `json:"nodes"`
 	// Reasons counts the pending jobs by reason, the most frequent first. "" stands for jobs
 	// whose reason is not recorded.
 	Reasons []Count `json:"reasons"`
-	// Users are those with the most processors pending and held.
+	// Users are the users with the most processors pending and held.
 	Users []UserLoad `json:"users"`
 	// Causes are sorted by weight.
 	Causes []Cause `json:"causes"`
@@ -113,7 +113,7 @@ type UserLoad struct {
 	HeldCPUs    int    `json:"held_processors"`
 }
 
-// situation is what is known of an instant.
+// situation has the queue and the machine at an instant.
 type situation struct {
 	*Record
 	only             *run.Row // the job that is explained; nil for the whole queue
@@ -121,7 +121,7 @@ type situation struct {
 	pending, running []*run.Row
 	busy             map[string]bool // nodes with jobs
 	unnamed          map[string]int  // nodes of jobs whose nodes have no names, by partition
-	perNode          int             // processors of a node, on average
+	perNode          int             // average number of processors of a node
 	reserved         map[string]string
 	down             map[string]bool
 	waiting          map[waits.Part][]string // the reasons of the pending jobs, by part
@@ -167,7 +167,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	s.stall.Pending, s.stall.Running = len(s.pending), len(s.running)
 	s.stall.BusyNodes += len(s.busy)
-	if s.stall.Nodes > 0 { // jobs without names of nodes may share them
+	if s.stall.Nodes > 0 { // jobs whose nodes have no names may share nodes
 		s.stall.BusyNodes = min(s.stall.BusyNodes, s.stall.Nodes)
 	}
 	s.administration()
@@ -210,7 +210,7 @@ func (s *situation) administration() {
 			h.open = false
 		case e.Action == "create" || h == nil:
 			known[e.Name] = &held{e.Reservation, e.Action != "delete"}
-		default: // an update names what it changes
+		default: // an update has only the fields that it changes
 			if e.Start != 0 {
 				h.r.Start = e.Start
 			}
@@ -230,7 +230,7 @@ func (s *situation) administration() {
 		if strings.EqualFold(h.r.Nodes, "ALL") {
 			nodes = make([]string, s.stall.Nodes)
 			for i := range nodes {
-				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only their number matters
+				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only the number of these nodes matters
 			}
 		}
 		for i := range h.r.NodeCount {
@@ -395,7 +395,7 @@ func (s *situation) nodesAway() int {
 			total++
 		}
 	}
-	// Of a reservation without names of nodes only the number is known.
+	// A reservation without names of nodes has only their number.
 	total = min(total, max(0, s.stall.Nodes-s.stall.BusyNodes-down))
 	if s.stall.Nodes == 0 {
 		return total + down
@@ -417,10 +417,10 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is how long a job waits before a scheduler that has not tried it may be to blame.
+// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
 const shortWait = time.Minute
 
-// freeNodes looks whether nodes are free that pending jobs might use.
+// freeNodes looks for free nodes that pending jobs might use.
 func (s *situation) freeNodes(unusable int) {
 	byPartition := map[string]int{}
 	for _, p := range s.manifest.Cluster.Partitions {
@@ -485,7 +485,8 @@ func (s *situation) freeNodes(unusable int) {
 		quantity.Plural(machine, "1 node has", fmt.Sprintf("%d nodes have", machine)))
 }
 
-// allTried is the share of the queue from which on a backfill cycle has tried all of it.
+// allTried is the share of the queue from which on a backfill cycle counts as having tried all of
+// it.
 const allTried = 0.99
 
 // depth says how far the backfill scheduler looks.

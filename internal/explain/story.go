@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Story is why one job waited.
+// Story says why one job waited.
 type Story struct {
 	Job       string    `json:"job"`
 	User      string    `json:"user"`
@@ -26,15 +26,16 @@ type Story struct {
 	State     hpc.State `json:"state"`
 	CPUs      int       `json:"processors"`
 	Nodes     int       `json:"nodes"`
-	// TimeLimit is in seconds; 0 for none or an unknown one.
+	// TimeLimit is in seconds; 0 if the job has no limit, or if it is not known.
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
-	Eligible Instant `json:"eligible"` // the first time; see [Lost.EligibleAgain]
+	Eligible Instant `json:"eligible"` // when the job was eligible for the first time; see [Lost.EligibleAgain]
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
-	// Wait is the time in the queue until its last start, its end or the end of the run. Parts add up
-	// to it. SinceEligible is its part since the job might start; nil if the record does not say.
+	// Wait is the job's time in the queue until its last start, its end or the end of the run. Parts
+	// add up to Wait. SinceEligible is the part of Wait since the job might start; nil if the record
+	// does not say.
 	Wait          float64  `json:"wait_s"`
 	SinceEligible *float64 `json:"wait_since_eligible_s"`
 	Parts         []Part   `json:"wait_parts"`
@@ -42,28 +43,31 @@ type Story struct {
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
-	// Priority is that at the start, or the highest while it waited; 0 if there is none. PriorityParts are
-	// its parts; empty if the record does not have them, as after a replay on Slurm.
+	// Priority is the job's priority at its start, or its highest priority while it waited; 0 if it is
+	// not known. PriorityParts are the parts of Priority; empty if the record does not have them, as
+	// after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
 	Reasons []Span `json:"reasons"`
 	// Backfill has the total time of each verdict of the backfill scheduler on the job, the longest
-	// first; empty if the record does not have them.
+	// first; empty if the record does not have the verdicts.
 	Backfill []BackfillTime `json:"backfill"`
-	// Planned is when the scheduler first planned the job, as far as the record has it, and
-	// PlannedStart for when.
+	// Planned is when the scheduler first planned a start for the job, and PlannedStart is this
+	// planned start; empty if the record does not have them.
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
 	// Ahead are the jobs of its partition that were pending at its first submission and started before
-	// its last start. Overtook are those that were submitted later and first started before that.
+	// its last start. Overtook are the jobs that were submitted later and first started before the
+	// job's last start.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before has the processors of the jobs that started since it might, higher of those with a higher priority.
+	// before counts the processors of the jobs that started since this job was eligible, and higher the
+	// processors of such jobs with a higher priority.
 	higher, before int
-	// Holders held the nodes on which the job ran next, in the middle of its longest wait for nodes, also
-	// after a lost run. The most processors come first.
+	// Holders are the jobs that held the job's next nodes in the middle of its longest wait for nodes,
+	// also after a lost run. The holder of the most processors comes first.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -91,11 +95,14 @@ type Lost struct {
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
-	// Cause is the state in which it ended, such as NODE_FAIL; empty if it ended the job, or the record does not say.
+	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the run ended the job, or the record
+	// does not say.
 	Cause hpc.State `json:"cause"`
-	// PreemptedBy is the job that preempted the run; empty if none did, or the record does not say.
+	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
+	// does not say.
 	PreemptedBy string `json:"preempted_by"`
-	// EligibleAgain is when the job might start again; 0 if it did not wait again, or the record does not say.
+	// EligibleAgain is when the job might start again; empty if the job did not wait again, or the record does
+	// not say.
 	EligibleAgain Instant `json:"eligible_again"`
 }
 
@@ -118,7 +125,7 @@ type Crowd struct {
 	List     []string `json:"list"` // at most listed
 }
 
-// Holder is a running job.
+// Holder is a job that held nodes.
 type Holder struct {
 	Job        string  `json:"job"`
 	User       string  `json:"user"`
@@ -249,7 +256,7 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 // nodes: slurmctld suspends in its cycle, and starts have whole seconds.
 const sameTime = 2 * time.Second
 
-// stops finds when the job was suspended, and what started on its nodes then.
+// stops finds when the job was suspended, and which jobs started on its nodes then.
 func (s *Story) stops(rec *Record, row *run.Row) {
 	s.Stops = []Stop{}
 	for i, run := range row.Segments {
@@ -290,8 +297,8 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this one. For the weight of its priority only those count that started since
-// it might start.
+// crowds finds the jobs that started before this job. The weight of this job's priority is computed
+// from those jobs only that started after this job was eligible.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
@@ -327,22 +334,24 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
-// startedBetween reports whether a job's first start since an instant at which it was in the queue, or not yet submitted,
-// is before another one, with the processors of that run.
+// startedBetween reports whether a job's first start at from or later is before until, and returns
+// the processors of that run. It reports false for a job that had nodes at from or had ended by
+// then.
 func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool) {
 	for _, r := range row.Runs() {
 		if r.Start >= from {
 			return r.Processors, r.Start < until
 		}
-		if r.EndedBy != rm.Requeue || r.End > from { // it had nodes at that instant, or had ended
+		if r.EndedBy != rm.Requeue || r.End > from { // the job had nodes at that instant, or had ended
 			break
 		}
 	}
 	return 0, false
 }
 
-// longest returns the longest time in which the job waited for nodes, or nobody knows for what, and
-// the sum of all these times in seconds. Those after a lost run count with requeued only: they are a cause of their own.
+// longest returns the longest span in which the job waited for nodes or for an unknown reason, and
+// the sum of all these spans in seconds. Spans after a lost run count only if requeued is true,
+// because they are a cause of their own.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -359,7 +368,8 @@ func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	return span, sum
 }
 
-// eligibleAt reports whether the job might start again, after its last lost run before an instant.
+// eligibleAt reports whether the job was eligible at an instant, after its last lost run before the
+// instant.
 func (s *Story) eligibleAt(t Instant) bool {
 	ok := true
 	for _, l := range s.Lost {
@@ -376,7 +386,8 @@ func (s *Span) middle() hpc.Time {
 }
 
 // holders finds the jobs that held the job's next nodes while it waited for nodes, or nodes of its
-// partition if it never started. It finds none if the job waited for something else.
+// partition if it never started. It finds no jobs if waits for nodes are a small part of the wait
+// ([worthHolders]).
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
@@ -384,7 +395,7 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 	}
 	middle := longest.middle()
 	own := map[string]bool{}
-	for _, r := range row.Runs() { // the run for which it waited then, which it may have lost
+	for _, r := range row.Runs() { // the run that followed this wait; it may have been lost
 		if r.Start >= middle {
 			for _, name := range nodesIn(r.Nodes) {
 				own[name] = true
@@ -545,7 +556,7 @@ func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 }
 
 // judge finds the causes. Parts of the wait that name a cause weigh by their share of the wait. The
-// rest of the wait has the causes in the middle of its longest span.
+// rest of the wait has the causes that are found in the middle of its longest span.
 func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {
 		return

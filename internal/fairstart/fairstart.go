@@ -2,26 +2,27 @@
 //
 // The fair start time of a job is the instant at which it would have started if no job had come
 // after it (Sabin, Kochhar and Sadayappan, "Job Fairness in Non-Preemptive Job Scheduling", ICPP
-// 2004). A job that starts later gave its place to a later job: by a priority, by backfilling on
-// a wrong time limit, or by a queue order. Under first come, first served no job is treated
-// unfairly.
+// 2004). A job that starts after its fair start time gave its place to a later job: by a priority,
+// by backfilling on a wrong time limit, or by a queue order. Under first come, first served no job
+// is treated unfairly.
 //
 // # One simulation for each job that waited
 //
 // A scheduler does not know the future. So the run itself is the beginning of the simulation that
-// the definition asks for, up to the submission of the job. From there the simulator plays the
-// jobs that have come so far, and no others, until the job starts. Most jobs need no simulation:
-// they started at once, or no job came while they waited. Their start is fair.
+// the definition asks for, up to the submission of the job. From there the simulator plays only the
+// jobs that have come so far, until the job starts. Most jobs need no simulation: they started at
+// once, or no job came while they waited. Their start is fair.
 //
-// [Of] first plays the whole run in the simulator, with a policy, on a pool of processors. If it
-// repeats all starts, the fair start times are exact: the simulation of a job begins at the last
-// instant at which no job waited, since the state of every policy then follows from the running
-// jobs. The state of a queue that is not empty cannot be taken from a record. Where the simulator
-// does not repeat the run, as that of Slurm, fair start times are those of a model. It begins with
-// the run's own state at the submission of the job: who runs, since when and with which time limit,
-// and who waits. Then a job may count as unfairly treated because the policy would have started it
-// earlier than Slurm, and not because of later jobs. [metrics.FairStart.Agreement] says how much the
-// model is like the run. Compare such figures between runs of one workload only.
+// [Of] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
+// simulator repeats all starts of the run, the fair start times are exact: the simulation of a job
+// begins at the last instant at which no job waited, since the state of every policy then follows
+// from the running jobs. The state of a queue that is not empty cannot be taken from a record. If
+// the simulator does not repeat the run, as with runs of Slurm, fair start times are those of a
+// model. The model begins with the run's own state at the submission of the job: who runs, since
+// when and with which time limit, and who waits. Then a job may count as unfairly treated because
+// the policy would have started it earlier than Slurm, and not because of later jobs.
+// [metrics.FairStart.Agreement] says how much the model is like the run. Compare such figures
+// between runs of one workload only.
 //
 // The model has processors and time limits. It has no nodes, memory, licences, limits of users or
 // reservations. If partitions share no processors, each has a pool of its own.
@@ -67,7 +68,7 @@ type Policy string
 // String returns the name.
 func (p *Policy) String() string { return string(*p) }
 
-// Set takes a name. It returns an error for one that [Of] does not take.
+// Set takes a name. It returns an error for a name that [Of] does not take.
 func (p *Policy) Set(name string) error {
 	if _, err := policy.New(name); name != OwnPolicy && err != nil {
 		return fmt.Errorf("%w, or %s", err, OwnPolicy)
@@ -166,9 +167,9 @@ func ratio(a float64, n int) metrics.Float {
 type job struct {
 	arrival, start, end hpc.Time // end is hpc.Never for a job that still runs
 	size                int
-	limit               time.Duration // at least end − start
-	// measured says that the job has a fair start time. Others only hold processors: preset jobs,
-	// and the runs of requeued and suspended jobs.
+	limit               time.Duration // time limit, at least end − start
+	// measured says that the job has a fair start time. Other periods only hold processors: preset
+	// jobs, and the runs of requeued and suspended jobs.
 	measured bool
 }
 
@@ -180,7 +181,7 @@ type pool struct {
 	ties       sim.Ties
 	epoch      hpc.Time
 
-	fair         []hpc.Time // of each job; 0 if it never starts in the simulation
+	fair         []hpc.Time // the fair start of each job; 0 if the job never starts in the simulation
 	approximated int
 }
 
@@ -257,8 +258,8 @@ func limitedArrays(rows []run.Row, m *run.Manifest) (map[string]bool, error) {
 	return limited, nil
 }
 
-// partitions returns a pool for each partition, by name, or none if partitions share processors or
-// the record does not say what they have.
+// partitions returns a pool for each partition, by name, or no pools if partitions share processors
+// or the record does not say what they have.
 func partitions(m *run.Manifest) map[string]*pool {
 	of, all := map[string]*pool{}, 0
 	for _, p := range m.Cluster.Partitions {
@@ -273,7 +274,7 @@ func partitions(m *run.Manifest) map[string]*pool {
 
 // imitate plays all jobs of the pool. It returns how many measured jobs start as in the run, and
 // whether all jobs start at exactly the same instants. It chooses the order of events at one instant
-// with which more jobs do.
+// with which more jobs start as in the run.
 func (p *pool) imitate() (same int, exact bool, err error) {
 	same = -1
 	for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {
@@ -307,7 +308,7 @@ func (p *pool) compute(exact bool) error {
 	var here present
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		next := i + 1 // the first job that came after it
+		next := i + 1 // the first job that came after job i
 		if p.fair[i] = j.start; !j.measured || j.start == j.arrival || next == len(p.jobs) || p.jobs[next].arrival > j.start {
 			continue
 		}
@@ -330,9 +331,9 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns for each job the last job up to it before whose arrival no job waited and at whose
-// arrival no earlier job started or ended. The state of the machine then follows from the running
-// jobs.
+// bases returns for each job the last job, up to this job, that found no waiting job when it
+// arrived, and at whose arrival no earlier job started or ended. The state of the machine then
+// follows from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
 	for i := range p.jobs {
@@ -355,15 +356,15 @@ func (p *pool) bases() []int {
 	return bases
 }
 
-// present has the jobs that have come and not ended, as instants pass.
+// present has the jobs that have arrived and not ended, at instants that do not decrease.
 type present struct {
 	jobs []job
-	next int // the first job that has not come
+	next int // the first job that has not arrived
 }
 
-// advance returns the jobs before another that run when it comes, as they are then, in the order of
-// their starts, and those that wait, in the order of their arrival. What ends at that instant has
-// ended. before does not decrease from call to call.
+// advance returns the earlier jobs that run when the job before arrives, in their state at this
+// instant and in the order of their starts, and the earlier jobs that wait, in the order of their
+// arrival. Jobs that end at this instant have ended. before must not decrease from call to call.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	at := jobs[before].arrival
 	h.jobs = append(h.jobs, jobs[h.next:before]...)
@@ -420,7 +421,7 @@ func (p *pool) play(running, list []job, until int) ([]hpc.Time, error) {
 			return nil, err
 		}
 		if len(events) == 0 && limit == hpc.Never {
-			break // what waits now waits for ever
+			break // the jobs that wait now never start
 		}
 		for i := range events {
 			if k := events[i].Submission - 1 - len(running); events[i].Kind == rm.Started && k >= 0 {
@@ -432,7 +433,7 @@ func (p *pool) play(running, list []job, until int) ([]hpc.Time, error) {
 	return starts, nil
 }
 
-// asked returns the job as the simulator takes it.
+// asked returns the job in the simulator's form.
 func (j *job) asked(number int) hpc.Job {
 	a := hpc.Job{ID: strconv.Itoa(number)}
 	a.Tasks, a.CPUsPerTask, a.TimeLimit = j.size, 1, j.limit

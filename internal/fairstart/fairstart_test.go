@@ -57,7 +57,7 @@ func simulate(t *testing.T, name string, ties sim.Ties, rows []run.Row) []hpc.Ti
 }
 
 // random returns a run of random jobs. Instants are whole numbers of steps, so that a long step
-// gives many ties. load is the work that comes, in machines.
+// gives many ties. load is the work that arrives, as a multiple of what the machine can do.
 func random(t *testing.T, seed uint64, name string, ties sim.Ties, n int, step time.Duration, load float64) []run.Row {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(seed, 1))
@@ -123,17 +123,18 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestModel: a run whose starts no policy gives is measured from its own states.
+// TestModel: if no policy repeats the starts of a run, fair starts are computed from the run's own
+// states.
 func TestModel(t *testing.T) {
 	at := func(s int) hpc.Time { return hpc.Time(1e18).Add(time.Duration(s) * time.Second) }
 	row := func(job string, submit, start, end, size int) run.Row {
 		return run.Row{Job: job, Task: -1, State: hpc.Completed, Submit: at(submit), Start: at(start), End: at(end), Processors: size, TimeLimit: time.Hour}
 	}
 	rows := []run.Row{
-		row("a", 0, 0, 100, 16),    // the machine is full to 100
+		row("a", 0, 0, 100, 16),    // the machine is full until 100
 		row("b", 10, 200, 300, 16), // could start at 100, and c takes its place
-		row("c", 20, 100, 200, 16), // comes later and starts first
-		row("d", 30, 300, 400, 16), // waits for both, as it must
+		row("c", 20, 100, 200, 16), // arrives later than b and starts first
+		row("d", 30, 300, 400, 16), // waits for b and c, as it must
 	}
 	got, err := Of(rows, manifest(""), OwnPolicy)
 	if err != nil {
@@ -189,7 +190,7 @@ func TestOddRows(t *testing.T) {
 	if got.Jobs != len(good)+1 || got.LeftOut != len(odd)-2 {
 		t.Errorf("%+v, want %d jobs and %d left out", got, len(good)+1, len(odd)-2)
 	}
-	// Tasks that wait for each other do not measure a run of Slurm.
+	// In a run of Slurm, tasks that wait for each other are not measured.
 	tasks := slices.Clone(good)
 	for i := range tasks {
 		tasks[i].Job, tasks[i].Task = "array", i

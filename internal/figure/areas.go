@@ -8,7 +8,7 @@ import (
 )
 
 // AddAreas adds the parts of a sum to a panel, one above the other. Each part has a value for each
-// point of x. The error is that of the plotter.
+// point of x. AddAreas returns the plotter's error.
 func AddAreas(p *plot.Plot, x []float64, parts [][]float64, colour func(part int) color.RGBA) error {
 	below := make([]float64, len(x))
 	for i, part := range parts {

@@ -15,17 +15,17 @@ import (
 )
 
 // DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
-// Mondays, months or years in a time zone. Every date names its day or its year once.
+// Mondays, months or years in a time zone. The label of a tick has the day, or the year, only where
+// it changes.
 type DateTicks struct {
 	Zone *time.Location
-	Most int // dates that fit below the axis; 0 for ten
+	Most int // number of dates that fit below the axis; 0 for ten
 }
 
 // calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
 type calendarStep struct{ minutes, days, months int }
 
-// calendarSteps are sorted. Days that do not divide a week would fall on other days each
-// month.
+// calendarSteps are sorted. Steps of weeks begin on a Monday, and steps of months on the first.
 var calendarSteps = []calendarStep{
 	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180},
 	{minutes: 360}, {minutes: 720},
@@ -56,8 +56,8 @@ func (s calendarStep) first(t time.Time) time.Time {
 	return time.Date(year, month, day, 0, (t.Hour()*60+t.Minute())/s.minutes*s.minutes, 0, 0, t.Location())
 }
 
-// next returns the instant of the step after t, which is one. Where clocks change, hours
-// stay round.
+// next returns the instant of the step after t, which is an instant of the step itself. Hours stay
+// round if clocks change.
 func (s calendarStep) next(t time.Time) time.Time {
 	if s.months > 0 || s.days > 0 {
 		return t.AddDate(0, s.months, s.days)
@@ -136,7 +136,7 @@ func (DurationTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// ends are ticks at both ends of an axis that has no round value.
+// ends are ticks at both ends of an axis, for an axis without a round value.
 func ends(low, high float64, label func(float64) string) []plot.Tick {
 	return []plot.Tick{{Value: low, Label: label(low)}, {Value: high, Label: label(high)}}
 }
@@ -152,13 +152,13 @@ func (s signedScale) Normalize(low, high, v float64) float64 {
 	return (s.position(v) - s.position(low)) / (s.position(high) - s.position(low))
 }
 
-// signedTicks are ticks on both sides of 0 at given sizes. Sizes that would be written over
-// each other have no label.
+// signedTicks are ticks on both sides of 0 at given sizes. A size whose label would cover another
+// label has no label.
 type signedTicks struct {
 	signedScale
 	sizes []float64 // ascending
 	label func(float64) string
-	most  int // labels that fit
+	most  int // number of labels that fit
 }
 
 // Ticks implements [plot.Ticker].
@@ -286,7 +286,8 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// CellEdges are ticks at the lower edges of the cells of a heat map, from the first one on, at most so many.
+// CellEdges are ticks at the lower edges of the cells of a heat map, from the cell First on, at most Most
+// ticks.
 type CellEdges struct {
 	First, Cells, Most int
 	Label              func(cell int) string
@@ -326,7 +327,7 @@ func (HourTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// RowTicks count so many rows from the top, where the first row is.
+// RowTicks number rows from the top; the value is the number of rows.
 type RowTicks int
 
 // Ticks implements [plot.Ticker].

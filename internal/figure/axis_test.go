@@ -45,7 +45,7 @@ func TestDateTicks(t *testing.T) {
 	}
 }
 
-// One large difference leaves room for small ones, and their order stays.
+// One large difference leaves room for small differences, and their order stays.
 func TestSignedScale(t *testing.T) {
 	s := signedScale{unit: 1}
 	const low, high = -10, 1e7
@@ -71,7 +71,7 @@ func TestSignedScale(t *testing.T) {
 	}
 }
 
-// TestEnds checks that an axis without a round value still has two.
+// TestEnds checks that an axis without a round value still has two ticks.
 func TestEnds(t *testing.T) {
 	for name, ticks := range map[string][]plot.Tick{"durations": DurationTicks{}.Ticks(15, 25), "powers": LogTicks{}.Ticks(1.2, 1.8), "minor ones": LogTicks{}.Ticks(2, 8)} {
 		if len(ticks) != 2 || ticks[0].Label == "" || ticks[1].Label == "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // AddBars adds the parts of a sum to a panel as bars, one above the other. Each part has a value
-// for each gap between two edges, which ascend. The error is that of the plotter.
+// for each gap between two edges, which ascend. AddBars returns the plotter's error.
 func AddBars(p *plot.Plot, edges []float64, parts [][]float64, colour func(part int) color.RGBA) error {
 	var x []float64
 	for i := 1; i < len(edges); i++ {
@@ -28,7 +28,7 @@ func AddBars(p *plot.Plot, edges []float64, parts [][]float64, colour func(part 
 // Wedge returns the outline of a part of a ring around the origin between two radii. from and to
 // are shares of a turn, clockwise from the top.
 func Wedge(inner, outer, from, to float64) plotter.XYs {
-	const arc = 1.0 / 180 // of a turn between two points
+	const arc = 1.0 / 180 // the distance of two points of an arc, as a share of a turn
 	steps := max(2, int(math.Ceil((to-from)/arc)))
 	at := func(radius float64, step int) plotter.XY {
 		sin, cos := math.Sincos(2 * math.Pi * (from + (to-from)*float64(step)/float64(steps)))

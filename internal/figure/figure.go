@@ -1,8 +1,8 @@
-// Package figure draws the figures of reports, with gonum/plot, and keeps the table of each one's
-// numbers.
+// Package figure draws the figures of reports, with gonum/plot, and keeps a table of the numbers of
+// each figure.
 //
 // A figure is drawn once: as SVG for a page, and as SVG, PDF or PNG for a file. The page shows it
-// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure is the
+// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure gives the
 // same file each time.
 //
 // Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind
@@ -49,13 +49,13 @@ func (t *Table) Label(column int) string {
 
 // Figure is a picture together with a description in words and its data as a table.
 type Figure struct {
-	Name    string // of its file, without the extension
+	Name    string // the name of the figure's file, without the extension
 	Title   string
 	Caption string // what the picture shows, also for readers who cannot see it
 	Data    *Table
 
 	Width, Height vg.Length
-	Legend        Legend       // above the plots; nil for none
+	Legend        Legend       // drawn above the plots; nil for none
 	Plots         []*plot.Plot // from top to bottom
 }
 
@@ -121,8 +121,8 @@ func (f *Figure) layout(whole draw.Canvas) []draw.Canvas {
 // pdfDate matches the dates in the description of a PDF file.
 var pdfDate = regexp.MustCompile(`/(?:CreationDate|ModDate) ?\([^()]*\)`)
 
-// undated blanks the dates of a PDF file, so that the same run gives the same bytes. The
-// file's table of offsets stays true.
+// undated blanks the dates of a PDF file, so that the same run gives the same bytes. The file's
+// table of offsets stays correct.
 func undated(pdf []byte) []byte {
 	return pdfDate.ReplaceAllFunc(pdf, func(d []byte) []byte { return bytes.Repeat([]byte{' '}, len(d)) })
 }
@@ -148,14 +148,14 @@ func (f *Figure) SVG() (template.HTML, error) {
 	if start < 0 {
 		return "", fmt.Errorf("drawing %s: the result has no <svg>", f.Name)
 	}
-	// SVG fills with black where nothing else is said, and black is not written.
+	// The default of SVG is to fill with black, and vgsvg does not write black.
 	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" `+
 		`aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 
-// themed replaces the colours of a figure by variables of the page's style, which has other
-// colours in the dark. The printed colour remains where the style has none.
+// themed replaces the colours of a figure by variables of the page's style, which has other colours
+// in the dark theme. The printed colour remains if the style has no such variable.
 func themed(svg []byte) []byte {
 	variables := make(map[string]string)
 	return replaceEach(svg, `style="`, `"`, func(to, style []byte) []byte {

@@ -38,8 +38,8 @@ func (entries Swatches) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, y-c.Max.Y-vg.Points(6))
 }
 
-// LineSwatches are the names of lines beside each other, each behind a piece of its line. The line of a
-// place has the colour and the dashes that [AddNamedLines] gives it.
+// LineSwatches are the names of lines beside each other, each name after a piece of its line. The line
+// of a place has the colour and the dashes that [AddNamedLines] gives it.
 type LineSwatches []string
 
 // Draw implements [Legend].
@@ -71,7 +71,7 @@ func (s ColourScale) Draw(c draw.Canvas) draw.Canvas {
 	width, height := (c.Max.X-c.Min.X)/2, vg.Points(10)
 	left, bottom := c.Min.X+width/2, c.Max.Y-height
 	for i, part := range colors {
-		// Each rectangle reaches below the next one, so that there are no seams.
+		// Each rectangle reaches below the next rectangle, so that there are no seams.
 		from := left + width*vg.Length(i)/vg.Length(len(colors))
 		to := min(left+width, from+2*width/vg.Length(len(colors)))
 		c.FillPolygon(part, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})

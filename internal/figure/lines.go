@@ -20,7 +20,7 @@ type Series struct {
 	Name            string
 	X               []float64
 	Mean, Low, High []float64
-	Band            bool // the set has several runs
+	Band            bool // the figure shows the range, since the set has several runs
 }
 
 // NewSeries returns the mean and the range of several runs' lines over the same points.

@@ -1,6 +1,6 @@
 // Package filekind recognizes files that people give in place of a workload or of a cluster's
-// configuration: configurations, other commands' output, archives, pages of a web server. It
-// knows what each is, and which command or option takes it. Formats of workloads recognize
+// configuration: configurations, other commands' output, archives, pages of a web server. It knows
+// what such a file is, and which command or option takes the file. Formats of workloads recognize
 // themselves; see the package formats.
 package filekind
 
@@ -12,13 +12,13 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Kind is what a file is.
+// Kind is a kind of files.
 type Kind struct {
-	// Name says it with its article: "a slurm.conf".
+	// Name is the name of the kind with its article: "a slurm.conf".
 	Name string
 	// Want says what to do with the file, as an error writes it: "want ...".
 	Want string
-	// Slurm says that the file is one of Slurm's configuration.
+	// Slurm says that the file belongs to Slurm's configuration.
 	Slurm bool
 	// Workload says that the file is a workload.
 	Workload bool
@@ -44,7 +44,7 @@ const (
 		"build --help"
 )
 
-// kinds are the known kinds. The first that recognizes a file is the file's.
+// kinds are the known kinds. The first kind that recognizes a file is the file's kind.
 var kinds = []Kind{
 	{Name: "a ZIP archive", Want: unpack, recognize: magic("PK\x03\x04")},
 	{Name: "a tar archive", Want: unpack, recognize: func(f *file) bool {
@@ -140,19 +140,20 @@ func isUTF16(f *file) bool {
 	return half >= 8 && (zeros[0] == half && zeros[1] == 0 || zeros[1] == half && zeros[0] == 0)
 }
 
-// line recognizes the first line with content, in lower case.
+// line recognizes a file whose first line, in lower case, matches the pattern. Blank lines and
+// comments do not count.
 func line(pattern string) func(*file) bool {
 	re := regexp.MustCompile(pattern)
 	return func(f *file) bool { return re.MatchString(f.lower) }
 }
 
-// anyLine recognizes any line of the beginning.
+// anyLine recognizes a file if a line of its beginning matches the pattern.
 func anyLine(pattern string) func(*file) bool {
 	re := regexp.MustCompile(`(?m)` + pattern)
 	return func(f *file) bool { return re.Match(f.head) }
 }
 
-// looked is the number of bytes that decide.
+// looked is the number of bytes by which a file is recognized.
 const looked = 64 << 10
 
 // Of returns the kind of a file whose beginning is head, and whether it is known.

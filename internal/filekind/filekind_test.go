@@ -61,7 +61,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// FuzzOf: no beginning of a file ends the program, and what is known has its remedy.
+// FuzzOf: no beginning of a file makes Of panic, and every known kind has a remedy.
 func FuzzOf(f *testing.F) {
 	f.Add([]byte("Cluster - 'c'"))
 	f.Fuzz(func(t *testing.T, head []byte) {

@@ -15,77 +15,77 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// The rules that records of finished jobs may break. A record under one of the first four rules, or under
-// RuleNoStartAtAll or RuleArrayCut, cannot be replayed: [workload.Workload.Unusable] keeps it.
+// The rules that records of finished jobs can break. A record that breaks one of the first four,
+// RuleNoStartAtAll or RuleArrayCut cannot be replayed; [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord      = "record_unreadable"      // not a record of the format
-	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
+	RuleNoSubmit      = "no_submit_time"         // the submit time is unknown
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
-	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
-	RuleElapsed       = "elapsed_too_long"       // longer than from its start to its end, which counts
-	RuleBadValue      = "bad_value"              // an unnecessary field makes no sense, and is ignored
+	RuleTimesReversed = "times_reversed"         // the end is before the start, or the start before the submit time
+	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end, which is used
+	RuleBadValue      = "bad_value"              // a field that is not necessary has an invalid value, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
-	// RuleSubmitLineOption counts jobs with an option that is not known, or whose value makes no
-	// sense. The option is left out.
+	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
+	// The option is ignored.
 	RuleSubmitLineOption = "submit_line_option"
-	// RuleSubmitLineDiffers counts jobs whose columns say something else than their command line.
-	// The columns count.
+	// RuleSubmitLineDiffers counts jobs whose columns contradict their command line. The columns
+	// count.
 	RuleSubmitLineDiffers = "submit_line_differs"
-	RuleNoStart           = "start_from_steps" // the job's start is missing and taken from its first step
-	RuleNoStartAtAll      = "no_start_time"    // it ended and used nodes, but no start is known
-	RuleArrayCut          = "array_tasks_cut"  // sacct has cut the list of an array's tasks, and nothing else has it
+	RuleNoStart           = "start_from_steps" // the job's start is missing; the start of its first step is used
+	RuleNoStartAtAll      = "no_start_time"    // the job ended and used nodes, but its start is unknown
+	RuleArrayCut          = "array_tasks_cut"  // sacct cut off the list of an array's tasks, and no other field has it
 )
 
-// The notes that a [Builder] counts. They are not faults of the source, but decisions where the
-// source does not say what the workload needs.
+// The notes that a [Builder] counts. They are not mistakes in the source. They count decisions in
+// cases where the source lacks what the workload needs.
 const (
-	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, whose times are not known
-	NoteRunning        = "still_running"           // the job had not ended: it runs until its time limit
-	NoteNoInstants     = "cancelled_at_submission" // it never started, and when it was cancelled is not known
-	NoteExitsForOther  = "ends_with_exit_code"     // it ran until something else than its script or its limit ended it
-	NoteNeverStarted   = "never_started"           // how long it would have run is not known: until its time limit
-	NoteBegin          = "begin_from_eligible"     // --begin stands for whatever kept the job from being eligible
-	NoteOutside        = "outside_window"          // jobs that ended before the window or were submitted after it
-	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start is a job of its own
-	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be one job with the others
-	NoteDependencyGone = "dependency_dropped"      // on jobs that had ended before the window
-	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
-	// options behind --wrap are not read, because they may belong to the wrapped command
+	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, whose times are unknown
+	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
+	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
+	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
+	NoteNeverStarted   = "never_started"           // its run time is unknown; it runs until its time limit
+	NoteBegin          = "begin_from_eligible"     // --begin replaces whatever delayed the job's eligible time
+	NoteOutside        = "outside_window"          // the job ended before the window or was submitted after it
+	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start becomes a separate job
+	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with the others
+	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
+	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
+	// options after --wrap are ignored, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
-	NoteHetJob       = "het_job_component" // components of heterogeneous jobs are jobs of their own
-	NoteOtherCluster = "other_cluster"     // records of clusters that the options do not ask for
-	// records of the source that are not about a job's submission, start or end
+	NoteHetJob       = "het_job_component" // a component of a heterogeneous job, which becomes a separate job
+	NoteOtherCluster = "other_cluster"     // a record of a cluster that the options exclude
+	// a record that is not about a job's submission, start or end
 	NoteOtherRecord    = "other_record"
-	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded: it is the start and the time that the job ran
-	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that a request cannot have, such as burst buffers
-	NoteSuperseded     = "superseded_record"     // an earlier look at a job about which another record says more
-	NoteResized        = "resized_run_folded"    // an earlier size of a job that became smaller or larger
-	NoteStep           = "step_left_out"         // steps of jobs that are not read, or of which only the job is asked for
-	NoteArrayList      = "array_tasks_from_line" // sacct has cut the list of tasks, and the command line has it
+	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded; it is computed from the start and the run time
+	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that cannot be requested, such as burst buffers
+	NoteSuperseded     = "superseded_record"     // an earlier record of a job's state, which another record completes
+	NoteResized        = "resized_run_folded"    // an earlier size of a job that was resized
+	NoteStep           = "step_left_out"         // a step that is not needed, or whose job is missing
+	NoteArrayList      = "array_tasks_from_line" // sacct cut off the list of tasks, and the command line has it
 )
 
-// drops are the rules under which a record becomes nothing: neither a job nor a part of one. Readers
-// with such rules of their own add them with [Builder.Drop].
+// drops are the rules and notes under which a record is dropped: it is neither a job nor a part of
+// one. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
 	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
 }
 
-// Builder makes a workload of finished jobs. The jobs may come in any order. The steps of a job
-// must come after the job.
+// Builder makes a workload from finished jobs. The jobs may be added in any order. A job's steps
+// must be added after the job.
 type Builder struct {
 	w    *workload.Workload
 	opts workload.ReadOptions
 	book workload.RuleBook
 
 	jobs    map[string]*built // by ID
-	list    []*built          // in the order of the source; after settle, in the order of the submissions
-	made    []*hpc.Job        // of them, while they may change
+	list    []*built          // in the order of the source; after settle, in the order of submission
+	made    []*hpc.Job        // the workload's jobs, while they may change
 	users   map[string]hpc.User
 	ended   outsiders // jobs that ended before the window
 	rows    workload.Rows
-	cluster string // whose jobs they are, if the source says it
+	cluster string // the cluster of all jobs, if the source names one
 	has     fieldPresence
 	arrays  arrays.Parts
 }
@@ -93,29 +93,29 @@ type Builder struct {
 // built is a job under construction.
 type built struct {
 	rec Job
-	// others are the other records of the same ID, until settle decides what they are.
+	// others are the other records with the same ID, until settle decides what they mean.
 	others []Job
-	// startFromSteps says that rec.Start is the start of a step.
+	// startFromSteps is true if rec.Start is the start of a step.
 	startFromSteps bool
-	// requeued says that this is the run at the window's start, and that the job ran again later.
+	// requeued is true for the run at the window's start of a job that ran again later.
 	requeued bool
-	// atStart is the run at the window's start of the same job, if rec is a later run; else
-	// nil.
+	// atStart is the run at the window's start of the same job if rec is a later run, and nil
+	// otherwise.
 	atStart *Job
-	// lastSubmit is when the last run was queued. rec.Submit is when the first one was.
+	// lastSubmit is the submit time of the last run; rec.Submit is that of the first run.
 	lastSubmit hpc.Time
-	// tasks are the tasks of a record that stands for several tasks. limit is how many of them may run
-	// at once; 0 for any number.
+	// tasks are the tasks that rec stands for, if there are several. limit is the highest number of
+	// them that may run at the same time; 0 means no limit.
 	tasks []int
 	limit int
 }
 
-// fieldPresence says which fields have a value in any record.
+// fieldPresence says which fields have a value in at least one record.
 type fieldPresence struct {
 	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
-// NewBuilder returns a builder for a workload. source names where the jobs come from.
+// NewBuilder returns a builder for a workload. source describes the origin of the jobs.
 func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
@@ -124,21 +124,22 @@ func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 }
 
 // Note counts a decision of the reader or the builder. A strict reader accepts such records,
-// because a decision is no fault of the source.
+// because they are not mistakes in the source.
 func (b *Builder) Note(what string) { b.book.Note(what, 1) }
 
-// Fall counts a record that breaks a rule and returns nil. With strict options it returns the
-// fault as an error instead.
+// Fall counts a record that breaks a rule and returns nil. With strict options, it returns an error
+// instead.
 func (b *Builder) Fall(rule, format string, args ...any) error {
 	return b.book.Fall(rule, format, args...)
 }
 
-// Row counts a record of the source. A reader calls it once for each record that it finds, before it
-// makes anything of it.
+// Row counts a record of the source. A reader must call it once for each record, before it
+// processes the record.
 func (b *Builder) Row() { b.rows.Read++ }
 
-// Part counts a record that is not a job, but says something of the job with this ID, such as a
-// step. It returns false, and counts the record under [NoteStep], if there is no such job.
+// Part counts a record that is not a job, but says something about the job with this ID, for
+// example a step. If there is no such job, Part counts the record under [NoteStep] and returns
+// false.
 func (b *Builder) Part(job string) bool {
 	if b.jobs[job] == nil {
 		b.Note(NoteStep)
@@ -148,26 +149,26 @@ func (b *Builder) Part(job string) bool {
 	return true
 }
 
-// Joined counts a record that says something of a job which has another record.
+// Joined counts a record that says something about a job with another record.
 func (b *Builder) Joined() { b.rows.Parts++ }
 
-// Drop is [Builder.Note] for a rule of the reader's own under which a record becomes nothing.
+// Drop counts a record that the reader drops under a rule of its own; see [Builder.Note].
 func (b *Builder) Drop(what string) {
 	b.Dropped()
 	b.Note(what)
 }
 
-// Dropped counts a record that becomes nothing under a rule of the reader's own.
+// Dropped counts a record that the reader drops, without naming a rule.
 func (b *Builder) Dropped() { b.rows.Dropped++ }
 
-// Outside counts a job outside the window for which the reader did not even make a [Job].
+// Outside counts a job outside the window for which the reader did not create a [Job].
 func (b *Builder) Outside(id string, submit, end hpc.Time) {
 	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)
 }
 
-// Unusable keeps a record that is no job to replay. With strict options it returns the fault as
-// an error instead. text is the record as the source has it.
+// Unusable keeps a record that cannot be replayed. With strict options, it returns an error
+// instead. text is the unchanged record.
 func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	if err := b.book.Fall(rule, format, args...); err != nil {
 		return err
@@ -176,8 +177,8 @@ func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	return nil
 }
 
-// Add adds a record, which it may change. It counts and drops a job outside the window. text is
-// the record as the source has it; the workload keeps it if the record is no job to replay.
+// Add adds a record, and may change it. A job outside the window is counted and dropped. text is
+// the unchanged record; the workload keeps it if the record cannot be replayed.
 func (b *Builder) Add(r *Job, text string) error {
 	switch {
 	case r.Submit <= 0:
@@ -189,7 +190,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	if b.opts.Record == nil {
 		b.fromTRES(r)
 	} else {
-		_ = TakeTRES(r) // who makes a workload of the record decides on the rest
+		_ = TakeTRES(r) // whoever makes a workload from the record handles the rest
 	}
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
@@ -197,7 +198,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	for _, text := range []*string{
 		&r.Name, &r.User, &r.Group, &r.Account, &r.WCKey, &r.Reservation, &r.Comment, &r.SubmitLine, &r.Script,
 	} {
-		if !utf8.ValidString(*text) { // as MariaDB gives it, if nobody converted it
+		if !utf8.ValidString(*text) { // for example from MariaDB, if nobody converted it
 			*text = lines.UTF8([]byte(*text))
 		}
 	}
@@ -214,7 +215,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record hands over a record that is a job.
+// record passes on a record that is a job.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
@@ -223,10 +224,11 @@ func (b *Builder) record(r Job) error {
 	return b.opts.Record(&r)
 }
 
-// rounding is how much a recorded run time may exceed the time from start to end: sources round both.
+// rounding is how much a recorded run time may exceed the time from start to end, because sources
+// round.
 const rounding = time.Second
 
-// checkTimes changes times of a record that contradict each other.
+// checkTimes corrects times of a record that contradict each other.
 func (b *Builder) checkTimes(r *Job) error {
 	if r.Start > 0 && r.End >= r.Start && r.Elapsed > r.End.Sub(r.Start)+rounding {
 		told := r.Elapsed
@@ -240,7 +242,7 @@ func (b *Builder) checkTimes(r *Job) error {
 	submit, start, end := r.Submit, r.Start, r.End
 	switch {
 	case r.Start > 0 && r.Start < r.Submit && r.Submit < r.End && r.Elapsed == r.End.Sub(r.Start)-r.Suspended:
-		r.Submit, r.Eligible = r.Start, min(r.Eligible, r.Start) // the last size of a job that was resized
+		r.Submit, r.Eligible = r.Start, min(r.Eligible, r.Start) // the last size of a resized job
 	case r.Start > 0 && r.Start < r.Submit:
 		r.Start = r.Submit
 		r.End = max(r.End, r.Start)
@@ -253,7 +255,7 @@ func (b *Builder) checkTimes(r *Job) error {
 		start, end)
 }
 
-// enter adds a record as a job of its own.
+// enter adds a record as a separate job.
 func (b *Builder) enter(r *Job) *built {
 	entry := &built{rec: *r, lastSubmit: r.Submit}
 	b.jobs[r.ID] = entry
@@ -261,7 +263,7 @@ func (b *Builder) enter(r *Job) *built {
 	return entry
 }
 
-// note notes which fields a record has.
+// note records which fields the record has.
 func (b *Builder) note(r *Job) {
 	h := &b.has
 	h.user = h.user || r.User != ""
@@ -289,7 +291,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with a used one.
+// freeID returns an unused ID that begins with taken.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
@@ -298,11 +300,11 @@ func (b *Builder) freeID(taken string) string {
 	}
 }
 
-// preset reports whether a job of the window ran when the window began.
+// preset reports whether a job in the window was running when the window began.
 func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.Start }
 
-// Step adds the start of a step. If the job's own start is missing, the start of its first step
-// replaces it.
+// Step adds the start of a step. If the start of the job is missing, the builder uses the start of
+// its first step.
 func (b *Builder) Step(job string, start hpc.Time) {
 	entry := b.jobs[job]
 	if entry == nil || start <= 0 {
@@ -318,8 +320,8 @@ func (b *Builder) Step(job string, start hpc.Time) {
 	r.Start, entry.startFromSteps = start, true
 }
 
-// Used adds what a step of a job used: the memory of all its tasks, and what they read and wrote, in
-// bytes.
+// Used adds what a step of a job used, in bytes: the memory of all its tasks, and the amount of
+// data that they read and wrote.
 func (b *Builder) Used(job string, memory, moved float64) {
 	const most = 1 << 60
 	if entry := b.jobs[job]; entry != nil {
@@ -329,13 +331,13 @@ func (b *Builder) Used(job string, memory, moved float64) {
 	}
 }
 
-// LacksStart reports whether the builder still needs the steps of a job to know its start.
+// LacksStart reports whether the builder still needs a job's steps to know the job's start.
 func (b *Builder) LacksStart(id []byte) bool {
 	entry := b.jobs[string(id)]
 	return entry != nil && (entry.latest().Start == 0 || entry.startFromSteps)
 }
 
-// Missing lists the fields that the source has for no job, and what follows from that.
+// Missing lists the fields that are missing for all jobs, and the consequences.
 func (b *Builder) Missing() []string {
 	var missing []string
 	for _, m := range []struct {
@@ -363,8 +365,8 @@ func (b *Builder) Missing() []string {
 	return missing
 }
 
-// Finish returns the workload. The caller must not use the builder afterwards. A source without
-// a usable job is an error.
+// Finish returns the workload. The caller must not use the builder afterwards. If the source has no
+// usable job, Finish returns an error.
 func (b *Builder) Finish() (*workload.Workload, error) {
 	if b.opts.Record != nil && b.rows.Read > 0 {
 		if err := b.settleRecords(); err != nil {
@@ -391,7 +393,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 		return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
-	var order workload.OrderCheck // of accounting records the order means nothing, but a gap does
+	var order workload.OrderCheck // accounting records may have any order, but a gap between them is suspicious
 	for _, job := range b.made {
 		if err := order.Job(&b.book, job.Submit); err != nil {
 			return nil, fmt.Errorf("job %s: %w", job.ID, err)
@@ -405,7 +407,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	return b.w, nil
 }
 
-// counted returns what became of the records.
+// counted returns how many records were read, used and dropped.
 func (b *Builder) counted() workload.Rows {
 	rows := b.rows
 	for _, rule := range drops {
@@ -414,7 +416,7 @@ func (b *Builder) counted() workload.Rows {
 	return rows
 }
 
-// job makes a job of a record, or adds the record to the job of its array.
+// job makes a job from a record, or adds the record to the job of its array.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
 	if first := entry.atStart; first != nil {
@@ -432,14 +434,14 @@ func (b *Builder) job(entry *built) error {
 		return err
 	}
 	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
-		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // its limit is what ends it
+		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // the time limit ends it
 	} else if behaviour.ExitCode != 0 && r.State != hpc.Failed && r.State != hpc.Completed {
 		b.Note(NoteExitsForOther)
 	}
 	if entry.requeued {
-		request.Requeue = new(false) // its next run is there already
+		request.Requeue = new(false) // its next run is a separate job
 	}
-	if entry.atStart != nil { // it does not wait again for what the first run waited for
+	if entry.atStart != nil { // the later run does not wait again for what the first run waited for
 		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
 	}
 	if r.HetJob != 0 {
@@ -466,11 +468,11 @@ func (b *Builder) job(entry *built) error {
 	return nil
 }
 
-// behaviour returns what the job does when it runs. It returns nil for a job that cannot be
-// replayed, and counts it.
+// behaviour returns the job's behaviour when it runs. If the job cannot be replayed, behaviour
+// counts it and returns nil.
 func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	if r.State.Ended() && r.Start == 0 && r.End == 0 && r.State != hpc.Completed && r.Elapsed <= 0 {
-		r.End = r.Submit // it must not run
+		r.End = r.Submit // the job must not run
 		b.Note(NoteNoInstants)
 	}
 	ended := r.State.Ended() && r.End > 0
@@ -479,7 +481,7 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
 		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
 	case ended && neverRan:
-		// Nobody knows how long the job would have run if it had not been cancelled.
+		// How long the job would have run if it had not been cancelled is unknown.
 		b.Note(NoteNeverStarted)
 		r.Start = 0
 		return &hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: max(r.End.Sub(r.Submit), 1)}, nil
@@ -495,8 +497,8 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// arrayTask adds a task, or the tasks of a record of several tasks, to the job of its array. Tasks
-// that ask for different things, or that were cancelled at different times, make several jobs.
+// arrayTask adds a task, or all tasks of a record, to the job of the array. Tasks with different
+// requests, or with different times of cancellation, become several jobs.
 func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
 	r, tasks := &entry.rec, entry.tasks
 	if r.ArrayTask >= 0 {
@@ -532,7 +534,7 @@ func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
 	b.made = append(b.made, job)
 }
 
-// finishArrays writes the task indices of each array.
+// finishArrays sets the task indices of each array.
 func (b *Builder) finishArrays() {
 	b.book.Note(arrays.NoteLimit, b.arrays.Limited())
 	for _, parts := range b.arrays {
@@ -547,10 +549,10 @@ func (b *Builder) finishArrays() {
 	}
 }
 
-// resolveDependencies drops the conditions on jobs that are not in the workload, because those
-// had ended before it. A dependency may give the name of a job if the name is unique, as the
-// command lines of a replay's own jobs do. It may give the number of an array that became
-// several jobs.
+// resolveDependencies drops conditions on jobs that are not in the workload, because they had ended
+// before it. A dependency may refer to a job by name if the name is unique, as the command lines of
+// a replay's own jobs do. It may also refer to an array by number, even if the array became several
+// jobs.
 func (b *Builder) resolveDependencies() {
 	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)
 	for _, job := range b.made {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestWindow checks which jobs belong to a window from minute 60 to 120, and which of them are
-// preset.
+// TestWindow checks which jobs belong to a window from minute 60 to minute 120, and which of them
+// are preset.
 func TestWindow(t *testing.T) {
 	opts := workload.ReadOptions{Start: minute(60), End: minute(120)}
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestEndsOtherwise: a job that was cancelled at an instant that is not known never runs, and jobs that run until
-// something else than their script or their limit ended them are counted.
+// TestEndsOtherwise checks that a job whose time of cancellation is unknown never runs, and that
+// jobs are counted that were ended by something other than their script or their time limit.
 func TestEndsOtherwise(t *testing.T) {
 	w := build(t, workload.ReadOptions{}, ran("7", 5, -1, -1, hpc.Cancelled, ""), ran("8", 5, -1, -1, hpc.Pending, ""),
 		ran("9", 5, 10, 30, hpc.Cancelled, ""), ran("10", 5, 10, 30, hpc.NodeFail, ""), ran("11", 5, 10, 30, hpc.TimedOut, ""),
@@ -63,7 +63,7 @@ func TestEndsOtherwise(t *testing.T) {
 	}
 }
 
-// TestBehaviour checks what a job does in the replay, by how it ended.
+// TestBehaviour checks a job's behaviour in the replay, depending on how it ended.
 func TestBehaviour(t *testing.T) {
 	with := func(r *finished.Job, change func(*finished.Job)) *finished.Job {
 		change(r)
@@ -95,8 +95,8 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// TestRules checks each rule with one record that breaks it: a strict reader refuses the
-// record, and another one counts it, and keeps it if it is not a job.
+// TestRules checks each rule with one record that breaks it. A strict reader refuses the record.
+// Otherwise the record is counted, and kept if it is not a job.
 func TestRules(t *testing.T) {
 	good, long := ran("1", 0, 10, 20, hpc.Completed, ""), ran("7", 0, 10, 20, hpc.Completed, "")
 	long.Elapsed = 15 * time.Minute
@@ -156,7 +156,7 @@ func TestNoJobs(t *testing.T) {
 	}
 }
 
-// TestSteps checks that the earliest step of a job without a start says when it started.
+// TestSteps checks that a job without a start gets the start of its earliest step.
 func TestSteps(t *testing.T) {
 	b := finished.NewBuilder("test", workload.ReadOptions{})
 	record := ran("7", 10, -1, 40, hpc.Completed, "")
@@ -166,7 +166,7 @@ func TestSteps(t *testing.T) {
 	if !b.LacksStart([]byte("7")) || b.LacksStart([]byte("8")) {
 		t.Error("only job 7 lacks its start")
 	}
-	for _, at := range []int{30, 20, 25, 5, -1} { // minute 5 is before the submission
+	for _, at := range []int{30, 20, 25, 5, -1} { // minute 5 is before the submit time
 		b.Step("7", minute(at))
 	}
 	b.Step("8", minute(20))
@@ -180,7 +180,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a builder names each kind of information that no record has.
+// TestMissing checks that a builder names each kind of information that all records lack.
 func TestMissing(t *testing.T) {
 	full := finished.Job{
 		ID: "7", ArrayTask: -1, Elapsed: -1, Submit: minute(1), ReqCPUs: 1, User: "ann", HasUID: true, Account: "a", QOS: "q",
@@ -223,16 +223,16 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// sameTasks is what a workload says of each task of each job, by ID and task. The order of
-// tasks decides only how an array writes it: which values are the array's, and which differ.
+// sameTasks returns the contents of a workload by job and task. The order of tasks only affects how
+// an array is written: which values are the array's, and which tasks differ.
 func sameTasks(w *workload.Workload) map[string]string {
 	tasks := make(map[string]string)
 	for _, job := range w.Jobs.All() {
 		for _, task := range workload.TasksOf(job) {
 			fate := job.Recorded.OfTask(task)
-			fate.State = "" // of an array only if all tasks share it
+			fate.State = "" // an array has it only if it is the same for all tasks
 			request, requeue := job.Request, job.Requeue == nil || *job.Requeue
-			request.Requeue = nil // an address
+			request.Requeue = nil // a pointer
 			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v requeue %v, runs %v, exits %d, is cancelled after %v, %+v",
 				job.Submit, request, requeue, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
 		}

@@ -1,6 +1,6 @@
-// Package finished has one neutral record of a finished job, and the builder that makes
-// workloads of such records. Readers of sacct, of slurmdbd's database and of run records return
-// their jobs in this form. The package depends on none of them.
+// Package finished defines a record of a finished job that is independent of the source, and the
+// builder that makes workloads from such records. The readers of sacct, of slurmdbd's database and
+// of run records use it. The package depends on none of these readers.
 package finished
 
 import (
@@ -10,76 +10,75 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Job is a job as the accounting of a resource manager records it. A job array has one record
-// for each task that started, and one for all others. A job that was requeued has one for each
-// run. A zero value means that the source does not say, unless the comment of the field says
-// otherwise.
+// Job is a job as the accounting of a resource manager records it. A job array has one record per
+// task that started, and one for all other tasks. A requeued job has one record per run. A zero
+// value means that the source does not say, unless the field's comment says otherwise.
 type Job struct {
-	// ID is the source's name of the job. Slurm writes "17", "17_3" for a task of an array,
-	// "17_[4-9%2]" for the tasks that have not started, and "17+1" for a component of a
-	// heterogeneous job.
+	// ID is the source's name of the job. In Slurm it is "17", "17_3" for a task of an array,
+	// "17_[4-9%2]" for tasks that have not started, and "17+1" for a component of a heterogeneous
+	// job.
 	ID      string
 	Cluster string
 	Number  uint32 // the resource manager's own number (JobIDRaw of sacct)
 
 	ArrayJob  uint32 // the array's number; 0 for a job that is not a task of an array
 	ArrayTask int    // -1 for a job that is not a single task
-	ArrayRest string // the tasks of an array that never started, as "4-9%2"
-	HetJob    uint32 // the number of the heterogeneous job that it is a component of
-	HetOffset int    // which component it is, from 0
+	ArrayRest string // the tasks of an array that never started, such as "4-9%2"
+	HetJob    uint32 // the number of the heterogeneous job, for its components
+	HetOffset int    // index of the component, from 0
 
 	Name, User, Group, Account, Partition, QOS, WCKey, Reservation string
 	UID, GID                                                       uint32
-	HasUID                                                         bool // the source says UID and GID
+	HasUID                                                         bool // whether the source says UID and GID
 	Constraint, Licenses, Comment                                  string
 
 	Submit, Eligible, Start, End hpc.Time
-	Suspended                    time.Duration // between Start and End
-	Elapsed                      time.Duration // how long it ran; -1 if not known
-	TimeLimit                    time.Duration // hpc.Unlimited for none
+	Suspended                    time.Duration // part of the time between Start and End
+	Elapsed                      time.Duration // run time; -1 if unknown
+	TimeLimit                    time.Duration // hpc.Unlimited for a job without a limit
 	State                        hpc.State
-	ExitCode                     int  // of its script, 0 to 255
-	Signal                       int  // that ended its script; 0 for none
-	HasExit                      bool // the source says ExitCode and Signal
-	Restarts                     int  // how often it was requeued
-	Held                         bool // it waited because somebody held it
+	ExitCode                     int  // of the script, 0 to 255
+	Signal                       int  // that ended the script; 0 if none did
+	HasExit                      bool // whether the source says ExitCode and Signal
+	Restarts                     int  // how often the job was requeued
+	Held                         bool // the job waited because a user or an administrator held it
 	Priority                     *uint32
-	Flags                        string // how Slurm scheduled it, as "SchedBackfill"
+	Flags                        string // how Slurm scheduled the job, such as "SchedBackfill"
 
 	ReqCPUs, ReqNodes, AllocCPUs, AllocNodes int
 	MemPerNode, MemPerCPU                    int64  // MiB
-	Memory                                   int64  // MiB for the whole job, if only that is known
+	Memory                                   int64  // MiB for the whole job, if the source says only this
 	GRES                                     string // per node
 	GPUs                                     string // for the whole job
 	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
 	NodeList                                 string // a host list
-	// UsedMemory is the largest memory that a step of the job had in use, all its tasks together, and
-	// MovedBytes what its steps read and wrote. Both are in bytes.
+	// UsedMemory is the highest memory use of a step of the job, over all its tasks. MovedBytes is
+	// the amount of data that the steps read and wrote. Both are in bytes.
 	UsedMemory, MovedBytes int64
-	// TasksPerNode is how many of its processors the job asked for on each node.
+	// TasksPerNode is the number of processors that the job requested on each node.
 	TasksPerNode int
-	// Dependency has the conditions on other jobs in sbatch's words ("afterok:17"), unless
+	// Dependency has the conditions on other jobs in sbatch's syntax ("afterok:17"), unless
 	// SubmitLine has them.
 	Dependency string
 
-	// SubmitLine is the command that submitted the job, Script its batch script, and
-	// WorkDir the directory in which the script ran.
+	// SubmitLine is the command that submitted the job. Script is its batch script, and WorkDir the
+	// directory in which the script ran.
 	SubmitLine, Script, WorkDir string
-	// WholeLine says that SubmitLine has the whole request, as no line of a real user does: the
-	// script may have options, too, and the columns have the cluster's defaults.
+	// WholeLine says that SubmitLine has the complete request. This is never so for jobs of real
+	// users: their scripts can have options, too, and the columns include the cluster's defaults.
 	WholeLine bool
 
-	// Interruptions are set for a job of a run record. For other sources, a [Builder] finds the lost
-	// runs in the records of the same job.
+	// Interruptions are set for jobs from run records. For other sources, [Builder] finds lost runs
+	// in the job's other records.
 	hpc.Interruptions
 }
 
 // array returns the ID of the job's array.
 func (r *Job) array() string { return strconv.FormatUint(uint64(r.ArrayJob), 10) }
 
-// status returns the exit code with which a script makes other jobs see the same end. A job
-// that a signal ended has the exit code that a shell makes of the signal (bash(1), EXIT
-// STATUS). A job that something else ended, such as the failure of a node, has 1.
+// status returns an exit code that has the same effect on dependent jobs as the recorded end. For a
+// job that a signal ended, it is the exit code that a shell uses for the signal (bash(1), EXIT
+// STATUS). For a job that something else ended, such as a node failure, it is 1.
 func (r *Job) status() int {
 	switch {
 	case r.ExitCode != 0 || r.State == hpc.Completed:

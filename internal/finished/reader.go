@@ -7,21 +7,22 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Reader reads the records of finished jobs of one file, or of several: resource managers begin
-// a new file each day or month.
+// Reader reads the records of finished jobs from one or several files. Several are common, because
+// resource managers begin a new file each day or month.
 type Reader interface {
-	// Read reads a file. name stands for the file in errors, which also have the line and say
-	// what would be right. No other method may be called after an error.
+	// Read reads a file. Errors contain name and the line, and say what would be right. After an
+	// error, the reader must not be used again.
 	Read(r io.Reader, name string) error
-	// Finish returns the workload of all files. missing says what no record has, and what
-	// follows from that.
+	// Finish returns the workload of all files. missing says which fields are missing in all
+	// records, and the consequences.
 	Finish() (w *workload.Workload, missing []string, err error)
 }
 
-// NewReader makes a [Reader] of a format. source names where the jobs come from.
+// NewReader is a function that returns a [Reader] of a format. source describes the origin of the
+// jobs.
 type NewReader func(source string, opts workload.ReadOptions) Reader
 
-// One reads a workload from a single file, as [workload.Format.Read] does.
+// One reads a workload from a single file, like [workload.Format.Read].
 func (n NewReader) One(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	reader := n(name, opts)
 	if err := reader.Read(r, name); err != nil {
@@ -31,8 +32,8 @@ func (n NewReader) One(r io.Reader, name string, opts workload.ReadOptions) (*wo
 	return w, err
 }
 
-// Close finishes the builder ([Builder.Finish]) and returns what [Reader.Finish] returns. what
-// names the format in the error.
+// Close calls [Builder.Finish], and returns the results of [Reader.Finish]. what is the name of the
+// format for error messages.
 func (b *Builder) Close(what string) (w *workload.Workload, missing []string, err error) {
 	if w, err = b.Finish(); err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %s: %w", what, b.w.Source, err)
@@ -40,13 +41,13 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 	return w, b.Missing(), nil
 }
 
-// OtherCluster reports whether a job is to be left out because it ran on another cluster than the
-// options ask for, and counts it. Jobs of several clusters are an error if the options name none.
-// An empty name fits every cluster.
+// OtherCluster reports whether a job must be left out because it ran on another cluster than the
+// options ask for, and counts such a job. It returns an error for jobs of several clusters if the
+// options name none. An empty name is never another cluster.
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":
-	case b.opts.Record != nil && b.opts.Cluster == "": // a record says its cluster
+	case b.opts.Record != nil && b.opts.Cluster == "": // a record names its cluster
 	case b.opts.Cluster != "":
 		if name != b.opts.Cluster {
 			b.Note(NoteOtherCluster)
@@ -60,5 +61,5 @@ func (b *Builder) OtherCluster(name string) (bool, error) {
 	return false, nil
 }
 
-// Options returns the options that the builder was made with.
+// Options returns the options of the builder.
 func (b *Builder) Options() *workload.ReadOptions { return &b.opts }

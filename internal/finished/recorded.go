@@ -2,7 +2,7 @@ package finished
 
 import "rmreplay/internal/hpc"
 
-// Recorded returns the record of what happened to the job, for a workload.
+// Recorded returns what happened to the job, for the workload.
 func (r *Job) Recorded() *hpc.Recorded {
 	fate := &hpc.Recorded{
 		Eligible: r.Eligible, Start: r.Start, End: r.End, State: r.State,
@@ -18,9 +18,9 @@ func (r *Job) Recorded() *hpc.Recorded {
 	return fate
 }
 
-// RecordedArray returns the record of what happened to a job array. tasks are the records of
-// its tasks, or one record of the whole array if it was rejected. An array has ended when all
-// its tasks have.
+// RecordedArray returns what happened to a job array, for the workload. tasks are the records of
+// its tasks, or one record of the whole array if it was rejected. The array ended when all its
+// tasks had ended.
 func RecordedArray(tasks []Job) *hpc.Recorded {
 	whole := &hpc.Recorded{State: tasks[0].State}
 	open, mixed := false, false
@@ -70,7 +70,7 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	return whole
 }
 
-// set sets the value of a task unless the value is zero.
+// set sets the value of a task, unless the value is zero.
 func set[V comparable](tasks *map[int]V, task int, value V) {
 	var zero V
 	if value == zero {

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// request returns what the job asked for. The record's own fields override the command line.
+// request returns the job's request. The record's own fields override the command line.
 func (b *Builder) request(r *Job) (hpc.Request, error) {
 	request, known, err := b.commandLine(r)
 	if err != nil {
@@ -34,9 +34,9 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	request.Name = cmp.Or(r.Name, request.Name)
 	request.Account = cmp.Or(r.Account, request.Account)
 	request.QOS = cmp.Or(r.QOS, request.QOS)
-	request.WCKey = cmp.Or(strings.TrimPrefix(r.WCKey, "*"), request.WCKey) // a default key has a star
+	request.WCKey = cmp.Or(strings.TrimPrefix(r.WCKey, "*"), request.WCKey) // a default WCKey has an asterisk
 	if b.preset(r) || !slices.Contains(strings.Split(request.Partition, ","), r.Partition) {
-		request.Partition = r.Partition // a preset job runs where it did
+		request.Partition = r.Partition // a preset job starts in the partition where it ran
 	}
 	if request.Group = ""; r.Group != "" && r.Group != b.users[r.User].Group {
 		request.Group = r.Group
@@ -56,11 +56,11 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	if released {
 		request.Hold = false
 		if eligible == 0 {
-			eligible = r.Start // by then at the latest
+			eligible = r.Start // the job was eligible by then at the latest
 		}
 	}
-	// Such a job waited for another one or for the limit of its array, and no user asked for
-	// the delay.
+	// A job of an array, or one with a command line, waited for another job or for its array's
+	// limit. In these cases the user did not ask for the delay.
 	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
 		request.Begin = eligible.Sub(r.Submit)
 		b.Note(NoteBegin)
@@ -68,9 +68,9 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	return request, nil
 }
 
-// commandLine reads the options of the batch script and of the command line. ok is false if there
-// are none, or if they contradict each other. Contradictions are counted, and so are options that
-// are left out.
+// commandLine reads the options in the batch script and on the command line. ok is false if there
+// are no options, or if they contradict each other. Contradictions are counted, and so are options
+// that are ignored.
 func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) {
 	if len(strings.Fields(r.SubmitLine)) < 2 && r.Script == "" {
 		return request, false, nil
@@ -88,8 +88,8 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	return s.Request, true, err
 }
 
-// ScriptOptions returns the words of a batch script's #SBATCH lines. They end at the first line
-// that is neither blank nor a comment (sbatch(1)).
+// ScriptOptions returns the words in a batch script's #SBATCH lines, up to the first line that is
+// neither blank nor a comment (sbatch(1)).
 func ScriptOptions(script string) []string {
 	var words []string
 	for line := range strings.Lines(script) {

@@ -11,10 +11,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fromTRES sets what a record's lists of TRES say and its other fields do not. Every source of records has
-// such lists, so that it is done here for all of them. What the job asked for may have been less than what it
-// got: whole nodes and whole cores count in full. That is counted, and so are resources that a request
-// cannot have.
+// fromTRES fills in fields of a record from its lists of TRES. It is here because every source has
+// these lists. If only the allocation is known, the request is taken from it. This is counted,
+// because the job may have requested less: whole nodes and whole cores are allocated in full.
+// Resources that cannot be requested are counted, too.
 func (b *Builder) fromTRES(r *Job) {
 	got := r.takeAllocated()
 	if r.WholeLine {
@@ -26,7 +26,7 @@ func (b *Builder) fromTRES(r *Job) {
 	} else {
 		list = r.AllocTRES
 		taken := r.ReqCPUs == 0 && got.cpus > 0
-		got.cpus, got.nodes = 0, 0 // as many as it got, but more nodes would do as well
+		got.cpus, got.nodes = 0, 0 // the job may have accepted more nodes
 		if r.take(got) || taken {
 			b.Note(NoteFromAllocation)
 		}
@@ -36,8 +36,8 @@ func (b *Builder) fromTRES(r *Job) {
 	}
 }
 
-// takeAllocated sets the allocated processors and nodes from AllocTRES if no other field has them.
-// It returns everything that AllocTRES says.
+// takeAllocated sets the allocated processors and nodes from AllocTRES, unless other fields have
+// them. It returns all amounts in AllocTRES.
 func (r *Job) takeAllocated() allocation {
 	got := allocated(r.AllocTRES)
 	if r.AllocCPUs == 0 {
@@ -49,8 +49,8 @@ func (r *Job) takeAllocated() allocation {
 	return got
 }
 
-// take sets what a list of TRES says and the record's other fields do not, and reports whether this
-// includes memory or GPUs. GPUs are counted for the whole job.
+// take fills in fields of a record from amounts of TRES, and reports whether it set memory or GPUs.
+// GPUs are counted for the whole job.
 func (r *Job) take(tres allocation) (taken bool) {
 	if r.ReqCPUs == 0 {
 		r.ReqCPUs = tres.cpus
@@ -67,9 +67,9 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets the licenses of a list of TRES, and the generic resources that are not GPUs,
-// which a request has for each node. all is false if the list has something that a request cannot
-// have, such as a burst buffer or an amount that is not the same on each node.
+// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request has
+// generic resources per node. all is false if the list has something that cannot be requested, such
+// as a burst buffer or an amount that cannot be divided evenly among the nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true
@@ -98,7 +98,8 @@ func (r *Job) takeOthers(list string) (all bool) {
 	return all
 }
 
-// perNode divides the amount of a generic resource ("4", or "a:2,b:2") among nodes, as --gres has it.
+// perNode divides an amount of a generic resource ("4", or "a:2,b:2") by the number of nodes, for
+// --gres.
 func perNode(name, amount string, nodes int) (list string, ok bool) {
 	var items []string
 	for item := range strings.SplitSeq(amount, ",") {
@@ -118,7 +119,7 @@ func perNode(name, amount string, nodes int) (list string, ok bool) {
 	return strings.Join(items, ","), true
 }
 
-// namesGRES reports whether a request for generic resources names one.
+// namesGRES reports whether a request for generic resources includes the given name.
 func namesGRES(list, name string) bool {
 	for item := range strings.SplitSeq(list, ",") {
 		if gresName(item) == name {
@@ -128,15 +129,15 @@ func namesGRES(list, name string) bool {
 	return false
 }
 
-// allocation is what a list of TRES says.
+// allocation has the amounts in a list of TRES.
 type allocation struct {
 	cpus, nodes int
 	memory      int64 // MiB
 	gpus        string
 }
 
-// allocated reads a list such as "billing=8,cpu=8,gres/gpu=2,mem=16G,node=1". It leaves out an
-// amount that it cannot read.
+// allocated parses a list such as "billing=8,cpu=8,gres/gpu=2,mem=16G,node=1". It ignores invalid
+// amounts.
 func allocated(tres string) (a allocation) {
 	for name, value := range slurmspec.TRES(tres) {
 		switch name {
@@ -162,14 +163,14 @@ func amount(text string) int {
 	return int(f)
 }
 
-// recordedSize sets nodes and tasks from the record's counts.
+// recordedSize sets a request's nodes and tasks from the record's counts.
 func recordedSize(request *hpc.Request, r *Job) {
 	request.MinNodes = r.ReqNodes
 	if request.MinNodes == 0 {
 		request.MinNodes = r.AllocNodes
 	}
 	if request.MinNodes == r.AllocNodes {
-		request.MaxNodes = r.AllocNodes // as it ran: a job that asked for no number may have got more nodes
+		request.MaxNodes = r.AllocNodes // as many as the job ran on; without a maximum it could get more nodes
 	}
 	request.Tasks = r.ReqCPUs
 	if request.Tasks == 0 {
@@ -177,7 +178,7 @@ func recordedSize(request *hpc.Request, r *Job) {
 	}
 }
 
-// recordedMemory sets the memory from the record.
+// recordedMemory sets a request's memory from the record.
 func recordedMemory(request *hpc.Request, r *Job) {
 	switch {
 	case r.MemPerCPU > 0:
@@ -189,10 +190,10 @@ func recordedMemory(request *hpc.Request, r *Job) {
 	}
 }
 
-// recordedGPUs sets the generic resources from the record.
+// recordedGPUs sets a request's generic resources from the record.
 func recordedGPUs(request *hpc.Request, r *Job) { request.GRES, request.GPUs = r.GRES, r.GPUs }
 
-// nodes returns the number of nodes that the job got or, if it got none, asked for.
+// nodes returns the number of allocated nodes or, without an allocation, of requested nodes.
 func (r *Job) nodes() int {
 	if r.AllocNodes > 0 {
 		return r.AllocNodes
@@ -200,9 +201,9 @@ func (r *Job) nodes() int {
 	return max(r.ReqNodes, 1)
 }
 
-// hold compares a request from the command line with the record. The record counts where they
-// differ and where the command line says nothing, because the batch script may say it, and a user,
-// an operator or a plugin may have changed the job. A difference is counted.
+// hold compares a request from the command line with the record. If they differ, or if the command
+// line is silent, the record counts: the batch script may have the option, and a user, an operator
+// or a plugin may have changed the job. Differences are counted.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	var differs []string
 	asked, size := *request, givesSize(request)
@@ -244,7 +245,8 @@ func (b *Builder) hold(request *hpc.Request, r *Job) error {
 		strings.Join(differs, ", "))
 }
 
-// addGRES adds generic resources to a request that names none of them. GPUs have other options, too.
+// addGRES adds the generic resources that a request does not name yet. GPUs can also be in other
+// options.
 func addGRES(request *hpc.Request, list string) {
 	gpus := request.GPUs != "" || request.GPUsPerNode != "" || request.GPUsPerSocket != "" || request.GPUsPerTask != ""
 	asked := request.GRES
@@ -264,14 +266,14 @@ func givesSize(r *hpc.Request) bool {
 		bare.SocketsPerNode != r.SocketsPerNode || bare.CPUsPerGPU != r.CPUsPerGPU || bare.TasksPerGPU != r.TasksPerGPU
 }
 
-// dropSize removes all that a request says about nodes, tasks and CPUs.
+// dropSize removes everything about nodes, tasks and CPUs from a request.
 func dropSize(r *hpc.Request) {
 	r.MinNodes, r.MaxNodes, r.Tasks, r.TasksPerNode, r.TasksPerSocket, r.TasksPerCore, r.TasksPerGPU = 0, 0, 0, 0, 0, 0, 0
 	r.CPUsPerTask, r.MinCPUsPerNode, r.CPUsPerGPU = 0, 0, 0
 	r.SocketsPerNode, r.CoresPerSocket, r.ThreadsPerCore = 0, 0, 0
 }
 
-// sizeDiffers says in which count a request and the record differ, and "" if they agree.
+// sizeDiffers names the count that differs between a request and the record; "" if they agree.
 func sizeDiffers(request *hpc.Request, r *Job) string {
 	if least, most := request.MinNodes, request.MaxNodes; least > 0 {
 		for _, n := range []int{r.ReqNodes, r.AllocNodes} {
@@ -296,16 +298,16 @@ func sizeDiffers(request *hpc.Request, r *Job) string {
 	return "the number of CPUs"
 }
 
-// mayGetMore reports whether slurmctld may record more CPUs than the request has tasks times
-// CPUs per task: for whole cores, for whole nodes, and for each GPU.
+// mayGetMore reports whether slurmctld may record more CPUs than tasks times CPUs per task, because
+// of whole cores, whole nodes or GPUs.
 func mayGetMore(r *hpc.Request) bool {
 	return r.ThreadsPerCore > 0 || r.CoresPerSocket > 0 || r.TasksPerCore > 0 || r.TasksPerSocket > 0 ||
 		r.Exclusive == "node" || r.CPUsPerGPU > 0 || r.TasksPerGPU > 0
 }
 
-// memoryDiffers reports whether the record's memory must replace the request's. why says in words
-// how they differ, if the request asks for memory. Slurm records the sum over all nodes in units
-// that it rounds to two decimals.
+// memoryDiffers reports whether the record's memory must replace the request's. If the request has
+// memory, why describes the difference. Slurm records the sum over all nodes in units that it
+// rounds to two decimals.
 func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	const amount = "the memory"
 	switch {
@@ -322,7 +324,7 @@ func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	}
 	total := request.MemPerNode * int64(r.nodes())
 	if request.MemPerCPU > 0 {
-		// Slurm counts the CPUs that the job got, which hyper-threading may make more.
+		// Slurm counts allocated CPUs, which can be more than requested because of hyper-threading.
 		for _, cpus := range []int{workload.CPUs(request), r.ReqCPUs, r.AllocCPUs} {
 			if sameAmount(request.MemPerCPU*int64(cpus), r.Memory) {
 				return "", false
@@ -333,10 +335,10 @@ func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	return amount, !sameAmount(total, r.Memory)
 }
 
-// sameAmount reports whether two amounts of memory are the same except for rounding.
+// sameAmount reports whether two amounts of memory are equal except for rounding.
 func sameAmount(a, b int64) bool { return max(a, b)-min(a, b) <= max(a, b)/100+1 }
 
-// gpusDiffer is [memoryDiffers] for GPUs.
+// gpusDiffer does for GPUs what [memoryDiffers] does for memory.
 func gpusDiffer(request *hpc.Request, r *Job) (why string, differ bool) {
 	recorded := countGPUs(r.GPUs)
 	if recorded == 0 {
@@ -360,7 +362,7 @@ func gpusDiffer(request *hpc.Request, r *Job) (why string, differ bool) {
 	return "the number of GPUs", asked != recorded
 }
 
-// dropGPUs removes all GPUs of a request.
+// dropGPUs removes all GPUs from a request.
 func dropGPUs(r *hpc.Request) {
 	r.GPUs, r.GPUsPerNode, r.GPUsPerSocket, r.GPUsPerTask = "", "", "", ""
 	var others []string
@@ -374,14 +376,14 @@ func dropGPUs(r *hpc.Request) {
 
 func isGPU(gres string) bool { return gresName(gres) == "gpu" }
 
-// gresName returns the name of "gpu", "gpu:2", "gpu:a100:2" or "gres/gpu=2".
+// gresName returns the name in "gpu", "gpu:2", "gpu:a100:2" or "gres/gpu=2".
 func gresName(item string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
 	name, _, _ = strings.Cut(name, "=")
 	return name
 }
 
-// gresGPUs counts the GPUs of a request for generic resources ("gpu:a100:2,nvme:1").
+// gresGPUs returns the number of GPUs in a request for generic resources ("gpu:a100:2,nvme:1").
 func gresGPUs(gres string) (n int) {
 	for item := range strings.SplitSeq(gres, ",") {
 		if isGPU(item) {
@@ -391,7 +393,8 @@ func gresGPUs(gres string) (n int) {
 	return n
 }
 
-// countGPUs counts the GPUs of "2", "a100:2" or "a100:2,v100:1". A word without a number is one.
+// countGPUs returns the number of GPUs in "2", "a100:2" or "a100:2,v100:1". A word without a number
+// counts 1.
 func countGPUs(list string) (n int) {
 	for item := range strings.SplitSeq(list, ",") {
 		if item == "" {
@@ -407,8 +410,8 @@ func countGPUs(list string) (n int) {
 	return n
 }
 
-// sameLimit reports whether two time limits are the same in whole minutes, to which Slurm rounds
-// a limit up.
+// sameLimit reports whether two time limits are equal after rounding up to whole minutes, as Slurm
+// does.
 func sameLimit(a, b time.Duration) bool { return minutes(a) == minutes(b) }
 
 func minutes(d time.Duration) time.Duration {
@@ -418,9 +421,9 @@ func minutes(d time.Duration) time.Duration {
 	return (d + time.Minute - 1) / time.Minute
 }
 
-// TakeTRES sets what a record's ReqTRES and AllocTRES say ("cpu=4,mem=8G,node=2,gres/gpu=2") and its
-// other fields do not. [Builder.Add] does that, too: a reader calls it if it needs these fields, and for the
-// error in ReqTRES.
+// TakeTRES fills in fields of a record from ReqTRES and AllocTRES
+// ("cpu=4,mem=8G,node=2,gres/gpu=2"). [Builder.Add] does this, too. A reader calls TakeTRES if it
+// needs these fields, or the error in ReqTRES.
 func TakeTRES(r *Job) error {
 	r.takeAllocated()
 	if err := slurmspec.CheckTRES(r.ReqTRES); err != nil {

@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// minute returns the instant of a minute of the tests; a negative minute is not known.
+// minute returns the instant of a minute in these tests. A negative minute is an unknown instant.
 func minute(n int) hpc.Time {
 	if n < 0 {
 		return 0
@@ -25,9 +25,9 @@ func minute(n int) hpc.Time {
 	return hpc.Unix(1_700_000_000 + 60*int64(n))
 }
 
-// ran is a record of a job with instants in minutes, of which a negative one is not known.
-// id is Slurm's notation, followed by "@MINUTE" where the job became eligible later than it
-// was submitted. options are those of its sbatch.
+// ran returns a record of a job. Instants are in minutes; a negative number means unknown. id is in
+// Slurm's notation, followed by "@MINUTE" if the job became eligible later than it was submitted.
+// options are those of sbatch.
 func ran(id string, submit, start, end int, state hpc.State, options string) *finished.Job {
 	id, at, delayed := strings.Cut(id, "@")
 	eligible := submit
@@ -55,7 +55,7 @@ func ran(id string, submit, start, end int, state hpc.State, options string) *fi
 	return r
 }
 
-// build makes a workload of copies of records, because a builder may change those that it gets.
+// build makes a workload from copies of records, because a builder may change the records.
 func build(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -75,7 +75,7 @@ func build(t interface {
 	return w
 }
 
-// builtAt makes a workload of records with a window that begins at a minute.
+// builtAt makes a workload from records, with a window that begins at the given minute.
 func builtAt(t *testing.T, start int, records ...*finished.Job) *workload.Workload {
 	t.Helper()
 	return build(t, workload.ReadOptions{Start: minute(start)}, records...)
@@ -92,8 +92,8 @@ func jobByID(t *testing.T, w *workload.Workload, id string) *hpc.Job {
 	return nil
 }
 
-// TestDependenciesOnParts checks that a job that depends on an array still does so if the array
-// became several jobs, because some tasks ran when the window began or were cancelled.
+// TestDependenciesOnParts checks that a job still depends on an array if the array became several
+// jobs, because some tasks ran when the window began or were cancelled.
 func TestDependenciesOnParts(t *testing.T) {
 	const a = "-a 0-3"
 	running := []*finished.Job{ran("5_0", 0, 10, 100, hpc.Completed, a), ran("5_1", 0, 10, 90, hpc.Completed, a)}
@@ -113,7 +113,7 @@ func TestDependenciesOnParts(t *testing.T) {
 		{running, "afterany:5_*", "afterany:5_0,afterany:5_1", 0, 0},
 		{running, "after:5+7", "after:5_0+7,after:5_1+7", 0, 0},
 		{running, "afternotok:5", "afternotok:5_0,afternotok:5_1", 0, 1},
-		{running, "afterany:5?singleton", "afterany:5_0?singleton", 0, 1}, // the last to end
+		{running, "afterany:5?singleton", "afterany:5_0?singleton", 0, 1}, // the task that ends last
 		{mixed, "afterany:5", "afterany:5_1,afterany:5,afterany:5#2", 0, 0},
 		{mixed, "afterany:5_*,singleton", "afterany:5_1,afterany:5_*,afterany:5#2_*,singleton", 0, 0},
 		{mixed, "afternotok:5", "afterany:5_1,afternotok:5,afternotok:5#2", 0, 1},
@@ -141,8 +141,8 @@ func TestDependenciesOnParts(t *testing.T) {
 	}
 }
 
-// TestArrayLimit checks that an array with a limit is counted if it became several jobs, which
-// cannot share the limit, and only then.
+// TestArrayLimit checks that an array with a limit is counted if and only if it became several
+// jobs, which cannot share the limit.
 func TestArrayLimit(t *testing.T) {
 	task := func(i, start int, options string) *finished.Job {
 		return ran(fmt.Sprintf("5_%d", i), 0, start, start+30, hpc.Completed, options)
@@ -159,8 +159,8 @@ func TestArrayLimit(t *testing.T) {
 	}
 }
 
-// TestEligible checks that a job becomes eligible when it did, if a dependency on a job
-// outside the window or a hold had kept it from that.
+// TestEligible checks that a job becomes eligible at the recorded time if it was delayed by a
+// dependency on a job outside the window, or by a hold.
 func TestEligible(t *testing.T) {
 	for _, tt := range []struct {
 		record *finished.Job
@@ -170,7 +170,7 @@ func TestEligible(t *testing.T) {
 		{ran("7@55", 0, 80, 90, hpc.Completed, "-d afterok:6"), 55, false},
 		{ran("7@58", 0, -1, -1, hpc.Pending, "-d afterok:6 --begin=now+10minutes"), 58, false},
 		{ran("7@10", 0, -1, -1, hpc.Pending, "-d afterok:6 --begin=now+10minutes"), 10, false},
-		{ran("7@55", 0, 80, 90, hpc.Completed, "-d afterok:6,afterok:8"), 0, false}, // waits for 8 again
+		{ran("7@55", 0, 80, 90, hpc.Completed, "-d afterok:6,afterok:8"), 0, false}, // waits for 8 in the replay, too
 		{ran("7@-1", 0, -1, -1, hpc.Pending, "-d afterok:6"), 0, false},
 		{ran("7@50", 0, 50, 90, hpc.Completed, "-d afterok:6"), 0, false}, // preset
 		{ran("7@75", 62, 80, 90, hpc.Completed, "-H"), 13, false},
@@ -194,8 +194,8 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// TestRequeuedPreset checks that a job that ran at the window's start and was requeued becomes
-// two jobs, a preset one and a later one, in every order of the records of its runs.
+// TestRequeuedPreset checks that a job that ran at the window's start and was requeued becomes two
+// jobs, a preset job and a later one, in every order of the records of its runs.
 func TestRequeuedPreset(t *testing.T) {
 	runs := []*finished.Job{
 		ran("7", 0, 10, 90, hpc.NodeFail, "-d afterok:1 --begin=now+10minutes"),
@@ -257,7 +257,8 @@ func TestRequeuedTwice(t *testing.T) {
 	}
 }
 
-// TestImpossibleRun checks that a run that is not between the submission and the last run is counted, and not kept.
+// TestImpossibleRun checks that a run that is not between the submission and the last run is
+// counted and dropped.
 func TestImpossibleRun(t *testing.T) {
 	for _, first := range []*finished.Job{
 		ran("7", 0, -1, 20, hpc.NodeFail, ""), ran("7", 0, 10, 55, hpc.NodeFail, ""), ran("7", 0, 10, -1, hpc.Preempted, ""),
@@ -297,7 +298,7 @@ func TestRequeuedTask(t *testing.T) {
 	if !w.Preset(jobByID(t, w, "5_0#2")) {
 		t.Error("the first run does not run when the window begins")
 	}
-	// Without a window the first run is one that the task lost.
+	// Without a window, the first run is a lost run of the task.
 	w = builtAt(t, -1, ran("5_0", 0, 10, 90, hpc.NodeFail, "-a 0-1"), ran("5_0@93", 90, 100, 110, hpc.Completed, "-a 0-1"),
 		ran("5_1@65", 0, 70, 80, hpc.Completed, "-a 0-1"))
 	first, second := w.Jobs.At(0).Recorded.OfTask(0), w.Jobs.At(0).Recorded.OfTask(1)

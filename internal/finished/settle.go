@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// again keeps another record of a known ID, unless it repeats a known record. settle decides what
-// the record is when it knows all of them, because files may come in any order.
+// again keeps another record of a known ID, unless it repeats a known record. Because files may be
+// read in any order, settle decides about the records only when it has all of them.
 func (e *built) again(b *Builder, r *Job, text string) error {
 	e.startFromSteps = false
 	for i := -1; i < len(e.others); i++ {
@@ -38,7 +38,7 @@ func (e *built) again(b *Builder, r *Job, text string) error {
 	return nil
 }
 
-// latest returns the record that came last.
+// latest returns the record that was added last.
 func (e *built) latest() *Job {
 	if n := len(e.others); n > 0 {
 		return &e.others[n-1]
@@ -46,8 +46,8 @@ func (e *built) latest() *Job {
 	return &e.rec
 }
 
-// settle decides what the records of each ID are. It sorts the jobs by their submissions and, if
-// these are equal, by their numbers. So the result does not depend on the order of the source.
+// settle decides what the records of each ID mean. It sorts the jobs by submit time and then by
+// number, so that the result does not depend on the order of the source.
 func (b *Builder) settle() error {
 	entries := b.list
 	b.list = make([]*built, 0, len(entries))
@@ -66,8 +66,8 @@ func (b *Builder) settle() error {
 	return nil
 }
 
-// compareSubmission orders jobs by submission, number, and task or component. The tasks of an array that
-// have not started precede those that have.
+// compareSubmission orders jobs by submit time, number, and task or component. An array's tasks
+// that have not started precede those that have started.
 func (r *Job) compareSubmission(o *Job) int {
 	place := func(r *Job) (number uint32, at int) {
 		switch {
@@ -83,8 +83,8 @@ func (r *Job) compareSubmission(o *Job) int {
 	return cmp.Or(cmp.Compare(r.Submit, o.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
 }
 
-// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its
-// runs. Runs that cannot belong to one job become jobs of their own.
+// runs combines the records of an ID into a job: earlier records of its state, its sizes, and its
+// runs. Runs that cannot belong to the same job become separate jobs.
 func (b *Builder) runs(e *built) error {
 	list := b.looks(e, NoteOutside)
 	if len(list) == 0 {
@@ -102,8 +102,8 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the records of an ID, sorted, without records that another one supersedes. ended is
-// the rule for records of runs whose end the builder has seen in a record that it did not keep.
+// looks returns the sorted records of an ID, without those that another record supersedes. ended is
+// the rule that counts records of runs whose end was in a record that the builder did not keep.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -121,8 +121,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	return b.supersede(list)
 }
 
-// settleRecords hands over the records that had to wait for others: records of jobs that had not
-// ended, and of jobs that changed their size. Each run of a job is a record of its own.
+// settleRecords passes on the records that had to wait for others: records of jobs that had not
+// ended, and of jobs that were resized. Each run of a job becomes a separate record.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -145,7 +145,8 @@ func (b *Builder) settleRecords() error {
 	return nil
 }
 
-// allEnded reports whether all tasks of a record of several tasks have ended, by their own records.
+// allEnded reports whether each task of a record of several tasks has a record of its own with an
+// end.
 func (b *Builder) allEnded(r *Job) bool {
 	if r.ArrayJob == 0 || r.ArrayTask >= 0 {
 		return false
@@ -157,8 +158,8 @@ func (b *Builder) allEnded(r *Job) bool {
 	})
 }
 
-// resized reports whether a record can be one of several sizes of a job: slurmdbd takes the instant of
-// the change for the submission of the next.
+// resized reports whether a record can be one of several sizes of a job. slurmdbd records the
+// instant of the change as the submit time of the next size.
 func (r *Job) resized() bool {
 	return r.State == slurmspec.Resizing || r.Start != 0 && r.Start < r.Submit
 }
@@ -166,10 +167,10 @@ func (r *Job) resized() bool {
 // open reports whether the record was written before the job ended.
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
-// supersede drops the records about which later ones say more: records of a job that waited or ran,
-// if another record has its end, and all records without an end but the last. list is sorted.
+// supersede drops records that a later record completes: records of a waiting or running job if
+// another record has its end, and all records without an end except the last. list is sorted.
 func (b *Builder) supersede(list []Job) []Job {
-	last := -1 // of the open ones
+	last := -1 // index of the last open record
 	for i := range list {
 		if o := &list[i]; o.open() && (last < 0 || o.sameOwner(&list[last]) &&
 			(o.Submit > list[last].Submit || o.Start > list[last].Start)) {
@@ -191,7 +192,7 @@ func (b *Builder) supersede(list []Job) []Job {
 		}
 		dropped[i] = true
 		b.Note(NoteSuperseded)
-		// The first of several runs has the first submission.
+		// After a requeue, only the first run has the first submit time.
 		if !slices.ContainsFunc(list, func(x Job) bool { return x.State.Requeues() && x.Submit <= o.Submit }) {
 			list[by].earlier(o)
 		}
@@ -205,8 +206,8 @@ func (b *Builder) supersede(list []Job) []Job {
 	return kept
 }
 
-// startOrNever returns the start, or [hpc.Never] if there is none. In this order a run precedes the
-// time after it, in which the job waits again.
+// startOrNever returns the start, or [hpc.Never] for a job that has not started. In this order, a
+// run comes before the time after it in which the job waits again.
 func (r *Job) startOrNever() hpc.Time {
 	if r.Start == 0 {
 		return hpc.Never
@@ -214,11 +215,11 @@ func (r *Job) startOrNever() hpc.Time {
 	return r.Start
 }
 
-// sameOwner reports whether two records with the same ID can be of one job.
+// sameOwner reports whether two records with the same ID can belong to the same user's job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier look at the run of the record ended, or
-// at a run before that: nobody can submit or start a job again before it has ended.
+// sawBefore reports whether the open record r is an earlier record of the run in ended, or of a run
+// before it. A job cannot be submitted or started again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):
@@ -227,14 +228,14 @@ func (r *Job) sawBefore(ended *Job) bool {
 		return r.Submit < ended.End
 	case r.Start != 0:
 		return r.Start < ended.End || r.Start == ended.Start
-	case ended.State.Requeues() && r.Submit == ended.Submit: // it waits again
+	case ended.State.Requeues() && r.Submit == ended.Submit: // the job waits again
 		return false
 	}
 	return r.Submit < ended.End || r.Submit == ended.Submit
 }
 
-// earlier adds to a record what an earlier look at the job says: its first submission, and its first
-// request if it has changed its size since.
+// earlier adds to a record what an earlier record of the job says: the first submit time and, if
+// the job was resized since, its first request.
 func (r *Job) earlier(look *Job) {
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, look.UsedMemory), max(r.MovedBytes, look.MovedBytes)
 	switch {
@@ -248,8 +249,8 @@ func (r *Job) earlier(look *Job) {
 	}
 }
 
-// resize adds the next record of a job that changed its size. The job has the request with which it was
-// submitted, and ends as its last size does.
+// resize adds the next record of a resized job. The job keeps the request with which it was
+// submitted, and gets the end of its last size.
 func (r *Job) resize(next *Job) {
 	r.Elapsed = -1
 	if next.Start == r.Start {
@@ -262,9 +263,9 @@ func (r *Job) resize(next *Job) {
 		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
 }
 
-// next adds the next record of an ID to the job of the record before: as its next size, as its next
-// run, or as the same run with a later end. A record that is another job with the same number
-// becomes a job of its own. next returns the job of the record.
+// next adds the next record of an ID to the job of the previous record: as its next size, as its
+// next run, or as the same run with a later end. A record of another job with the same number
+// becomes a separate job. next returns the record's job.
 func (b *Builder) next(before *built, r *Job) (*built, error) {
 	last := before.rec
 	last.Submit = before.lastSubmit
@@ -290,7 +291,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		b.enter(&last).requeued = true
 		b.Note(NoteRequeuedPreset)
 	case last.State.Requeues():
-		// The user submitted the job once. Its last run says how long it runs.
+		// The user submitted the job once. The run time is that of the last run.
 		first := before.rec
 		follow()
 		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
@@ -312,7 +313,8 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 	return before, nil
 }
 
-// settleLostRuns drops the lost runs of a job that are not between its submission and its last run, and counts them.
+// settleLostRuns drops and counts the lost runs that are not between a job's submission and its
+// last run.
 func (b *Builder) settleLostRuns(r *Job) {
 	after, until := r.Submit, cmp.Or(r.Start, r.End, hpc.Never)
 	r.LostRuns = slices.DeleteFunc(r.LostRuns, func(run hpc.LostRun) bool {
@@ -329,8 +331,8 @@ func (b *Builder) settleLostRuns(r *Job) {
 	}
 }
 
-// compareKnowledge orders two records of the same run by how much they say, and finally by their content,
-// so that the order of the source does not decide.
+// compareKnowledge orders two records of the same run by the number of their fields with a value
+// and, if that is equal, by their content, so that the order of the source does not matter.
 func compareKnowledge(a, b *Job) int {
 	fields := func(r *Job) (n int) {
 		v := reflect.ValueOf(r).Elem()
@@ -342,7 +344,7 @@ func compareKnowledge(a, b *Job) int {
 		return n
 	}
 	text := func(r *Job) []byte {
-		text, _ := json.Marshal(r) // a struct of numbers and texts has no error
+		text, _ := json.Marshal(r) // a struct of numbers and texts can always be encoded
 		return text
 	}
 	ended := func(r *Job) int {
@@ -357,9 +359,9 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are jobs that ended and whose records are not kept, such as jobs that ended before the
-// window. Another file may show them as they waited or ran. They can be many, so only hashes are
-// kept: of the ID with the submission, and of the ID with the start as a negative number.
+// outsiders are ended jobs whose records are not kept, such as jobs that ended before the window.
+// Another file may have a record of such a job while it waited or ran. Because they can be many,
+// only hashes are kept: of the ID with the submit time, and of the ID with the negative start.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -374,14 +376,14 @@ func hashOf(id string, submit hpc.Time) uint64 {
 	}{id, submit})
 }
 
-// add adds a job if it ended before an instant.
+// add adds a job if it ended before the given instant.
 func (o *outsiders) add(id string, submit, end, before hpc.Time) {
 	if end != 0 && end <= before {
 		o.hashes, o.sorted = append(o.hashes, hashOf(id, submit)), false
 	}
 }
 
-// addRun adds a run that ended, whenever that was.
+// addRun adds a run that has ended.
 func (o *outsiders) addRun(r *Job) {
 	o.add(r.ID, -r.Start, r.End, r.End)
 	if r.State.Requeues() {
@@ -392,11 +394,11 @@ func (o *outsiders) addRun(r *Job) {
 	}
 }
 
-// Suffixes of the IDs, in hashes, of runs that were requeued, and of last runs.
+// Suffixes of IDs before hashing, for runs that were requeued and for last runs.
 const requeuedMark, lastMark = " requeued", " last"
 
-// saw reports whether the run of an open record is known to have ended. A job that waits with the submission
-// of a run that was requeued waits again, unless it has ended for good.
+// saw reports whether the run in an open record is known to have ended. A waiting job with the
+// submit time of a requeued run waits again, unless the job's last run has ended, too.
 func (o *outsiders) saw(r *Job) bool {
 	return o.has(r.ID, r.Submit) || r.Start != 0 && o.has(r.ID, -r.Start) || o.has(r.ID+requeuedMark, r.Submit) &&
 		o.has(r.ID+lastMark, 0)
@@ -411,8 +413,8 @@ func (o *outsiders) has(id string, submit hpc.Time) bool {
 	return found
 }
 
-// settleArrays reads the lists of tasks that have not started, and removes the tasks about which
-// another record says more: their own record, or a later list.
+// settleArrays reads the lists of tasks that have not started. It removes the tasks that another
+// record covers better: their own record, or a later list.
 func (b *Builder) settleArrays() error {
 	waiting := make(map[uint32][]*built) // records of several tasks, by array
 	for _, e := range b.list {
@@ -423,7 +425,7 @@ func (b *Builder) settleArrays() error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	own := make(map[uint32]map[int][]hpc.Time) // the submissions of tasks with a record of their own
+	own := make(map[uint32]map[int][]hpc.Time) // the submit times of tasks with their own records
 	for _, e := range b.list {
 		if array := e.rec.ArrayJob; e.rec.ArrayTask >= 0 && waiting[array] != nil {
 			if own[array] == nil {
@@ -433,7 +435,7 @@ func (b *Builder) settleArrays() error {
 		}
 	}
 	gone := make(map[*built]bool)
-	for _, e := range b.list { // in the order of the source, for those who look for unusable records
+	for _, e := range b.list { // in the order of the source, so that unusable records are in this order
 		if waiting[e.rec.ArrayJob] == nil || e.rec.ArrayTask >= 0 || e.rec.ArrayRest == "" || e.requeued {
 			continue
 		}
@@ -457,8 +459,8 @@ func (b *Builder) settleArrays() error {
 	return nil
 }
 
-// claim removes tasks from each record of an array's waiting tasks: those that have a record of
-// their own, that ended before the window, or that are in another record which says more.
+// claim removes tasks from the records of an array's waiting tasks: tasks that have their own
+// record, that ended before the window, or that another record of several tasks covers better.
 func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	slices.SortFunc(list, func(x, y *built) int {
 		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)),
@@ -485,8 +487,8 @@ func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	}
 }
 
-// readTasks reads the tasks of a record of several tasks. It reports whether it can, and counts the
-// record otherwise.
+// readTasks reads the tasks in a record of several tasks. If it cannot, it counts the record and
+// returns false.
 func (b *Builder) readTasks(e *built) (usable bool, err error) {
 	r := &e.rec
 	if !strings.Contains(r.ArrayRest, cut) {
@@ -508,12 +510,12 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 	return true, nil
 }
 
-// cut stands where Slurm's commands cut a list of tasks at SLURM_BITSTR_LEN bytes, 64 by default: within
-// a number, so that the last one is not known ("1,4,7,1...%2").
+// cut is what Slurm's commands write when they cut off a list of tasks at SLURM_BITSTR_LEN bytes,
+// 64 by default. They may cut inside of a number, so the last number is unknown ("1,4,7,1...%2").
 const cut = "..."
 
-// cutTasks returns the tasks of a list that was cut: the tasks in it, and all later ones that the command
-// line or the script asks for. ok is false if neither has a list that begins as the cut one does.
+// cutTasks returns the tasks of a list that was cut off: those in the list, and all later ones in
+// the command line or the script. ok is false if neither has a list that begins like the cut one.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
 	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, nil, r.Submit)
@@ -523,14 +525,14 @@ func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	if a, err = hpc.ParseArray(s.Request.Array); err != nil {
 		return a, false
 	}
-	if _, limit, has := strings.Cut(rest, "%"); has { // scontrol can change it
+	if _, limit, has := strings.Cut(rest, "%"); has { // scontrol can change the limit
 		if n, err := strconv.Atoi(limit); err == nil && n > 0 {
 			a.Limit = n
 		}
 	}
 	at := strings.LastIndexByte(listed, ',')
 	if at < 0 {
-		return a, false // a single range whose end is cut
+		return a, false // a single range whose end was cut off
 	}
 	known, err := hpc.ParseArray(listed[:at])
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// life is what really happened to a job or to the tasks of an array.
+// life is what really happened to a job or to a task of an array.
 type life struct {
 	id      string
-	array   int // the array's number; 0 for no task
+	array   int // the array's number; 0 for a job that is not a task
 	submit  int
-	runs    [][2]int // from and to, of which all but the last were requeued
+	runs    [][2]int // from and to; after all but the last, the job was requeued
 	options string
 }
 
-// dump returns what sacct prints of lives at a minute, as far as they touched the day before it.
+// dump returns sacct's records at a minute, of the lives that overlap the day before it.
 func dump(lives []life, now, day int) (records []*finished.Job) {
 	waiting := make(map[int][]string)
 	for _, l := range lives {
@@ -79,9 +79,9 @@ func drawLives(t *rapid.T) (lives []life) {
 	return lives
 }
 
-// TestOverlappingDumps checks that dumps of several days in any order give the workload of one dump that
-// was made after the end of all jobs, with a window or without, and that no record becomes nothing
-// without a rule.
+// TestOverlappingDumps checks that dumps of several days, in any order, give the same workload as
+// one dump after the end of all jobs, with and without a window, and that each dropped record is
+// counted under a rule.
 func TestOverlappingDumps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lives := drawLives(t)
@@ -102,7 +102,7 @@ func TestOverlappingDumps(t *testing.T) {
 			if err == nil || err2 == nil {
 				t.Fatalf("the last dump: %v; all dumps: %v", err, err2)
 			}
-			return // all ended before the window
+			return // all jobs ended before the window
 		}
 		if diff := cmp.Diff(sameTasks(want), sameTasks(got)); diff != "" {
 			t.Fatalf("-the last dump +all dumps\n%s", diff)
@@ -113,7 +113,7 @@ func TestOverlappingDumps(t *testing.T) {
 	})
 }
 
-// buildAll is [build] with its error.
+// buildAll is like [build], but returns the error.
 func buildAll(opts workload.ReadOptions, records []*finished.Job) (*workload.Workload, error) {
 	b := finished.NewBuilder("test", opts)
 	for _, r := range records {
@@ -126,7 +126,7 @@ func buildAll(opts workload.ReadOptions, records []*finished.Job) (*workload.Wor
 	return b.Finish()
 }
 
-// TestSuperseded checks which records are earlier looks at a job, in both orders.
+// TestSuperseded checks which records are earlier records of the same run, in both orders.
 func TestSuperseded(t *testing.T) {
 	pending, running := ran("7", 0, -1, -1, hpc.Pending, ""), ran("7", 0, 10, -1, hpc.Running, "")
 	completed := ran("7", 0, 10, 30, hpc.Completed, "")
@@ -141,9 +141,9 @@ func TestSuperseded(t *testing.T) {
 		{[]*finished.Job{running, completed}, finished.NoteSuperseded, []time.Duration{20 * time.Minute}},
 		{[]*finished.Job{pending, running}, finished.NoteSuperseded, []time.Duration{hpc.Unlimited}},
 		{[]*finished.Job{completed, ran("7", 0, 10, 40, hpc.Completed, "")}, finished.NoteSuperseded, []time.Duration{30 * time.Minute}},
-		// It waits again: no requeued job ends with that.
+		// The job waits again, because REQUEUED is the state of a run and not of an ended job.
 		{[]*finished.Job{ran("7", 0, 10, 30, hpc.Requeued, ""), pending}, finished.NoteNeverStarted, []time.Duration{hpc.Unlimited}},
-		// A number that came again, or that several clusters gave.
+		// A number was used again, or several clusters used it.
 		{[]*finished.Job{completed, ran("7", 50, -1, -1, hpc.Pending, "")}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},
 		{[]*finished.Job{completed, other}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},
 		{[]*finished.Job{completed, ran("7", 0, 11, 30, hpc.Completed, "")}, workload.RuleRenamed, []time.Duration{20 * time.Minute, 19 * time.Minute}},
@@ -167,7 +167,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestFullerRecord checks that of two records of the same run the one that says more counts, in both orders.
+// TestFullerRecord checks that, of two records of the same run, the one with more fields counts, in
+// both orders.
 func TestFullerRecord(t *testing.T) {
 	bare, full := ran("7", 0, 10, 30, hpc.Completed, ""), ran("7", 0, 10, 30, hpc.Completed, "")
 	full.Account = "phys"
@@ -179,8 +180,8 @@ func TestFullerRecord(t *testing.T) {
 	}
 }
 
-// TestResized checks that a job that changed its size is the job that was submitted, in any order of its
-// records, and also if only the last one is known.
+// TestResized checks that a resized job becomes the job that was submitted, in any order of its
+// records, and also if only the last record is known.
 func TestResized(t *testing.T) {
 	size := func(cpus, nodes, submit, end int, state hpc.State) *finished.Job {
 		r := ran("7", submit, 5, end, state, "")
@@ -223,8 +224,8 @@ func TestResized(t *testing.T) {
 	}
 }
 
-// TestCutArray checks that the tasks of a list that sacct has cut come from the command line or the
-// script, and that the record falls under a rule if neither can have them.
+// TestCutArray checks that the tasks of a list that sacct cut off are taken from the command line
+// or the script, and that the record is counted under a rule if this is impossible.
 func TestCutArray(t *testing.T) {
 	record := func(rest, options, script string) *finished.Job {
 		r := ran("8_["+rest+"]", 0, -1, 60, hpc.Cancelled, options)
@@ -270,7 +271,7 @@ func TestCutArray(t *testing.T) {
 	}
 }
 
-// handedOver returns the records that a builder hands over, by ID, start and state, in an order of their own.
+// handedOver returns the records that a builder passes on, by ID, start and state, sorted.
 func handedOver(t interface{ Fatal(args ...any) }, records []*finished.Job) (list []string, w *workload.Workload) {
 	b := finished.NewBuilder("test", workload.ReadOptions{Record: func(record any) error {
 		r := record.(*finished.Job)
@@ -292,8 +293,8 @@ func handedOver(t interface{ Fatal(args ...any) }, records []*finished.Job) (lis
 	return list, w
 }
 
-// TestRecordsOfOverlappingDumps is [TestOverlappingDumps] for a builder that hands over records, as an import
-// into the accounting does: each run of a job is one.
+// TestRecordsOfOverlappingDumps does the same as [TestOverlappingDumps] for a builder that passes
+// records on, as when importing into the accounting: each run of a job is a separate record.
 func TestRecordsOfOverlappingDumps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lives := drawLives(t)
@@ -304,7 +305,7 @@ func TestRecordsOfOverlappingDumps(t *testing.T) {
 			records = append(records, dump(lives, now, day)...)
 		}
 		got, w := handedOver(t, rapid.Permutation(records).Draw(t, "order"))
-		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" { // the store finds what is twice
+		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" { // the store recognizes duplicates
 			t.Fatalf("-the last dump +all dumps\n%s", diff)
 		}
 		if w.Rows.Read != len(records) || w.Rows.Lost() != 0 {
@@ -313,7 +314,7 @@ func TestRecordsOfOverlappingDumps(t *testing.T) {
 	})
 }
 
-// TestResizedRecord checks that a job that changed its size is one record that is handed over.
+// TestResizedRecord checks that a resized job is passed on as one record.
 func TestResizedRecord(t *testing.T) {
 	first, last := ran("7", 0, 5, 30, slurmspec.Resizing, ""), ran("7", 30, 5, 65, hpc.Completed, "")
 	first.ReqCPUs, last.Elapsed = 8, time.Hour
@@ -325,8 +326,8 @@ func TestResizedRecord(t *testing.T) {
 	}
 }
 
-// TestNothingUsable checks that an import of which no record is usable fails with the first mistake, and that one
-// of which all records are left out by choice does not.
+// TestNothingUsable checks that an import without a usable record fails with the first mistake, and
+// that an import whose records were all left out by choice does not fail.
 func TestNothingUsable(t *testing.T) {
 	opts := workload.ReadOptions{Start: minute(50), Record: func(any) error { return nil }}
 	b := finished.NewBuilder("test", opts)

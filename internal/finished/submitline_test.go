@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestCommandLineAgainstColumns reads command lines as slurmdbd records them: without the quotes
-// of the shell, and without what the batch script says.
+// TestCommandLineAgainstColumns reads command lines as slurmdbd records them: without the shell's
+// quotes, and without the options in the batch script.
 func TestCommandLineAgainstColumns(t *testing.T) {
 	const minutes = time.Minute
 	for _, tt := range []struct {
@@ -153,7 +153,8 @@ func TestCommandLineAgainstColumns(t *testing.T) {
 	}
 }
 
-// TestRequestFromAllocation checks what AllocTRES replaces, and that the replacement is counted.
+// TestRequestFromAllocation checks which fields of a request are taken from AllocTRES, and that
+// such jobs are counted.
 func TestRequestFromAllocation(t *testing.T) {
 	const tres = "billing=8,cpu=8,energy=12,gres/gpu:a100=2,gres/gpu=2,mem=16G,node=2"
 	for _, tt := range []struct {

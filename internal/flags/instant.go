@@ -39,8 +39,8 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 		"for another zone than --timezone, or seconds since 1970)", text)
 }
 
-// Zone is the flag --timezone: the time zone of the dates that a command reads without one,
-// and of those that it prints.
+// Zone is the flag --timezone: the time zone of dates that a command prints, and of dates without a
+// time zone that it reads.
 type Zone struct{ location *time.Location }
 
 // Add adds the flag. Its default is UTC.

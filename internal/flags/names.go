@@ -23,9 +23,9 @@ func Alias(f *pflag.FlagSet, present map[string]string) {
 	})
 }
 
-// Nearest returns the name that a mistyped one most likely stands for: the one that is the
-// fewest edits away, at most a third of its letters and at least one; or else the only one
-// that begins with it. It returns "" if there is none.
+// Nearest returns the name that a mistyped name most likely stands for: the name that is the fewest
+// edits away, if there are at most a third as many edits as letters, or one edit; or else the only
+// name that begins with the mistyped name. It returns "" if no name fits.
 func Nearest(mistyped string, names []string) string {
 	near := spelling.Nearest(mistyped, max(1, len(mistyped)/3), names)
 	if near != "" || len(mistyped) < 2 {

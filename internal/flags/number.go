@@ -55,7 +55,8 @@ type number struct {
 	whole bool
 }
 
-// Set reads the value. What it does not know is left to the flag, whose error says what is wrong.
+// Set reads the value. It passes other texts on to the flag unchanged: the flag's error says what
+// is wrong.
 func (n number) Set(text string) error {
 	switch plain, percent := strings.CutSuffix(text, "%"); {
 	case n.whole:

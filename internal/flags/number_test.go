@@ -15,7 +15,7 @@ func TestNumbers(t *testing.T) {
 	f.Uint64Var(&seed, "seed", 0, "")
 	Memory(f, &memory, "memory", 512, "")
 	Numbers(f)
-	Numbers(f) // again changes nothing
+	Numbers(f) // the second call changes nothing
 	if memory != 512 || f.Lookup("memory").DefValue != "512" {
 		t.Errorf("memory %d by default, help %s", memory, f.Lookup("memory").DefValue)
 	}

@@ -75,8 +75,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws the interval of the submissions that a realization repeats: it begins the time back before the
-// instant, and has the length span.
+// source draws the interval whose submissions a realization repeats. The interval begins back before the
+// queue's instant and is span long.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period
@@ -119,7 +119,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 }
 
-// tasksAt returns how many cases at the beginning of a list are tasks of one array; 1 if the first is not a task.
+// tasksAt returns how many of the first cases of a list are tasks of one array; 1 if the first case is no task.
 func tasksAt(list []predict.Case) int {
 	n := 1
 	for list[0].Request.Array != "" && n < len(list) && list[n].Job == list[0].Job {
@@ -174,7 +174,7 @@ func (q *Queue) elapsed(c *predict.Case) float64 {
 	return q.At.Sub(c.Start).Seconds()
 }
 
-// arrival names the distribution of a job of the history.
+// arrival returns the key in [learned] for a job of the history.
 func arrival(c *predict.Case) string { return "arrival\x00" + c.ID }
 
 // clumped is how many submissions count as one independent submission, because users submit jobs in groups.

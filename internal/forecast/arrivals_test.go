@@ -10,9 +10,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestRecent repeats the jobs of a day. One that was cancelled before it started does not come again, the tasks of an
-// array are one job, and a job that still runs, or waits, gets a run time of the learner: not its limit, and no
-// less than it has run for.
+// TestRecent repeats the jobs of a day. A job that was cancelled before its start is not repeated. The tasks of an
+// array count as one job. A copy of a job that still runs or waits gets a run time from the learner: not the job's
+// limit, and not less than the job has run so far.
 func TestRecent(t *testing.T) {
 	now := hpc.Time(20000 * 24 * time.Hour)
 	w := &workload.Workload{Epoch: now.Add(-period), Source: "a day"}
@@ -30,7 +30,7 @@ func TestRecent(t *testing.T) {
 		TaskStarts: map[int]hpc.Time{1: now.Add(-20 * time.Hour), 2: now.Add(-18 * time.Hour)},
 		TaskEnds:   map[int]hpc.Time{1: now.Add(-18 * time.Hour), 2: now.Add(-17 * time.Hour)},
 	})
-	add("runs", 4, "", ended(4, -5)) // it ends in five hours, which nobody knows
+	add("runs", 4, "", ended(4, -5)) // it ends in five hours, which the forecast does not know
 	add("waits", 2, "", hpc.Recorded{State: hpc.Pending})
 	history, err := predict.CasesOf(w)
 	if err != nil {
@@ -94,18 +94,18 @@ func (u uniform) QuantileAfter(q, elapsed float64) float64 {
 	return from + q*(u.to-from)
 }
 
-// TestBusy repeats the submissions of eight hours. After some that followed the daily cycle, more come towards noon and
-// fewer at night; after some at an even rate, as many come at any hour. A realization differs from another by more than
-// chance.
+// TestBusy repeats the submissions of eight hours. If these followed the daily cycle, more jobs are repeated towards
+// noon and fewer at night. If their rate was even, the same number is repeated at any hour. Realizations differ by more
+// than chance.
 func TestBusy(t *testing.T) {
 	midnight := hpc.Time(20000 * 24 * time.Hour)
 	for _, tt := range []struct {
 		name        string
-		hour        float64       // of the instant; the history begins eight hours before
-		from, to    time.Duration // ahead
-		least, most float64       // jobs, of 30 an hour
-		dispersion  float64       // the variance of the number of jobs over its mean, at least
-		even        bool          // rate of the history
+		hour        float64       // hour of the instant; the history begins eight hours earlier
+		from, to    time.Duration // the period ahead in which jobs are counted
+		least, most float64       // bounds of the number of jobs; the history has 30 an hour
+		dispersion  float64       // the least value of the variance of this number / its mean
+		even        bool          // the history has an even rate
 	}{
 		{"the next hour", 16, 0, time.Hour, 20, 40, 1.05, false},
 		{"night", 16, 9 * time.Hour, 10 * time.Hour, 1, 18, 1, false},

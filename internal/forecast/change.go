@@ -32,7 +32,7 @@ func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes,
 	c := &Changes{q: q, key: key, opts: opts}
 	for _, job := range q.Workload.Jobs.All() {
 		if job.ID == key.Job {
-			one := *job // the list uses its memory again
+			one := *job // a copy, since the list reuses the job's memory
 			c.job = &one
 		}
 	}
@@ -85,7 +85,7 @@ func within(d Distribution, seconds float64) float64 {
 		return 0
 	}
 	low, high := 0.0, 1.0
-	for range 20 { // to a millionth of the range
+	for range 20 { // 20 halvings: to a millionth of the range
 		if middle := (low + high) / 2; d.QuantileAfter(middle, 0) < seconds {
 			low = middle
 		} else {

@@ -7,8 +7,8 @@
 // running jobs are preset jobs, and the pending jobs have their age.
 //
 // A forecast depends on what it assumes. Run times are unknown, so they are drawn from a
-// distribution ([RunTimes]). Later submissions are unknown as well, and those with a higher
-// priority delay the jobs that wait. [Arrivals] says which of them a forecast assumes.
+// distribution ([RunTimes]). Later submissions are unknown as well, and jobs of a higher priority
+// delay the jobs that wait. [Arrivals] says which later submissions a forecast assumes.
 //
 // [Evaluate] compares forecasts with what a run did; docs/measurements/forecast.md has the figures.
 package forecast

@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that runs a course's queue forward: the engine that made its run. Values that are set
-// in want replace the run's. A pool of processors is possible only if the run is played from its beginning. The error
-// says what is missing.
+// EngineOf returns the engine that runs a course's queue forward: the engine of want or, if want has no engine, the
+// engine that made the run, with the run's options. A simulation on a pool of processors can only be played from its
+// beginning (fromStart). The error says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -112,7 +112,7 @@ func LikeSlurm(spec *experiment.Spec) bool {
 }
 
 // uncounted returns notes about job arrays with a limit on running tasks, if an engine does not count the tasks that
-// already run. In a window such a task is a job of its own, and only the model of slurmctld still counts it for its
+// already run. In a window such a task is a separate job, and only the model of slurmctld still counts it for its
 // array.
 func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 	if q.states != nil || spec.Slurm == nil && LikeSlurm(spec) {

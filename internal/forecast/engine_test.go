@@ -21,8 +21,8 @@ func courseOf(engine, version, spec string) *Course {
 	return c
 }
 
-// TestEngineOf checks that a forecast has what the run was made with and changes scheduling, or says that it
-// has not.
+// TestEngineOf checks that a forecast uses the options of the run that change scheduling, or names the
+// options that it does not use.
 func TestEngineOf(t *testing.T) {
 	c := courseOf("slurm", "19.05.1", `{"workload":"/w","slurm":{"cluster":"/c","lead_ns":120000000000,"site_slurm":"22.05","launch_delay":"2s",
 		"epilog_delay":"3s","io_schedule":"aware","without_accounting":true,"node_factor":2,"clock_factor":2},

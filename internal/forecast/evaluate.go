@@ -17,12 +17,12 @@ import (
 // EvaluateOptions say how a forecast is evaluated.
 type EvaluateOptions struct {
 	Options
-	// At are the instants to freeze the run at. If it is empty, Instants of them are drawn.
+	// At are the instants at which the run is frozen. If At is empty, Instants is how many are drawn.
 	At       []hpc.Time
 	Instants int
-	// FromStart plays the run from its beginning ([Course.Rewind]), and not from a window.
+	// FromStart plays the run from its beginning ([Course.Rewind]) instead of from a window.
 	FromStart bool
-	// NewLearner makes the learner of an instant; nil if the run times need none.
+	// NewLearner makes the learner of an instant; nil if the run times need no learner.
 	NewLearner func() (Learner, error)
 	// Instant, if not nil, is called before each instant.
 	Instant func(i, n int, at hpc.Time)
@@ -36,7 +36,7 @@ type Outcome struct {
 	Partition string
 	// Start is the start in the run, even if it is after the horizon. Quantiles after the horizon are [Later].
 	Start, P10, P50, P90 hpc.Time
-	// Slurm is Slurm's own estimate; 0 if the run has none.
+	// Slurm is Slurm's own estimate; 0 if the run has no estimate.
 	Slurm hpc.Time
 }
 
@@ -57,7 +57,7 @@ type Evaluation struct {
 	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
 	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits compares in the same way with a forecast in which every job runs until its time limit.
+	// Limits is the same comparison with a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -68,8 +68,8 @@ type Instant struct {
 }
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
-// seconds. With a horizon, all starts after it count as equal, and only jobs whose start and median are up to the
-// horizon have errors.
+// seconds. With a horizon, all starts after the horizon count as equal, and only jobs whose start and median are up
+// to the horizon have errors.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
 	// because they were cancelled or held. They do not count in the other figures.
@@ -272,7 +272,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	var keys []Key // of the jobs that started in the run: the others cannot be compared
+	var keys []Key // the jobs that started in the run: other jobs cannot be compared
 	started := c.starts(at)
 	for _, key := range q.Pending() {
 		if _, did := started[key]; did {
@@ -337,8 +337,8 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score compares two forecasts of an instant with the run, up to the horizon. limits takes the time
-// limits for run times.
+// score compares two forecasts of an instant with the run, up to the horizon. The forecast limits
+// uses the time limits as run times.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
 	starts, horizon := c.starts(q.At), opts.horizon(q.At)
 	partitions := map[string]string{}

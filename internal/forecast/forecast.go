@@ -36,7 +36,7 @@ type Options struct {
 	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
-	// files if empty. They are removed.
+	// files if empty. The records are removed at the end.
 	Dir string
 	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
 	Progress func(done, all int)
@@ -45,7 +45,7 @@ type Options struct {
 // Later is a start after the horizon ([Options.Horizon]): the forecast knows only that it is after the horizon.
 const Later = hpc.Never - 1
 
-// realizations returns how many realizations are made: one if all of them would be the same.
+// realizations returns how many realizations are made: 1 if all would be the same.
 func (o *Options) realizations() int {
 	if o.RunTimes == True || o.RunTimes == FromLimits && o.Arrivals != Recent {
 		return 1
@@ -53,8 +53,8 @@ func (o *Options) realizations() int {
 	return o.Realizations
 }
 
-// Starts are the starts of jobs in the realizations of a forecast, ascending; [Later] for a realization
-// in which a job had not started at the horizon, and [hpc.Never] for one in which it does not start.
+// Starts are the starts of jobs in the realizations of a forecast, ascending: [Later] if the job had
+// not started at the horizon, [hpc.Never] if it does not start.
 type Starts map[Key][]hpc.Time
 
 // horizon returns the last instant of a forecast that is made for the instant at.
@@ -99,7 +99,7 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 	return startsOf(all, pending, q.At), doubtsOf(all), nil
 }
 
-// play makes n realizations, whose workloads draw makes.
+// play makes n realizations. draw returns the workload of realization i.
 func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
 	n int) ([]*realization, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")

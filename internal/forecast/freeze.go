@@ -24,25 +24,25 @@ type Queue struct {
 	// At is the instant. It is the start of the workload's window.
 	At hpc.Time
 	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
-	// reservations. The jobs' behaviour has no meaning unless the run times are the true ones.
+	// reservations. The jobs' behaviour has no meaning unless the run times are [True].
 	Workload *workload.Workload
 	// History has the jobs that were submitted before At.
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
 	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
-	// has none.
+	// has no reasons.
 	Reasons map[Key]string
-	// Phase says where slurmctld's periodic work is.
+	// Phase says when slurmctld does its periodic work.
 	Phase Phase
 	// Notes say which data the source of the queue lacks.
 	Notes []string
 
-	// future is the workload with all that came later, if the source is a record.
+	// future is the workload with everything that happened after At; nil for a live queue.
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that the queue has a job that is submitted at the instant. It is forecast as well.
+	// added says that the job of a [Variant] is submitted at the instant. This job is forecast, too.
 	added bool
 	// states and seed are set if the realizations begin where the run did ([Course.Rewind]): the state of each job, and
 	// the run's seed.
@@ -84,15 +84,15 @@ func (q *Queue) Running() (n int) {
 
 // Course is the record of a run, read for freezing it at any instant.
 type Course struct {
-	Dir      string // of the record
+	Dir      string // the directory of the record
 	Manifest run.Manifest
 	workload *workload.Workload
 	events   []run.Event
 	cases    *predict.Cases
-	rmJobs   map[uint32]Key // by the resource manager's number
+	rmJobs   map[uint32]Key // keys by the resource manager's numbers of jobs
 	asked    map[hpc.Time]map[Key]hpc.Time
-	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
-	phase    Phase         // without the instants of the backfill scheduler
+	halfLife time.Duration // half-life of fair-share usage; 0 if the usage does not matter
+	phase    Phase         // the phase without the instants of the backfill scheduler
 	cycles   map[hpc.Time]hpc.Time
 }
 
@@ -106,7 +106,7 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Actions = slices.DeleteFunc(w.Actions, asks) // nothing depends on them, and the model of Slurm answers none
+	w.Actions = slices.DeleteFunc(w.Actions, asks) // queries, which the model of Slurm cannot answer
 	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{},
 		asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {
@@ -130,7 +130,7 @@ func ReadCourse(dir string) (*Course, error) {
 // forgetUnstarted clears the run times of the jobs of the history that never started in the run, because they were
 // held or the run ended earlier.
 func (c *Course) forgetUnstarted() {
-	k := 0 // the case of a job or task: see [predict.CasesOf]
+	k := 0 // the index of the case of a job or task: see [predict.CasesOf]
 	for _, job := range c.workload.Jobs.All() {
 		for _, task := range hpc.TasksOf(job) {
 			if one := &c.cases.List[k]; one.Ran() && (job.Recorded == nil || job.Recorded.OfTask(task).Start == 0) {
@@ -164,7 +164,7 @@ func allocated(events []run.Event) {
 // phase is the state of a job, or of a task of an array, at an instant.
 type phase struct {
 	over, running, stuck bool
-	start, launched      hpc.Time // of the allocation, and of the script
+	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
 	// next is when a waiting job starts, and end when a running job ends by itself; 0 if the run has no such event.
@@ -173,10 +173,10 @@ type phase struct {
 	requeued hpc.Time
 	// lost is the longest run that ended in a requeue.
 	lost    time.Duration
-	changed bool // an event after the instant is known
+	changed bool // an event after the instant was seen
 }
 
-// phases returns the state of each job before the events of an instant, and the next event of each.
+// phases returns the state of each job and task just before the events of an instant, with its next start or end.
 func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	all := map[Key]*phase{}
 	of := func(e *run.Event) *phase {
@@ -214,7 +214,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 				p.changed = true
 			}
 		case rm.Suspend, rm.Resume:
-			p.changed = p.changed || !past // the end is later than its run time says
+			p.changed = p.changed || !past // the job ends later than its start and its run time say
 		case rm.Ended:
 			switch {
 			case past:
@@ -232,8 +232,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 }
 
 // unmet notes the jobs that wait at an instant and never start, because a job that they depend on had already ended
-// in another way than they need. slurmctld reports no event for them, and a window no longer has the job that they
-// depend on.
+// in another way than the dependency requires. slurmctld reports no event for such jobs, and a window no longer has
+// the job that they depend on.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := newUnmet(c.workload)
 	if len(conditions.after) == 0 {
@@ -331,8 +331,8 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 	return &w
 }
 
-// hide makes all jobs succeed at once, because a forecast does not know how they behave. The window divides arrays,
-// and would rewrite dependencies on them by how their tasks will end.
+// hide makes all jobs succeed at once, because a forecast does not know how they behave. Cutting the window divides
+// arrays, and would rewrite dependencies on them by how their tasks will end.
 func hide(jobs *workload.Jobs) {
 	for i, job := range jobs.All() {
 		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
@@ -363,7 +363,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 	}
 	if task < 0 {
 		r.Start, r.End, r.Nodes = start, end, nodes
-		if p.requeued != 0 && !p.running && !p.over { // it waits anew since then (batch_requeue_fini in Slurm's job_mgr.c)
+		if p.requeued != 0 && !p.running && !p.over { // its wait begins anew (batch_requeue_fini in Slurm's job_mgr.c)
 			job.Submit, job.Begin, job.Dependency, r.Eligible = p.requeued, 0, "", 0
 		}
 		if p.running {

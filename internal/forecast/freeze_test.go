@@ -21,7 +21,8 @@ const epoch = hpc.Time(20000 * 24 * time.Hour)
 
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
-// draw returns jobs of whole nodes. Each user's jobs use a share of their limit around the user's own.
+// draw returns jobs of whole nodes. Each user has a typical share of the time limit, near which the
+// shares of this user's jobs lie.
 func draw(n int, seed uint64) *workload.Workload {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &workload.Workload{Epoch: epoch, Source: "drawn"}
@@ -92,9 +93,9 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	}}
 }
 
-// TestExact checks that a frozen run goes on as it did, to the second, with the true run times: with
-// arrays, dependencies, cancellations, drained nodes and a reservation. Jobs keep their places in the queue
-// that were submitted before a job started on which they depend.
+// TestExact checks that a frozen run with the true run times goes on as the run did, to the second. The
+// workload has arrays, dependencies, cancellations, drained nodes and a reservation. A job keeps its place
+// in the queue if it was submitted before the start of a job that it depends on.
 func TestExact(t *testing.T) {
 	for _, policy := range []string{"fcfs", "easy"} {
 		w := draw(220, 1)
@@ -114,7 +115,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestNeighbours freezes runs in which only a job's neighbours say which share of it each node has.
+// TestNeighbours freezes runs in which a job's processors per node follow only from the jobs that
+// shared its nodes.
 func TestNeighbours(t *testing.T) {
 	type job struct {
 		id           string
@@ -153,8 +155,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestRewind checks that a run that is played from its beginning goes on as it did, under policies that
-// remember what no window can give them, and on a pool of processors.
+// TestRewind checks that a run that is played from its beginning goes on as it did: under policies
+// whose state no window can restore, and on a pool of processors.
 func TestRewind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: seventeen seconds of forecasts")
@@ -191,8 +193,8 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// TestCalibrated checks that with run times drawn from the history the intervals cover the starts, and
-// that the forecast is closer than one that takes the limits for run times.
+// TestCalibrated checks a forecast with run times drawn from the history: its intervals cover the
+// starts, and it is closer than a forecast that uses the limits as run times.
 func TestCalibrated(t *testing.T) {
 	c := simulate(t, draw(400, 2), "easy")
 	opts := options(t, c)
@@ -247,11 +249,11 @@ func TestNoLeakage(t *testing.T) {
 	changed, cancelled := 0, 0
 	for i, job := range after.Jobs.All() {
 		if open[job.ID] && job.Array == "" && job.RunTime != hpc.Unlimited && job.CancelAfter == 0 {
-			job.RunTime = hpc.Unlimited // it has run for less so far
+			job.RunTime = hpc.Unlimited // the forecast does not know the run time of an open job
 			changed++
 		}
 		if open[job.ID] && job.CancelAfter > 0 {
-			job.CancelAfter = 100 * time.Hour // it has not been cancelled so far
+			job.CancelAfter = 100 * time.Hour // nor when an open job will be cancelled
 			cancelled++
 		}
 		if job.ID == "array" {
@@ -325,8 +327,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a job succeeds that runs until its time limit: the job that depends on it starts then.
-// Without a limit it never ends.
+// TestLimits checks that a job that runs until its time limit succeeds, so that the job that depends on it
+// starts then. A job without a limit never ends.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[time.Duration]hpc.Time{time.Hour: at(3600), hpc.Unlimited: hpc.Never} {
 		w := &workload.Workload{Epoch: epoch, Source: "a chain"}
@@ -401,8 +403,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The running tasks of an array count for its limit when the model of slurmctld runs a queue forward, also those that
-// started in the second of their submission. Other engines say that they do not count them.
+// The model of slurmctld counts the running tasks of an array towards the array's limit, even tasks that started in
+// the second of their submission. For other engines a note says that they do not count these tasks.
 func TestArrayLimit(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "array", Jobs: workload.JobsOf(&hpc.Job{ID: "a", Submit: at(100), Behaviour: hpc.Behaviour{RunTime: 50 * time.Minute}, Request: hpc.Request{
 		User: "u1", Array: "1-6%2", MinNodes: 1, MaxNodes: 1, Tasks: 4, TasksPerNode: 4, TimeLimit: time.Hour,

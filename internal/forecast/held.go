@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// held returns the pending jobs that are held. A forecast assumes that nobody releases them, unless it has the run's
-// later events.
+// held returns the pending jobs that are held. A forecast assumes that they are not released, unless it has the
+// run's later events.
 func (q *Queue) held(opts Options) []string {
 	if opts.Arrivals == Recorded {
 		return nil
@@ -29,8 +29,8 @@ func (q *Queue) held(opts Options) []string {
 }
 
 // shorten submits the jobs that never start, because they are held or wait for a held job, a second before the window
-// of a realization. At their true instants, which may be months ago, they would make the pre-roll months long. They
-// keep their order. A job stays where it is if another job that may start depends on it.
+// of a realization. At their true instants, which may be months ago, they would make the pre-roll months long. These
+// jobs keep their order. A job stays where it is if another job that may start depends on it.
 func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	held := q.held(opts)
 	if len(held) == 0 || q.states != nil {
@@ -46,14 +46,14 @@ func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	for _, id := range replay.NeverStart(w, pending, held) {
 		move[id] = true
 	}
-	for i := w.Jobs.Len() - 1; i >= 0; i-- { // a job depends on earlier ones
+	for i := w.Jobs.Len() - 1; i >= 0; i-- { // a job depends on earlier jobs
 		job := w.Jobs.At(i)
 		if move[job.ID] || job.Dependency == "" {
 			continue
 		}
 		dependencies, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil {
-			return // nobody knows on which jobs it depends
+			return // the job's dependencies are not known
 		}
 		for _, d := range dependencies.List {
 			array, _, _ := d.Task()
@@ -76,6 +76,6 @@ func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	begin := w.Begin()
 	w.NodeEvents = slices.Clone(w.NodeEvents)
 	for i := range w.NodeEvents {
-		w.NodeEvents[i].At = max(w.NodeEvents[i].At, begin) // see [early]
+		w.NodeEvents[i].At = max(w.NodeEvents[i].At, begin) // [early] says why
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// waiting returns a queue of jobs of one node, all submitted half a year before the instant, behind one that
-// runs on the only node until an hour after the instant.
+// waiting returns a queue of jobs of one node, all submitted half a year before the instant, behind a job
+// that runs on the only node until an hour after the instant.
 func waiting(jobs ...*hpc.Job) *Queue {
 	now := hpc.Time(20000 * 24 * time.Hour)
 	w := &workload.Workload{Epoch: now, Start: now, Source: "held"}
@@ -52,8 +52,9 @@ func play(t *testing.T, q *Queue, keys []Key) *realization {
 	return r
 }
 
-// TestHeld checks that nobody waits for a job that is held or depends on a held job, and that such jobs do not
-// make the pre-roll long. Jobs that may start keep their instants, and so do those on which they depend.
+// TestHeld checks that a realization does not wait for a job that is held or depends on a held job, and that
+// such jobs do not make the pre-roll long. Jobs that may start keep their submit times, and so do the jobs
+// that they depend on.
 func TestHeld(t *testing.T) {
 	held := func(id, dependency string) *hpc.Job {
 		job := &hpc.Job{ID: id}
@@ -64,7 +65,7 @@ func TestHeld(t *testing.T) {
 		jobs  []*hpc.Job
 		never []string
 		preRoll,
-		lasts time.Duration // from the instant until the realization has all starts
+		lasts time.Duration // time from the instant until the realization has all starts
 	}{
 		"only held":              {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("last", "afterok:then")}, []string{"held", "then", "last"}, time.Hour, 0},
 		"one starts":             {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("may", "afterany:runs")}, []string{"held", "then"}, 180 * 24 * time.Hour, time.Hour},
@@ -102,7 +103,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestWaitsForOne checks that a realization ends with the start of the job that it is for.
+// TestWaitsForOne checks that a realization ends when the only job that it waits for has started.
 func TestWaitsForOne(t *testing.T) {
 	q := waiting(&hpc.Job{ID: "first"}, &hpc.Job{ID: "second"}, &hpc.Job{ID: "third"})
 	if r := play(t, q, []Key{{"first", -1}}); r.ended.Sub(q.At) > time.Hour+time.Minute {

@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestHorizon checks that a horizon changes only the starts after it, which are then later, and the quantiles
-// that need one of them.
+// TestHorizon checks that a horizon changes only the starts after the horizon, to [forecast.Later], and the
+// quantiles that need such a start.
 func TestHorizon(t *testing.T) {
 	c := simulate(t, draw(200, 5), "easy")
 	now := at(9000)
@@ -75,8 +75,9 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestHorizonOfEvaluation checks that starts after the horizon have no errors, and that those which are
-// forecast there say nothing about the intervals. The run is exact with its true run times.
+// TestHorizonOfEvaluation checks that starts after the horizon have no errors. If they were forecast
+// after the horizon as well, they do not count for the intervals. With its true run times the run is
+// exact.
 func TestHorizonOfEvaluation(t *testing.T) {
 	c := simulate(t, draw(220, 1), "easy")
 	opts := options(t, c)

@@ -13,7 +13,7 @@ import (
 // stay is one run of a job, or of a task of an array, on its nodes.
 type stay struct {
 	key        Key
-	start, end hpc.Time // end is hpc.Never while it runs
+	start, end hpc.Time // end is hpc.Never while the job runs
 	nodes      []string // sorted
 	list       string
 	processors int
@@ -52,11 +52,11 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 	return all
 }
 
-// neighbours returns runs that had ended by an instant: those that shared a node with a job that still runs, when
-// that job started. It also returns the jobs of these runs by name. A record has a job's nodes and its processors,
-// but not its share on each node, which depended on the neighbours. With its neighbours the job gets the same share
-// again, unless it also left room for a planned start of another job. If a neighbour's own share is unknown, its
-// neighbours are returned as well.
+// neighbours returns the ended neighbours of the jobs that run at an instant, and the jobs of these runs by name. A
+// neighbour of a job is a run that was on one of the job's nodes when the job started. A record has a job's nodes
+// and its processors, but not its share on each node, which depended on the neighbours. With its neighbours the job
+// gets the same share again, unless it also left room for a planned start of another job. If a neighbour's own
+// share is unknown, its neighbours are returned as well.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}
@@ -84,7 +84,7 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 			if other.start > one.start {
 				break
 			}
-			there := other.end > one.start || other.start == one.start && i < k // both started in one instant
+			there := other.end > one.start || other.start == one.start && i < k // or if both started at the same instant
 			if !wanted[i] && there && overlap(one.nodes, other.nodes) {
 				wanted[i] = true
 				open = append(open, i)
@@ -137,7 +137,7 @@ func (q *Queue) addNeighbours(w *workload.Workload, past []stay, jobs map[string
 		}
 		taken[job.ID] = true
 		job.Array, job.TaskRunTimes, job.TaskExitCodes, job.CancelAfter = "", nil, nil, 0
-		job.Dependency, job.Begin, job.Hold = "", 0, false // what it waited for may be long over
+		job.Dependency, job.Begin, job.Hold = "", 0, false // what this run waited for may be long past
 		job.EndAt, job.Requeue = one.end, new(bool)
 		job.Recorded = &hpc.Recorded{Start: one.start, Nodes: one.list, Processors: one.processors, State: hpc.Running}
 		w.Jobs.Append(&job)

@@ -37,7 +37,7 @@ func early(w *workload.Workload) {
 		}
 		e.At = begin
 		if started, busy := last[e.Nodes]; busy {
-			e.At = min(started.Add(settled), w.Start) // its jobs run on, and the node takes no others
+			e.At = min(started.Add(settled), w.Start) // its jobs continue, and the node accepts no new jobs
 		}
 	}
 	w.Sort()

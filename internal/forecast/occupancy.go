@@ -30,7 +30,7 @@ type Reserved struct {
 	Start time.Time `json:"start"`
 	// End is nil for a reservation without an end.
 	End *time.Time `json:"end"`
-	// Nodes is their number; 0 for all nodes.
+	// Nodes is the number of reserved nodes; 0 for all nodes.
 	Nodes int `json:"nodes"`
 }
 
@@ -44,7 +44,7 @@ type PartitionOccupied struct {
 	P90       []float64 `json:"p90"`
 }
 
-// mostInstants bounds the instants of an occupancy. They fit a [mask].
+// mostInstants is the largest number of instants of an occupancy; a [mask] has as many bits.
 const mostInstants = 192
 
 // mask has a bit for each instant.
@@ -57,7 +57,7 @@ type grid struct {
 	n    int
 }
 
-// grid returns the instants of the occupancy, those before the horizon.
+// grid returns the instants of the occupancy. They end at the horizon if this comes first.
 func (o *Options) grid(at hpc.Time) grid {
 	span := o.Occupancy
 	if o.Horizon != 0 {
@@ -67,10 +67,10 @@ func (o *Options) grid(at hpc.Time) grid {
 	return grid{at, step, min(int(span/step), mostInstants)}
 }
 
-// use is what jobs of a partition use: nodes by name.
+// use has the instants at which jobs occupy a node, by partition and node name.
 type use map[string]map[string]*mask
 
-// occupied counts what a realization's jobs occupy.
+// occupied records which nodes the jobs of a realization occupy, and when.
 type occupied struct {
 	grid
 	use     use
@@ -83,7 +83,7 @@ type placed struct {
 	partition, nodes string
 }
 
-// see takes an event of the run.
+// see records an event of the realization.
 func (o *occupied) see(e rm.Event) {
 	key := Key{e.Job, e.Task}
 	switch e.Kind {
@@ -126,7 +126,7 @@ func (o *occupied) finish(w *workload.Workload) {
 
 // add marks the nodes of a job from its start to its end.
 func (o *occupied) add(p placed, end hpc.Time) {
-	first, last := 0, o.n // not included
+	first, last := 0, o.n // last is not included
 	if p.start > o.from {
 		first = int((p.start.Sub(o.from) + o.step - 1) / o.step)
 	}
@@ -140,7 +140,7 @@ func (o *occupied) add(p placed, end hpc.Time) {
 	for i := first; i < last; i++ {
 		marks[i/64] |= 1 << (i % 64)
 	}
-	_ = hostlist.Visit(p.nodes, func(name []byte) { // the engine wrote it
+	_ = hostlist.Visit(p.nodes, func(name []byte) { // no error: the engine wrote this list
 		for _, partition := range []string{"", p.partition} {
 			nodes := o.use[partition]
 			if nodes == nil {
@@ -220,7 +220,7 @@ func (q *Queue) reserved(g grid) []Reserved {
 			}
 		}
 		if r.Nodes != "" && r.Nodes != "ALL" {
-			one.Nodes, _ = hostlist.Count(r.Nodes) // Slurm wrote it
+			one.Nodes, _ = hostlist.Count(r.Nodes) // no error: Slurm wrote this list
 		}
 		if r.Start < g.from.Add(time.Duration(g.n)*g.step) {
 			list = append(list, one)
@@ -237,7 +237,7 @@ func (q *Queue) out() int {
 		if e.At > q.At {
 			break
 		}
-		_ = hostlist.Visit(e.Nodes, func(name []byte) { // Slurm wrote it
+		_ = hostlist.Visit(e.Nodes, func(name []byte) { // no error: Slurm wrote this list
 			if e.State == "resume" {
 				delete(gone, string(name))
 				return

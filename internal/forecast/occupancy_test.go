@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestOccupied: nodes that jobs share count once, requeued jobs leave their nodes, and what runs at the end of a
-// realization ends with its drawn run time or its limit.
+// TestOccupied: nodes that jobs share count once, and requeued jobs leave their nodes. Jobs that run at the end
+// of a realization end with their drawn run time or their limit.
 func TestOccupied(t *testing.T) {
 	from := hpc.Unix(1_000_000)
 	o := &Options{Occupancy: 4 * time.Hour, Horizon: 3 * time.Hour}
@@ -28,7 +28,7 @@ func TestOccupied(t *testing.T) {
 			Partition: partition}})
 	}
 	event(rm.Started, "a", -30, "n[1-2]", "p")
-	event(rm.Started, "b", 10, "n2", "p") // beside a
+	event(rm.Started, "b", 10, "n2", "p") // b shares n2 with a
 	event(rm.Started, "c", 10, "n[3-5]", "q")
 	event(rm.Ended, "a", 20, "", "")
 	event(rm.Requeue, "c", 30, "", "")
@@ -38,7 +38,7 @@ func TestOccupied(t *testing.T) {
 	b := &hpc.Job{ID: "b"}
 	b.RunTime = time.Hour
 	u.finish(&workload.Workload{Jobs: workload.JobsOf(b, limited)})
-	for minute, want := range map[int][3]float64{ // all, p, q
+	for minute, want := range map[int][3]float64{ // for all partitions, p and q
 		0: {2, 2, 0}, 9: {2, 2, 0}, 10: {5, 2, 3}, 19: {5, 2, 3}, 20: {4, 1, 3}, 30: {1, 1, 0}, 40: {2, 1, 1}, 59: {2, 1, 1},
 		60: {1, 1, 0}, 69: {1, 1, 0}, 70: {0, 0, 0}, 179: {0, 0, 0},
 	} {

@@ -11,11 +11,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Phase says where slurmctld's periodic work is. It decides in which second a job starts.
+// Phase says when slurmctld does its periodic work, which decides in which second a job starts.
 type Phase struct {
-	// Began is when slurmctld started; 0 if it is not known. The main scheduler looks at the whole
-	// queue every sched_interval, the time limits every 30 seconds, and the priorities every Priority
-	// from then on (controller.c and priority_multifactor.c in Slurm).
+	// Began is when slurmctld started; 0 if it is not known. From then on, slurmctld looks at the
+	// whole queue every sched_interval, at the time limits every 30 seconds and at the priorities
+	// every Priority (controller.c and priority_multifactor.c in Slurm).
 	Began hpc.Time
 	// Priority is PriorityCalcPeriod; 0 for its default of five minutes.
 	Priority time.Duration
@@ -85,8 +85,8 @@ func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 }
 
 // firstBackfill returns when the first backfill cycle from an instant on is due; 0 if that is not
-// known. A scheduler without work looks every second whether there is some (backfill_agent in
-// backfill.c).
+// known. After an interval without work, the backfill scheduler looks for work every second
+// (backfill_agent in backfill.c).
 func (p Phase) firstBackfill(at hpc.Time) hpc.Time {
 	if p.Backfilled == 0 {
 		return 0

@@ -12,15 +12,15 @@ import (
 
 // posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
 // really run, and an error in one job's run time is probably an error in all. So a realization first draws a
-// distribution for each group, from those that are likely after the jobs that have ended. It then draws the run times
-// from it: in a realization the jobs of a group are long or short together.
+// distribution for each group, from the distributions that are likely given the jobs that have ended. It then draws
+// the jobs' run times from their group's distribution: a realization's jobs of a group are long or short together.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
 // [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
 // Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables.
 type posterior struct {
-	seed  [8]byte // of the realization
+	seed  [8]byte // the seed of the realization
 	drawn map[groupLimit]*drawn
 }
 
@@ -31,7 +31,7 @@ type drawn struct {
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
-// time drawn for its group, the wider group counts: the draw did not know of jobs that still run.
+// time drawn for its group, the wider group counts: the draw ignores the jobs that still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.seconds[len(d.seconds)-1] {
 		return d.wider.QuantileAfter(q, elapsed)
@@ -63,7 +63,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 		return known
 	}
 	name := fnv.New64a()
-	_, _ = name.Write(p.seed[:])              // a hash takes everything
+	_, _ = name.Write(p.seed[:])              // a hash returns no error
 	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
 	masses := make([]mass, 0, len(of.masses))
@@ -80,8 +80,8 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	return one
 }
 
-// A stick is not a single run time, because all jobs of a group would then have it. It is a few (pieces) run times
-// that are close to each other (near) in the wider distribution.
+// A stick is not a single run time, because all jobs of a group would then have this run time. A stick is a few
+// (pieces) run times that are close to each other (near) in the wider distribution.
 const (
 	pieces = 5
 	near   = 0.1

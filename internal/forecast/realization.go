@@ -20,7 +20,7 @@ import (
 // jobs that never start.
 type realization struct {
 	from  hpc.Time
-	until hpc.Time // it does not end before until, except at the horizon
+	until hpc.Time // the realization does not end before this instant, except at the horizon
 	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
@@ -31,7 +31,7 @@ type realization struct {
 	whole    bool
 	unmet    *unmet
 	past     map[string]bool // preset jobs that end before the instant
-	warnings []string        // of the engine
+	warnings []string        // the engine's warnings
 	occupied *occupied       // nil unless the forecast has an occupancy
 	late     int             // running jobs that did not run at the instant
 	lost     int             // pending jobs that were refused
@@ -68,7 +68,7 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
 		if q.states == nil && LikeSlurm(&spec) {
-			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // its first backfill cycle comes within 30 seconds
+			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // this slurmctld's first backfill cycle comes within 30 seconds
 		}
 		return spec
 	}
@@ -164,7 +164,7 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// never stops waiting for jobs.
+// never removes jobs that never start from the jobs that the realization waits for.
 func (r *realization) never(jobs []string) {
 	for _, job := range jobs {
 		delete(r.open, job)

@@ -7,7 +7,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// A forecast says why a pending job is refused, as a variant that asks for what a partition does not have.
+// A forecast says why a pending job is refused, for example a variant that asks for resources that its
+// partition lacks.
 func TestRefusedReason(t *testing.T) {
 	r := &realization{open: map[string]map[int]bool{"what-if": {-1: true}, "other": {-1: true}}}
 	for _, e := range []rm.Event{

@@ -47,7 +47,7 @@ type Waiting struct {
 	// Nodes is the least number of nodes that the job asks for; 0 if it leaves that to Slurm.
 	Nodes  int       `json:"nodes,omitempty"`
 	CPUs   int       `json:"cpus"`
-	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
+	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job asks for no limit
 	Submit time.Time `json:"submit"`
 	// P10, P50 and P90 are quantiles of the start; nil if the job starts in too few realizations, or after the horizon.
 	P10 *time.Time `json:"p10"`
@@ -55,18 +55,18 @@ type Waiting struct {
 	P90 *time.Time `json:"p90"`
 	// Beyond names the quantiles ("p10", "p50", "p90") that are nil because they are after the horizon.
 	Beyond []string `json:"beyond_horizon,omitempty"`
-	// StartsBy is the probability that it starts by [Report.By].
+	// StartsBy is the probability that the job starts by [Report.By].
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Within has the probability to start within each span of [Options.Within].
 	Within []Within `json:"within,omitempty"`
 	// Reason is Slurm's reason why the job waits, and Dependency the jobs that it depends on, in sbatch's form.
 	Reason     string `json:"reason,omitempty"`
 	Dependency string `json:"dependency,omitempty"`
-	// Never counts the realizations in which it does not start.
+	// Never counts the realizations in which the job does not start.
 	Never int `json:"never,omitempty"`
-	// Why says why a job of [Report.WhatIf] starts in no realization, in notes.
+	// Why has the notes that say why a job of [Report.WhatIf] starts in no realization.
 	Why string `json:"why,omitempty"`
-	// Slurm is the start that Slurm expects (squeue --start); nil if it does not say.
+	// Slurm is the start that Slurm expects (squeue --start); nil if Slurm gives no start.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
 }
 
@@ -85,9 +85,9 @@ type Variant struct {
 // submitted is the ID of the job of a [Variant].
 const submitted = "forecast-submit"
 
-// NewReport makes a forecast of a queue, and one for each variant of a job that is submitted to it. The realizations
-// of all variants have the same draws. by is the instant for [Waiting.StartsBy], or 0. The error says that by is
-// after the horizon, or why no forecast can be made.
+// NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the
+// queue. The realizations of all variants have the same draws. by is the instant for [Waiting.StartsBy], or 0. The
+// error says that by is after the horizon, or why no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)
@@ -158,7 +158,7 @@ func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (o
 	return one, doubts, nil
 }
 
-// with returns the queue with one more job, which is submitted at its instant.
+// with returns the queue with one more job, which is submitted at the queue's instant.
 func (q *Queue) with(request hpc.Request) *Queue {
 	with := *q
 	with.added = true

@@ -11,8 +11,8 @@ import (
 
 // Rewind is [Course.Freeze] without a window: the realizations play the run again from its beginning. Everything up
 // to the instant is played as it was, and only the run times of jobs that end later are drawn. So the scheduler has
-// its whole state, also parts that no window can give it: the shares of jobs on their nodes, the phase of its
-// periodic work, and the reservations that it planned. A realization takes as long as the run did.
+// its whole state. A window cannot restore all of this state: the shares of jobs on their nodes, the phase of the
+// scheduler's periodic work, and the reservations that it planned. A realization takes as long as the run did.
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
 		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at,
@@ -53,11 +53,11 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		if state.over {
 			continue
 		}
-		elapsed := state.lost.Seconds() // a job that was requeued runs for the same time again, and a run was cut short
+		elapsed := state.lost.Seconds() // a requeued job runs for the same time again, and an earlier run was cut short
 		if state.running {
 			elapsed = max(elapsed, q.At.Sub(state.start).Seconds())
 		}
-		switch { // how it ends is not known
+		switch { // how the task will end is not known
 		case task < 0:
 			job.ExitCode = 0
 			forgetEnd(job)

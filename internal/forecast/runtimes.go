@@ -152,11 +152,11 @@ func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	}
 }
 
-// runTime draws a run time in whole seconds, or [hpc.Unlimited] for a job that runs into its limit.
+// runTime draws a run time in whole seconds, or [hpc.Unlimited] for a job that reaches its limit.
 func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64, seed uint64,
 	realization int) time.Duration {
 	name := fnv.New64a()
-	_, _ = fmt.Fprintf(name, "%s\x00%d", job.ID, task) // a hash takes everything
+	_, _ = fmt.Fprintf(name, "%s\x00%d", job.ID, task) // a hash returns no error
 	rng := rand.New(rand.NewPCG(seed+uint64(realization)*0x9e3779b97f4a7c15, name.Sum64()))
 	seconds := d.QuantileAfter(rng.Float64(), elapsed)
 	_, succeeds := d.(untilLimit)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCutShort draws the run time of a job whose first run ended in a requeue. The whole workload is played
-// again, so the run time is that of the first run, too: it must be no shorter than that was.
+// again, so the first run gets the same run time, which must not be shorter than the first run was.
 func TestCutShort(t *testing.T) {
 	const second, hour = hpc.Time(time.Second), hpc.Time(time.Hour)
 	event := func(at hpc.Time, kind rm.EventKind) run.Event {

@@ -15,17 +15,18 @@ import (
 // Shares is a [Learner] that needs no training. A job's distribution is made of the shares of their time limits that
 // earlier jobs used, times its own limit. For jobs without a limit it is made of run times. The earlier jobs form
 // groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit, partition and
-// constraint; all users' jobs with these; all users' jobs with its limit; all jobs. In each group the last jobs that
-// started count, whether they have ended or not: see [weigh].
+// constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each group the last
+// jobs that started count, whether they have ended or not: see [weigh].
 //
-// A few jobs do not show the whole distribution of their group, so each group's distribution has a share of the next
-// wider group's. It is the posterior of a Dirichlet process, given the group's ended jobs, and the mean of the
-// process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2), 1973). The concentration of the
-// process says how many jobs the wider group is worth. It is learned: see [Shares.learnConcentrations].
+// A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
+// distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
+// jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
+// 1973). The concentration of the process is the number of jobs with whose weight the wider group counts
+// ([Shares.learnConcentrations]).
 type Shares struct {
-	open    map[int64]*share // that wait or run
+	open    map[int64]*share // jobs that wait or run
 	started map[group][]*share
-	// first is the first end. A job that started earlier is known only if it had not ended by then.
+	// first is the time of the first known end: jobs that ended earlier are not known.
 	first hpc.Time
 	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
@@ -49,7 +50,7 @@ type weighed struct {
 type share struct {
 	groups     [levels]group
 	limit      float64  // in seconds; 0 for none
-	start, end hpc.Time // 0 if it has not started or not ended
+	start, end hpc.Time // 0 if the job has not started or not ended
 }
 
 // used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
@@ -66,7 +67,7 @@ type group struct {
 
 const levels = 5
 
-// most is the number of last jobs that count in a group, by level.
+// most is how many jobs count in a group, by level: those that started last.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner that has seen nothing.
@@ -74,7 +75,7 @@ func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
 
-// groupsOf returns the groups to which a job belongs. A class that a user chose belongs to this user alone.
+// groupsOf returns the groups to which a job belongs. A class that a job's comment names is divided by users.
 func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
@@ -104,7 +105,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
-		if len(list) >= 2*most[group.level] { // the list is seldom moved
+		if len(list) >= 2*most[group.level] { // seldom, because this moves all elements
 			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
 		}
 		s.started[group] = append(list, job)
@@ -157,8 +158,8 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	return d
 }
 
-// pooled is a job's distribution, learned from its groups, the narrowest one first: the mean of the distributions
-// that they may have.
+// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). It is the
+// mean of the groups' possible distributions.
 type pooled struct {
 	empirical
 	levels []pool
@@ -169,13 +170,13 @@ type pooled struct {
 type pool struct {
 	group group
 	weighed
-	wider float64 // the concentration: the number of jobs that the wider groups are worth
+	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
 }
 
 // mean returns the expected distribution.
 func (d *pooled) mean() empirical {
 	var mixed []mass
-	left := 1.0 // the share of this group and the wider groups
+	left := 1.0 // the share that this group and the wider groups get
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {
@@ -228,7 +229,7 @@ func thin(masses []mass) []mass {
 		total += m.weight
 	}
 	list := make([]mass, 0, points)
-	var one mass // until one is complete, seconds is a sum
+	var one mass // seconds is a weighted sum until the point is complete
 	passed := 0.0
 	for i, m := range masses {
 		one.seconds += m.seconds * m.weight
@@ -247,13 +248,13 @@ func thin(masses []mass) []mass {
 // on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
 // too long. Jobs that are longer than all ended jobs are spread evenly between the longest job and the limit, or
 // without a limit put at the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if
-// none has, there is no distribution.
+// no job has ended, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
 		ran := stats.Observation{Time: job.end.Sub(job.start).Seconds(), Weight: 1, Censored: job.end == 0}
-		if ran.Censored { // it still runs
+		if ran.Censored { // the job still runs
 			ran.Time = max(at.Sub(job.start).Seconds(), 0)
 		}
 		if job.start < s.first {
@@ -285,8 +286,8 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	return masses, ended
 }
 
-// concentrations are the values from which learnConcentrations chooses. With the last one the narrower group does not
-// count.
+// concentrations are the values from which learnConcentrations chooses. With the last value the narrower group does
+// not count.
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
 // learnConcentrations finds the concentration of each level under which the last jobs would have been predicted best,
@@ -317,7 +318,7 @@ func (s *Shares) learnConcentrations() {
 	}
 
 	// seen counts, for a job and one of its groups, the group's jobs that had ended when the job started (all), and
-	// those of them in the job's bin (same).
+	// how many of these are in the job's bin (same).
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64
@@ -377,13 +378,13 @@ func (s *Shares) learnConcentrations() {
 }
 
 // empirical is a distribution of run times, ascending. Each run time is the quantile at the middle of its weight, the
-// first one at 0 and the last one at 1. Quantiles between them are interpolated.
+// first run time at 0 and the last at 1. Quantiles between them are interpolated.
 type empirical struct {
 	seconds, places []float64
 	limit           float64 // in seconds; 0 for none
 }
 
-// newEmpirical makes a distribution of masses in ascending order, at least one.
+// newEmpirical makes a distribution of masses, which are ascending and not empty.
 func newEmpirical(masses []mass, limit float64) empirical {
 	e := empirical{make([]float64, len(masses)), make([]float64, len(masses)), limit}
 	for i, m := range masses {
@@ -407,7 +408,7 @@ func (e empirical) QuantileAfter(q, elapsed float64) float64 {
 }
 
 // interpolate returns the value at x of the line through points whose xs ascend. Outside of the points it is the
-// value of the nearest point. If several points have the same x, the last one counts.
+// value of the nearest point. If several points have the same x, the last point counts.
 func interpolate(xs, ys []float64, x float64) float64 {
 	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
 	switch i {

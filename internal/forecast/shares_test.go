@@ -24,8 +24,8 @@ func (p past) submission(at float64) predict.Submission {
 	return predict.Submission{At: hpc.Unix(int64(at)), Request: &hpc.Request{User: p.user, Name: p.name, TimeLimit: limit, MinNodes: 1}}
 }
 
-// learnPast returns a learner that has seen the jobs until an instant. Jobs that had ended by from are unknown to
-// it. running are those that run.
+// learnPast returns a learner that has seen the jobs until an instant. The learner does not see jobs that had
+// ended by from. running are the jobs that run at until.
 func learnPast(jobs []past, from, until float64) (s *Shares, running []past) {
 	type event struct {
 		at   float64
@@ -70,9 +70,9 @@ func place(d Distribution, ran, elapsed float64) float64 {
 	return low
 }
 
-// TestSharesCalibrated checks that the run times of running jobs lie in their distributions as draws of them
-// do: evenly from 0 to 1. The history begins while jobs run, and ends while jobs run; jobs with different
-// limits use them differently; users say nothing. The history is known from its sixth day on.
+// TestSharesCalibrated checks where the run times of running jobs lie in their distributions: evenly from 0
+// to 1, like draws. The history begins and ends while jobs run. The share that a job uses depends on its
+// limit and not on its user. The history is known from its sixth day on.
 func TestSharesCalibrated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: half a minute of forecasts")
@@ -115,8 +115,8 @@ func deciles(sorted []float64) (q [9]float64) {
 	return q
 }
 
-// TestSharesConcentrations: where classes say all, the narrowest group counts; where only the limit says
-// something, the users' groups do not.
+// TestSharesConcentrations: if run times depend on the class, the narrowest group counts. If they depend
+// only on the limit, the users' groups do not count.
 func TestSharesConcentrations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 6))
 	var classes, limits []past
@@ -140,8 +140,8 @@ func TestSharesConcentrations(t *testing.T) {
 	}
 }
 
-// TestEmpirical compares quantiles with those of the uniform distribution, and of a job that has run for
-// some time.
+// TestEmpirical compares quantiles with those of the uniform distribution, for new jobs and for jobs
+// that have run for some time.
 func TestEmpirical(t *testing.T) {
 	var masses []mass
 	for i := range 101 {
@@ -149,7 +149,7 @@ func TestEmpirical(t *testing.T) {
 	}
 	d := newEmpirical(masses, 2000)
 	for _, c := range []struct{ q, elapsed, want float64 }{
-		{0, 0, 0}, {0.5, 0, 500}, {0.123, 0, 123}, {1, 0, 1000}, // whole
+		{0, 0, 0}, {0.5, 0, 500}, {0.123, 0, 123}, {1, 0, 1000}, // for the whole distribution
 		{0, 405, 405}, {0.5, 405, 702.5}, {1, 405, 1000}, // it can end at once, though no run time is between 400 and 410
 		{0.5, 1000, 1000}, {0.5, 1001, 2000}, // longer than all: until the limit
 	} {
@@ -163,7 +163,7 @@ func TestEmpirical(t *testing.T) {
 	}
 }
 
-// TestThin: a distribution of many run times keeps its quantiles, to the weight of a point.
+// TestThin: a distribution of many run times keeps its quantiles, up to the weight of a point.
 func TestThin(t *testing.T) {
 	var many []mass
 	for i := range 20_000 {

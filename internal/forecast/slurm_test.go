@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of a replay's daemons
+	supervise.RunIfGuard() // this binary may run as the guard of a replay's daemons
 	os.Exit(m.Run())
 }
 
@@ -42,13 +42,13 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSI
 	return course(t, w, experiment.Spec{Slurm: &experiment.Slurm{Cluster: cluster}})
 }
 
-// request asks for nodes on that cluster.
+// request asks for nodes on the cluster of [replay].
 func request(nodes int, limit time.Duration) hpc.Request {
 	return hpc.Request{User: "ann", Account: "a", MinNodes: nodes, MaxNodes: nodes, TimeLimit: limit}
 }
 
 // TestDrainingOnSlurm freezes a replay on Slurm while a job runs on a node that is being drained. In the window the
-// job runs there again before the node takes no more jobs.
+// job starts on this node before the node begins to drain.
 func TestDrainingOnSlurm(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "a node is drained"}
 	add := func(id string, submit, nodes, runs int) {
@@ -76,8 +76,8 @@ func TestDrainingOnSlurm(t *testing.T) {
 	}
 }
 
-// TestAsked freezes a replay in which Slurm was asked for its own estimates. The model of Slurm, which answers no
-// commands, plays it from its start, and with what came later.
+// TestAsked freezes a replay that recorded Slurm's own estimates. The model of Slurm, which does not answer
+// commands, plays the replay from its beginning, with the recorded later submissions.
 func TestAsked(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "estimates"}
 	for i, id := range []string{"runs", "waits", "later"} {
@@ -109,8 +109,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestLimitsOnSlurm checks that jobs which run until their time limits succeed on Slurm, too, so that those start
-// which depend on them.
+// TestLimitsOnSlurm checks that jobs which run until their time limits succeed on Slurm, so that the jobs that
+// depend on them start.
 func TestLimitsOnSlurm(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "chains"}
 	for i := range 12 {

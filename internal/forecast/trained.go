@@ -5,13 +5,13 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a model that was trained on everything until an instant. Of the jobs until then it must still hear about
-// those that had not ended: their ends were not in the training. Only when time passes the instant is it known which
-// jobs these are, so until then the events are held back.
+// trained is a model that was trained on everything until an instant. Of the jobs that were submitted by then, the
+// model must still see those that had not ended: their ends were not in the training data. Which jobs these are is
+// known only after the instant, so the events until the instant are held back.
 type trained struct {
 	predict.Predictor
 	until hpc.Time
-	open  map[int64]*heldJob // jobs submitted by the instant until that have not ended
+	open  map[int64]*heldJob // jobs that were submitted before the instant and had not ended then
 	held  []heldEvent        // in the order of time
 }
 
@@ -29,7 +29,7 @@ type heldEvent struct {
 }
 
 // Trained returns a [Learner] of a trained model. The model was trained on everything until an instant, and does not
-// learn from this again. It learns from later jobs, and from those earlier jobs that had not ended by the instant.
+// learn from these events again. It learns from later jobs, and from earlier jobs that had not ended by the instant.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
 	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
 }

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// observer is a predictor that keeps a history, and counts what it is told of.
+// observer is a predictor that keeps a history, and counts the events that it sees.
 type observer struct {
 	*features.History
 	submits, starts, ends int
@@ -35,8 +35,8 @@ func (o *observer) End(number int64, at hpc.Time, state hpc.State) {
 }
 
 // TestTrainedKnowsItsData plays a history that begins before the end of the model's data. The model
-// hears nothing of the jobs that ended or left by then, so that none of them runs for ever. Jobs that
-// were open go on.
+// sees no events of jobs that ended or left by then: their ends would be missing, so they would seem
+// to run for ever. Jobs that were still open continue.
 func TestTrainedKnowsItsData(t *testing.T) {
 	request := &hpc.Request{User: "a", Tasks: 1, TimeLimit: time.Hour}
 	second := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }

@@ -8,8 +8,8 @@ import (
 )
 
 // unmet finds the jobs of a realization that never start, because a job that they depend on ended in another way than
-// they need. slurmctld does not report them. A realization that waited for them would end only after a day without an
-// event.
+// the dependency requires. slurmctld does not report such jobs. A realization that waited for these jobs would end
+// only after a day without an event.
 type unmet struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
@@ -21,9 +21,9 @@ type unmet struct {
 
 // condition says how another job must end so that a job can start.
 type condition struct {
-	job      string // that waits
+	job      string // the job that waits
 	since    hpc.Time
-	task     int // of the other job; -1 for any
+	task     int // the task of the other job; -1 for any task
 	succeeds bool
 }
 
@@ -41,7 +41,7 @@ func newUnmet(w *workload.Workload) *unmet {
 		}
 		dependencies, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil || dependencies.Any && len(dependencies.List) > 1 {
-			continue // another condition is enough
+			continue // one of several conditions is enough
 		}
 		for _, d := range dependencies.List {
 			on, task := d.Job, -1
@@ -76,7 +76,7 @@ func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 }
 
 // fails reports whether the end of a job or task breaks the condition. An array succeeds if all its tasks succeed, so
-// a single failed task breaks afterok. afternotok needs one failed task, so tasks that succeed do not break it.
+// a single failed task breaks afterok. afternotok needs one failed task, so a task that succeeds does not break it.
 func (c *condition) fails(key Key, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed
@@ -84,8 +84,7 @@ func (c *condition) fails(key Key, state hpc.State) bool {
 	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
 }
 
-// add adds jobs that never start, and returns all jobs that never start: the jobs that wait for one of them do not
-// start either.
+// add adds jobs that never start. It returns all jobs that never start, with the jobs that depend on them.
 func (u *unmet) add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil

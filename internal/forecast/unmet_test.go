@@ -43,8 +43,9 @@ func job(id string, runs int, dependency string) *hpc.Job {
 	}
 }
 
-// TestUnmetBefore freezes a run, of which as on Slurm no event says that a dependency can never be met, after
-// the job has failed on which others depend. These do not start, and take no nodes from the jobs behind them.
+// TestUnmetBefore freezes a run after the failure of a job that others depend on. As on Slurm, no event says
+// that their dependency can never be met. The dependent jobs do not start, and take no nodes from the jobs
+// behind them.
 func TestUnmetBefore(t *testing.T) {
 	fails := job("fails", 100, "")
 	fails.ExitCode = 1
@@ -62,7 +63,7 @@ func TestUnmetBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := c.workload.Epoch.Add(200*time.Second + time.Hour) // "runs" ends then, at its limit
+	begin := c.workload.Epoch.Add(200*time.Second + time.Hour) // then the job "runs" ends, at its limit
 	want := map[string]hpc.Time{
 		"needs it": hpc.Never, "needs that": hpc.Never, "needs a failure": hpc.Never,
 		"either": begin, "has it": begin.Add(time.Hour),
@@ -77,8 +78,9 @@ func TestUnmetBefore(t *testing.T) {
 	}
 }
 
-// TestFailsLater plays a run from its beginning in which a job and the task of an array fail after the instant.
-// A forecast does not know it, so those start that depend on their success. A run with the true behaviour has it.
+// TestFailsLater plays a run from its beginning. A job and a task of an array fail after the instant. A forecast
+// does not know this, so the jobs that depend on their success start. With the true behaviour these jobs do not
+// start.
 func TestFailsLater(t *testing.T) {
 	fails, array := job("fails", 1000, ""), job("array", 10, "")
 	fails.ExitCode = 1
@@ -105,7 +107,8 @@ func TestFailsLater(t *testing.T) {
 	}
 }
 
-// TestTrainedLater checks that no forecast of a run uses a model that knows what happens after the instant.
+// TestTrainedLater checks that a forecast of a run refuses a model that was trained on events after the
+// instant.
 func TestTrainedLater(t *testing.T) {
 	c := simulated(t, job("runs", 1000, ""), job("waits", 10, ""))
 	q, err := c.Freeze(c.workload.Epoch.Add(500 * time.Second))

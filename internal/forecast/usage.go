@@ -52,8 +52,8 @@ func (q *Queue) UseCluster(dir string) error {
 	return q.Phase.use(cluster)
 }
 
-// Priorities returns a note if the slurm.conf in a directory has priorities that a simulator does not know, and "" if
-// it has none or cannot be read.
+// Priorities returns a note if the slurm.conf in a directory has priorities that a simulator does not model, and ""
+// if it has no such priorities or cannot be read.
 func Priorities(dir string) string {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *Course) left(after time.Duration) float64 {
 	return math.Exp2(-after.Seconds() / c.halfLife.Seconds())
 }
 
-// sinceThen returns what is left of one processor's usage during the last d: the integral of left from 0 to d, in
-// seconds.
+// sinceThen returns the usage, in processor seconds after decay, of one processor that was used during the last
+// d: the integral of left from 0 to d.
 func (c *Course) sinceThen(d time.Duration) float64 {
 	if c.halfLife == hpc.Unlimited {
 		return d.Seconds()

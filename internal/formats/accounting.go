@@ -47,7 +47,7 @@ func AccountingReader(name string) (finished.NewReader, error) {
 }
 
 // DetectAccounting recognizes a file's format by its content, and returns its name in
-// [AccountingNames]. If the file is something else, the error says what.
+// [AccountingNames]. If the file has another format, the error says which.
 func DetectAccounting(path string) (name string, err error) {
 	if path == "-" {
 		return "", errors.New(
@@ -79,8 +79,8 @@ func DetectAccounting(path string) (name string, err error) {
 }
 
 // Accounting reads files of one format of accounting records, which may be compressed. name is the
-// format's name in errors. The path "-" is standard input. missing says which facts no record has,
-// and what follows from that.
+// format's name in errors. The path "-" is standard input. missing lists the facts that the records
+// lack, and the consequences for a replay.
 func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload,
 	missing []string, err error) {
 	reader := read(sourceName(paths), opts)

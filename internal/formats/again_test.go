@@ -13,7 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Each format that we write is read again, whatever the file is called, with the same jobs, times and sizes.
+// A workload that is written in any format is read again with the same jobs, times and sizes,
+// whatever the file's name.
 func TestEveryFormatIsRead(t *testing.T) {
 	epoch := hpc.Unix(1_709_600_000)
 	w := &workload.Workload{Source: "example", Epoch: epoch, MachineProcessors: 64}
@@ -55,8 +56,9 @@ func TestEveryFormatIsRead(t *testing.T) {
 	}
 }
 
-// TestMachineSurvives writes the sizes of machines in each format: what is read again has them, or the
-// conversion lists the loss. A log's own comments about the size do not outlive a change of it.
+// TestMachineSurvives writes machines of several sizes in each format. The workload that is read
+// again has the same size, or the conversion lists the loss. The header's comments about another
+// size are replaced.
 func TestMachineSurvives(t *testing.T) {
 	for _, header := range [][]string{nil, {" Computer: x"}, {" MaxNodes: 4", " MaxProcs: 64 (48, 16)"}, {" MaxNodes: 8 (batch)", " MaxProcs: 128"}} {
 		for _, size := range [][2]int{{0, 64}, {4, 0}, {4, 64}} {

@@ -1,6 +1,6 @@
-// Package formats lists the formats of workloads, and reads and writes files of them.
+// Package formats lists the formats of workloads, and reads and writes files in these formats.
 //
-// To add a format, write a package with a [workload.Format] below this one, add it to the
+// To add a format, write a package with a [workload.Format] below this one, add the format to the
 // list [All], and describe it in docs/FORMATS.md.
 package formats
 
@@ -32,7 +32,7 @@ func All() []workload.Format {
 	}
 }
 
-// Default is the name of the format that loses nothing.
+// Default is the name of the format that keeps all facts of a workload.
 const Default = "trace"
 
 // Names returns the names of the formats that [Write] can write.
@@ -71,7 +71,8 @@ func ForFile(path string) string {
 	return Default
 }
 
-// Detect returns the format that is surest that head is the beginning of one of its files.
+// Detect returns the format that recognizes head, the beginning of a file, with the highest
+// confidence.
 func Detect(head []byte) (best workload.Format, found bool) {
 	surest := workload.No
 	for _, f := range All() {
@@ -89,7 +90,7 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 		return nil, err
 	}
 	losses, err := f.Write(w, wl)
-	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format has a place for them
+	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format can express earlier runs
 		if losses == nil {
 			losses = workload.Losses{}
 		}

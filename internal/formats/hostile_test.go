@@ -107,7 +107,8 @@ func batsimJob(_, submit, size, name string) string { // the name is the id
 	return fmt.Sprintf(`{"id":"%s","subtime":%s,"res":%s,"profile":"p","walltime":600}`+"\n", name, submit, size)
 }
 
-// inEpoch converts sensible seconds since the first job to seconds since 1970.
+// inEpoch converts a number of seconds since the first job to seconds since 1970. It does not
+// change a negative number or another text.
 func inEpoch(submit string) string {
 	n, err := strconv.Atoi(submit)
 	if err != nil || n < 0 {

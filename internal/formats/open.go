@@ -213,7 +213,7 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 }
 
 // Replaces returns an error if path is a file that a workload must not replace: a part of a run
-// record, or a file in none of the known formats.
+// record, or a file whose format is not known.
 func Replaces(path string) error {
 	if run.HasPart(path) {
 		return &output.Refused{Path: path, Want: "a workload but a part of a run record"}

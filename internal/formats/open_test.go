@@ -67,7 +67,7 @@ func TestOpen(t *testing.T) {
 
 func TestSave(t *testing.T) {
 	w := read(t, "-dt 0 -e submit_batch_job | -J a")
-	w.Mistake = "" // only whoever reads the source is told
+	w.Mistake = "" // a trace does not keep the text
 	for _, name := range []string{"w.jsonl", "w.jsonl.gz"} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := Save(path, w); err != nil {
@@ -86,7 +86,8 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestOtherKinds: a file that is not a workload is named, with what to do with it.
+// TestOtherKinds: the error for a file that is not a workload says what the file is and which
+// command reads it.
 func TestOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -14,14 +14,14 @@ import (
 // refusing are the formats whose readers end with an error at a record that is not a job.
 var refusing = []string{"trace", "events", "csv"}
 
-// TestRows checks for every format that no record becomes nothing without a rule: the records in the file
-// are the jobs and the records under rules.
+// TestRows checks for every format that each record of a file becomes a job or is counted under a
+// rule.
 func TestRows(t *testing.T) {
 	for _, f := range hostileFormats {
 		t.Run(f.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				var list []string
-				good := 2 // those of the file itself
+				good := 2 // the records that the file has before and after the list
 				for n := range rapid.IntRange(1, 6).Draw(t, "records") {
 					id, submit := fmt.Sprint(n+10), fmt.Sprint(n)
 					kind := rapid.SampledFrom([]string{"good", "good", "again", "no size", "no submission", "noise"}).Draw(t, "kind")

@@ -42,7 +42,8 @@ func openRecorded(path string) (*run.Run, error) {
 	return r, nil
 }
 
-// Doubt says why the run in a directory is not valid, and what to do. It is "" for a valid run and for all that is no run.
+// Doubt says why the run in a directory is not valid, and what to do. It returns "" for a valid
+// run, and for a path that is not a run.
 func Doubt(path string) string {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return ""

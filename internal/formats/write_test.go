@@ -165,7 +165,7 @@ const smallSWF = `; Version: 2.2
     3       25      0     10    2     -1    -1    2    100    -1  5  12   3  -1 -1 -1 -1 -1
 `
 
-// TestConvertSWF takes a log through every format.
+// TestConvertSWF writes a log in several formats and reads the same jobs again.
 func TestConvertSWF(t *testing.T) {
 	w := read(t, smallSWF)
 	for _, format := range []string{"trace", "sacct", "events", "csv"} {
@@ -173,7 +173,7 @@ func TestConvertSWF(t *testing.T) {
 		for i, job := range again.Jobs.All() {
 			want := w.Jobs.At(i)
 			if format == "sacct" && want.Recorded.Start.IsZero() {
-				continue // it is pending there, and counted as a loss
+				continue // without a start, the job is pending in sacct's output
 			}
 			if job.Submit.Sub(again.Jobs.Submit(0)) != want.Submit.Sub(w.Jobs.Submit(0)) || job.User != want.User || job.QOS != want.QOS ||
 				job.RunTime != want.RunTime || workload.CPUs(&job.Request) != workload.CPUs(&want.Request) || job.MemPerCPU != want.MemPerCPU {

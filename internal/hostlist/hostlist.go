@@ -30,7 +30,7 @@ const MaxNames = 1 << 20
 const (
 	maxText   = 255 // characters around the brackets
 	maxGroups = 8   // bracket groups
-	maxDigits = 18  // of a number; 18 digits fit an int64
+	maxDigits = 18  // digits of a number; 18 digits fit an int64
 )
 
 // Expand returns the names that the expression stands for, in its order and with its
@@ -53,7 +53,8 @@ func ExpandAtMost(s string, most int) ([]string, error) {
 }
 
 // Visit calls visit with each name that the expression stands for, in its order and with its repetitions.
-// A name is valid until the next one. With an error, which is that of [Expand], it visits no name.
+// A name is valid only during the call. Visit returns the errors of [Expand]; then it has not visited any
+// name.
 func Visit(s string, visit func(name []byte)) error {
 	entries, _, err := parse(s, MaxNames)
 	if err != nil {
@@ -113,8 +114,8 @@ func writeGroup(b *strings.Builder, prefix string, names []string) {
 		last := i
 		for last+1 < len(names) {
 			number++
-			// The next name continues the range only if its number, printed with the width
-			// of the first one, gives that name.
+			// The next name continues the range only if its number, printed with the width of the first
+			// number, gives that name.
 			if string(appendPadded(buf[:0], number, len(first))) != names[last+1][len(prefix):] {
 				break
 			}

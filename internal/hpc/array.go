@@ -20,15 +20,14 @@ type Array struct {
 
 var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps with %LIMIT)")
 
-// maxArrayElements bounds how many elements a specification may name before duplicates are
-// dropped. Without the bound, a specification that repeats its ranges could use up all
-// memory.
+// maxArrayElements is how many elements a specification may name, duplicates included. Without this
+// limit, a specification that repeats its ranges could use up all memory.
 const maxArrayElements = 2 * MaxArrayIndex
 
-// ParseArray reads a job array's indices as _valid_array_inx in Slurm's
-// src/slurmctld/job_mgr.c does: numbers and ranges with an optional step, then an optional
-// limit on how many tasks run at once ("1-10:2%3"). An error says what is wrong with the
-// specification. It does not repeat the specification, because the caller names it.
+// ParseArray reads a job array's indices like _valid_array_inx in Slurm's src/slurmctld/job_mgr.c:
+// numbers and ranges with an optional step, then an optional limit on how many tasks run at once
+// ("1-10:2%3"). An error says what is wrong with the specification. It does not repeat the
+// specification, because the caller names it.
 func ParseArray(spec string) (Array, error) {
 	var a Array
 	indices, limit, hasLimit := strings.Cut(spec, "%")
@@ -57,8 +56,8 @@ func ParseArray(spec string) (Array, error) {
 	return a, nil
 }
 
-// TasksOf returns the tasks of a job array, and [-1] for a job that is not an array. It also returns [-1] for a job
-// whose Array cannot be read: its submission fails.
+// TasksOf returns the tasks of a job array, and [-1] for a job that is not an array. It also
+// returns [-1] for a job whose Array cannot be read, because the submission of that job fails.
 func TasksOf(job *Job) []int {
 	if job.Array != "" {
 		if array, err := ParseArray(job.Array); err == nil {

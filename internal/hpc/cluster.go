@@ -24,9 +24,9 @@ func (u User) Equal(other User) bool {
 		slices.Equal(u.Groups, other.Groups)
 }
 
-// CheckUserName returns an error for the name of a user or group that cannot stand in a passwd(5)
-// or group(5) file, from which the daemons read the users. A line break in a name would add another
-// user there. An empty name means that there is no name, and is no error.
+// CheckUserName returns an error for a name of a user or group that is not possible in a passwd(5)
+// or group(5) file, from which the daemons read the users. For example, a line break in a name
+// would add another user there. An empty name means that there is no name, and is not an error.
 func CheckUserName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
@@ -46,7 +46,7 @@ type Reservation struct {
 	Start    Time
 	Duration time.Duration
 	Nodes    string // host list; "ALL" for every node; empty with NodeCount
-	// NodeCount asks for a number of nodes that Slurm chooses.
+	// NodeCount is the number of nodes that Slurm shall choose, instead of Nodes.
 	NodeCount int
 	Partition string
 	Users     []string
@@ -60,7 +60,7 @@ type Reservation struct {
 // in upper case.
 func (r *Reservation) HasFlag(names ...string) bool {
 	return slices.ContainsFunc(r.Flags, func(flag string) bool {
-		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // PURGE_COMP=5:00
+		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // a value may follow: PURGE_COMP=5:00
 		return slices.Contains(names, name)
 	})
 }
@@ -82,7 +82,7 @@ type ReservationEvent struct {
 type NodeEvent struct {
 	At    Time
 	Nodes string // host list
-	State string // "down" and "fail" both end the jobs on the nodes; "drain", "resume"
+	State string // "down", "fail", "drain" or "resume"; "down" and "fail" end the jobs on the nodes
 	// Reason is the administrator's reason, as in scontrol's Reason=.
 	Reason string
 }
@@ -111,8 +111,8 @@ type Usage struct {
 	Raw float64
 }
 
-// Accrual is the usage that a job adds to its user's usage, before the usage factor of its
-// QOS is applied.
+// Accrual is usage that a job adds to the usage of its user, before it is multiplied by the usage
+// factor of the job's QOS.
 type Accrual struct {
 	Usage // an empty Account means the user's default account
 	// Partition and QOS are what the job asks for; empty for the defaults.
@@ -148,9 +148,10 @@ type GRES struct {
 	Count int64
 	// File says that the resource is backed by device files (gres.conf File=).
 	File bool
-	// Cores are the cores close to it, as an index list ("0-15"); empty for all.
+	// Cores are the cores close to the resource, as an index list ("0-15"); empty if all are close.
 	Cores string
-	// Links are the numbers of its connections to its peers ("-1,16"), or empty.
+	// Links are the numbers of its connections to the resources of the same kind ("-1,16"), or
+	// empty.
 	Links string
 	// Flags are gres.conf's Flags= ("one_sharing"), or empty.
 	Flags string

@@ -26,12 +26,12 @@ var durationUnits = func() map[string]float64 {
 	return units
 }()
 
-// amount is a number with a unit at the beginning of a duration.
+// amount matches a number with its unit at the beginning of a duration.
 var amount = regexp.MustCompile(`^(\d+\.?\d*|\.\d+) *([a-zµ]*) *`)
 
-// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, HH:MM:SS,
-// D-HH:MM:SS, D-HH:MM and D-HH as Slurm reads them, or a plain number of seconds. The error says which forms
-// are accepted.
+// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, a plain
+// number of seconds, or HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH as Slurm reads them. The error says
+// which forms are accepted.
 func ParseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		return ofSeconds(seconds)
@@ -40,7 +40,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return parseClock(text)
 	}
 	rest, negative := strings.CutPrefix(strings.ToLower(text), "-")
-	total, last := 0.0, 0.0 // in seconds; last is the unit before
+	total, last := 0.0, 0.0 // in seconds; last is the unit of the number before
 	for rest != "" {
 		m := amount.FindStringSubmatch(rest)
 		if m == nil {
@@ -48,7 +48,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		unit, known := durationUnits[m[2]]
 		switch {
-		case m[2] == "" && (last == 3600 || last == 60) && len(m[0]) == len(rest): // 2h30: what follows in the smaller unit
+		case m[2] == "" && (last == 3600 || last == 60) && len(m[0]) == len(rest): // 2h30 is 2h30m, and 2m30 is 2m30s
 			unit = last / 60
 		case !known:
 			return 0, errNotDuration
@@ -68,10 +68,11 @@ func ParseDuration(text string) (time.Duration, error) {
 	return ofSeconds(total)
 }
 
-// dayed recognizes days and hours, as Slurm reads them: 1-12.
+// dayed matches days and hours, as in Slurm: 1-12.
 var dayed = regexp.MustCompile(`^\d+-\d+$`)
 
-// ofSeconds refuses what is not a number and what a duration cannot hold.
+// ofSeconds converts seconds. It returns an error if s is not a number, or too large for a
+// duration.
 func ofSeconds(s float64) (time.Duration, error) {
 	if math.IsNaN(s) || math.Abs(s) > math.MaxInt64/float64(time.Second)/2 {
 		return 0, errNotDuration
@@ -79,8 +80,8 @@ func ofSeconds(s float64) (time.Duration, error) {
 	return time.Duration(math.Round(s * float64(time.Second))), nil
 }
 
-// parseClock reads HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH. Two numbers without days are refused: Slurm reads
-// them as minutes and seconds, and a person as hours and minutes.
+// parseClock reads HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH. It refuses two numbers without days,
+// because Slurm reads them as minutes and seconds, and people as hours and minutes.
 func parseClock(text string) (time.Duration, error) {
 	days, clock, dayed := strings.Cut(text, "-")
 	if !dayed {
@@ -104,7 +105,7 @@ func parseClock(text string) (time.Duration, error) {
 	return time.Duration(total) * time.Second, nil
 }
 
-// FormatDuration writes a duration without the units that are zero: 24h, 1h30m; 0 for none.
+// FormatDuration writes a duration without units that are zero: 24h, 1h30m. It writes 0 as "0".
 func FormatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0"

@@ -29,7 +29,8 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// What the help shows as a default can be given.
+// TestFormatDuration checks that formatted durations, which the help shows as defaults, can be read
+// again.
 func TestFormatDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", time.Minute: "1m",

@@ -1,6 +1,6 @@
-// Package hpc holds the nouns of batch scheduling that all other packages use: time, jobs,
-// nodes, reservations, users. It is plain data: no I/O, and no behaviour beyond arithmetic
-// and the parsing of single values.
+// Package hpc holds the nouns of batch scheduling that all other packages use: time, jobs, nodes,
+// reservations, users. It is plain data: it does no I/O, and has no logic beyond arithmetic and the
+// parsing of single values.
 //
 // Unless a comment says otherwise, durations are [time.Duration], instants are [Time],
 // memory is in MiB, and every other number is a count.
@@ -51,7 +51,7 @@ func (t Time) IsZero() bool { return t == 0 }
 // Std returns t as a UTC [time.Time].
 func (t Time) Std() time.Time { return time.Unix(0, int64(t)).UTC() }
 
-// String formats t as RFC 3339 in UTC, with the fraction of a second only where there is one.
+// String formats t as RFC 3339 in UTC, with a fraction of a second only if that is not 0.
 func (t Time) String() string { return t.Text(time.UTC) }
 
 // Text is [Time.String] in another time zone: 2024-03-05T13:00:00+01:00.
@@ -78,9 +78,9 @@ func ParseTime(s string) (Time, error) {
 	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z or seconds since 1970)", s)
 }
 
-// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone, which
-// means UTC (sacct prints times so). It accepts the years 1678 to 2262, which a [Time] can
-// hold. The error says which form is wanted.
+// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone, as sacct
+// prints it, which means UTC. It accepts the years 1678 to 2262, which a [Time] can hold. The error
+// says which form is wanted.
 func ParseDateTime(s string) (Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
 		if t, err := time.Parse(layout, s); err == nil && Time(t.UnixNano()).Std().Equal(t) {

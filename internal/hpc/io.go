@@ -13,10 +13,10 @@ type FileSystem struct {
 	Name string
 	// Bandwidth is what all jobs together can move, in bytes per second.
 	Bandwidth int64
-	// Limit is the bandwidth that schedulers assume, in bytes per second; Bandwidth if 0. It is what a
-	// site believes its file system can do.
+	// Limit is the bandwidth that schedulers assume, in bytes per second; Bandwidth if 0. It is
+	// what the site believes that the file system can do.
 	Limit int64
-	// Licenses is the number of licenses that stand for the limit; [DefaultIOLicenses] if 0.
+	// Licenses is how many licenses Limit corresponds to; [DefaultIOLicenses] if 0.
 	Licenses int64
 }
 
@@ -50,13 +50,13 @@ func (f *FileSystem) Check() error {
 	return nil
 }
 
-// LicensesOf returns the licenses that stand for a rate in bytes per second, rounded up.
+// LicensesOf converts a rate in bytes per second to licenses, rounded up.
 func (f *FileSystem) LicensesOf(rate float64) int64 {
 	c := f.Complete()
 	return int64(math.Ceil(min(rate/float64(c.Limit)*float64(c.Licenses), math.MaxInt32)))
 }
 
-// ParseFileSystem reads NAME=BANDWIDTH, with options after commas: lustre=200MiB/s,
+// ParseFileSystem reads NAME=BANDWIDTH, with options after commas, such as lustre=200MiB/s or
 // lustre=200MiB/s,limit=150MiB/s,licenses=10000. The error says what is wrong.
 func ParseFileSystem(text string) (f FileSystem, err error) {
 	parts := strings.Split(text, ",")
@@ -86,14 +86,15 @@ func ParseFileSystem(text string) (f FileSystem, err error) {
 	return f, f.Check()
 }
 
-// byteUnits are the units of amounts of bytes. Single letters are powers of 1024, as in Slurm's options.
+// byteUnits are the units of amounts of bytes. Single letters are powers of 1024, as in Slurm.
 var byteUnits = map[string]float64{
 	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
 }
 
-// ParseBytes reads an amount of bytes: 200MiB, 1.5GB, 4G as Slurm's options have it, or a number. The case of
-// letters does not count. It reports false for anything else, and for less than a byte.
+// ParseBytes reads an amount of bytes: 200MiB, 1.5GB, 4G as in Slurm's options, or a number.
+// Letters may be in upper or lower case. It returns false for any other text, and for less than a
+// byte.
 func ParseBytes(text string) (int64, bool) {
 	text = strings.ToLower(strings.ReplaceAll(text, " ", ""))
 	n, err := strconv.ParseFloat(text, 64) // 14e6
@@ -109,7 +110,7 @@ func ParseBytes(text string) (int64, bool) {
 	return int64(math.Round(n)), true
 }
 
-// ParseRate reads a rate: an amount of bytes as [ParseBytes] does, with or without "/s" behind it.
+// ParseRate reads a rate in bytes per second: an amount as for [ParseBytes], with or without "/s".
 func ParseRate(text string) (int64, error) {
 	if n, ok := ParseBytes(strings.TrimSuffix(text, "/s")); ok {
 		return n, nil
@@ -118,15 +119,15 @@ func ParseRate(text string) (int64, error) {
 }
 
 // Phase is a part of a job's run in which it moves data to or from a file system, or computes. A
-// job's phases follow one another. The time of the run that is left after them is computing.
+// job's phases follow one another. After the last phase, the job computes until its end.
 type Phase struct {
-	// Duration is how long the phase takes if the job gets all the bandwidth that it asks for. A phase
-	// without a duration has the rest of the run time; a job has at most one such phase.
+	// Duration is how long the phase takes if the job gets all the bandwidth that it asks for. If
+	// it is 0, the phase takes the rest of the run time; a job has at most one such phase.
 	Duration time.Duration
 	// FileSystem is the name of the file system; empty for a phase of computing.
 	FileSystem string
-	// Bytes is the volume that the phase moves, for all nodes together. Rate is the same as bytes
-	// per second. One of them is set, or none for computing.
+	// Bytes is the volume that the phase moves, for all nodes together. Rate gives it in bytes per
+	// second instead. Exactly one of the two is set; for computing, neither is.
 	Bytes, Rate int64
 }
 
@@ -145,7 +146,7 @@ func (p *Phase) Check() error {
 	return nil
 }
 
-// Demand returns the bandwidth that the phase asks for if it takes the time d, in bytes per second,
+// Demand returns the bandwidth that the phase needs to last for the time d, in bytes per second,
 // rounded up.
 func (p *Phase) Demand(d time.Duration) int64 {
 	switch {
@@ -174,9 +175,9 @@ func CheckPhases(phases []Phase) error {
 	return nil
 }
 
-// SpreadPhases returns the phases of a run of a given time, with their durations and rates. The
-// time that the other phases leave goes to the phase without a duration or, if there is none, to
-// the end of the run. If the phases together are longer than the run, they are shortened in
+// SpreadPhases returns the phases of a run of a given length, with their durations and rates. The
+// time that the phases leave goes to the phase without a duration or, if there is none, to
+// computing at the end of the run. If the phases are longer than the run, they are shortened in
 // proportion, and keep their volumes.
 func SpreadPhases(phases []Phase, run time.Duration) []Phase {
 	var sum, spread time.Duration
@@ -203,7 +204,7 @@ func SpreadPhases(phases []Phase, run time.Duration) []Phase {
 	return list
 }
 
-// Volume returns the bytes that the job moves to and from a file system in a run of a given time.
+// Volume returns the bytes that the job moves to and from a file system in a run of a given length.
 func (b *Behaviour) Volume(fileSystem string, run time.Duration) float64 {
 	sum := 0.0
 	for _, p := range SpreadPhases(b.IO, run) {

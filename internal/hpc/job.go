@@ -6,14 +6,13 @@ import "time"
 // it reaches its time limit, is cancelled, or loses its nodes.
 const Unlimited = time.Duration(1<<63 - 1)
 
-// Job is one submission: what its user asked for, and how the job behaves once it runs. A
-// job array is one Job with [Job.Array] set.
+// Job is one submission: what its user requests, and how the job behaves after its start. A job
+// array is one Job with [Job.Array] set.
 //
-// In every field of the request a zero value means "not asked for", so that the resource
-// manager applies its own default. A few options are pointers because their zero differs
-// from their absence.
+// In every field of the request a zero value means "not requested", so that the resource manager
+// applies its own default. Some options are pointers, because for them zero is a request.
 type Job struct {
-	// ID is the workload's name for the job. It is unique in the workload.
+	// ID is the job's name in the workload. It is unique there.
 	ID string
 	// Submit is when the user submits it.
 	Submit Time
@@ -24,7 +23,7 @@ type Job struct {
 	// Recorded is what happened to the job when the workload was recorded; nil if unknown.
 	Recorded *Recorded
 
-	// Made names the fields of the request that nobody recorded and that rules made, each with its
+	// Made names the fields of the request that were not recorded, but made by rules, each with its
 	// rule: "time_limit=published,user=bursts". It is empty if all fields are recorded.
 	Made string
 }
@@ -109,21 +108,21 @@ type Request struct {
 	Comment           string        // --comment
 }
 
-// AllMemory asks for all of a node's memory (sbatch --mem=0).
+// AllMemory requests all of a node's memory (sbatch --mem=0).
 const AllMemory = int64(-1)
 
 // Behaviour is what the job does after its submission. Schedulers do not see it.
 type Behaviour struct {
-	// RunTime is how long the job runs on its nodes if nothing ends it earlier; Unlimited
-	// for a job that only its time limit ends.
+	// RunTime is how long the job runs on its nodes if nothing ends it earlier. It is Unlimited for
+	// a job that only its time limit ends.
 	RunTime time.Duration
 	// ExitCode is the exit status of the job's script if the job ends by itself.
 	ExitCode int
-	// CancelAfter is the delay after Submit at which the user cancels the job, whether it
-	// is pending or running; 0 if the user never does.
+	// CancelAfter is the delay after Submit at which the user cancels the job, pending or running;
+	// 0 if the user does not.
 	CancelAfter time.Duration
-	// EndAt, if not 0, is the instant at which the job ends, whenever it started; RunTime
-	// is then ignored. Jobs that were running when the window began have it.
+	// EndAt, if not 0, is when the job ends, whenever it started. RunTime is then ignored. Jobs
+	// that run when the window begins have it.
 	EndAt Time
 	// TaskRunTimes are the run times of the tasks of a job array that differ from RunTime,
 	// by task index.
@@ -131,13 +130,13 @@ type Behaviour struct {
 	// TaskExitCodes are the exit statuses of the tasks of a job array that differ from
 	// ExitCode, by task index.
 	TaskExitCodes map[int]int
-	// IO is what the job moves to and from file systems while it runs. Where jobs share a
-	// bandwidth that does not suffice, they run longer than RunTime.
+	// IO is what the job moves to and from file systems while it runs. If jobs share a bandwidth
+	// that is too small for them, they run longer than RunTime.
 	IO []Phase
 }
 
-// RunTimeOf returns the run time of a task of a job array; task -1 stands for a job that is
-// no array.
+// RunTimeOf returns the run time of a task of a job array. Task -1 stands for a job that is not an
+// array.
 func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	if d, differs := b.TaskRunTimes[task]; differs {
 		return d
@@ -145,8 +144,8 @@ func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	return b.RunTime
 }
 
-// ExitCodeOf returns the exit status of a task of a job array; task -1 stands for a job
-// that is not an array.
+// ExitCodeOf returns the exit status of a task of a job array. Task -1 stands for a job that is not
+// an array.
 func (b *Behaviour) ExitCodeOf(task int) int {
 	if code, differs := b.TaskExitCodes[task]; differs {
 		return code
@@ -172,8 +171,8 @@ const (
 	Deadlined   State = "DEADLINE"
 	OutOfMemory State = "OUT_OF_MEMORY"
 	Requeued    State = "REQUEUED"
-	// Rejected is our own: the resource manager refused the submission, so the job never
-	// existed there.
+	// Rejected is a state of our own: the resource manager refused the submission, so it has no
+	// such job.
 	Rejected State = "REJECTED"
 )
 

@@ -6,32 +6,36 @@ import (
 )
 
 // Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
-// and Priority belong to its last run, and Eligible is when the job might first start, before all
-// its runs. A time of 0 never came or is not known. For a job array, Eligible and Start are the
-// earliest of the tasks, Priority and Processors belong to the task that started first, End is the
-// end of the last task, and State is the state of all tasks (empty if they differ).
+// and Priority are those of its last run. Eligible is when the job might first start, before all
+// its runs. A time of 0 means that the event did not happen, or is not known. For a job array,
+// Eligible and Start are the earliest of the tasks, Priority and Processors are those of the task
+// that started first, End is that of the last task, and State is the state of all tasks (empty if
+// they differ).
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
-	// UsedMemory is the largest memory that the job had in use, in KiB for each of its processors
-	// (field 7 of an SWF record). MovedBytes is what it read and wrote, in bytes. Both are 0 if unknown.
+	// UsedMemory is the largest memory that the job used, in KiB for each of its processors (field
+	// 7 of an SWF record). MovedBytes is how much it read and wrote, in bytes. Both are 0 if
+	// unknown.
 	UsedMemory, MovedBytes int64
 	// Interruptions are the interruptions of a job that is not an array.
 	Interruptions
-	// TaskEligible says when single tasks of a job array might first start, by task index, if they
-	// differ. If a task is not in it, this time never came or is not known.
+	// TaskEligible says when single tasks of a job array might first start, by task index, if these
+	// times differ. A task is missing if this time did not come, or is not known.
 	TaskEligible map[int]Time
-	// TaskProcessors and TaskPriorities are the values of single tasks that started, if they differ.
+	// TaskProcessors and TaskPriorities are the values of single tasks that started, if they
+	// differ.
 	TaskProcessors map[int]int
 	TaskPriorities map[int]uint32
 	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
 	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
 	TaskNodes            map[int]string
-	// TaskStates are the states of single tasks, by task index, if they differ. State is empty then.
+	// TaskStates are the states of single tasks, by task index, if they differ. State is then
+	// empty.
 	TaskStates map[int]State
 	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
 	TaskUsedMemory, TaskMovedBytes map[int]int64
@@ -39,29 +43,32 @@ type Recorded struct {
 	TaskInterruptions map[int]Interruptions
 }
 
-// Interruptions are what ended or stopped runs of a job, or of a task of an array. Most jobs have none.
+// Interruptions are the events that ended or stopped runs of a job, or of a task of an array. For
+// most jobs they are empty.
 type Interruptions struct {
-	// LostRuns are the runs before the last one, in order. After each of them the job was in the queue again.
+	// LostRuns are the runs before the last one, in order. After each, the job was in the queue
+	// again.
 	LostRuns []LostRun
 	// Suspensions are the times in which the job was suspended during any of its runs, in order.
 	Suspensions []Suspension
-	// PreemptedBy is the ID of the job for which the last run was ended, or ID_TASK for a task. It is
-	// empty if the run ended otherwise, or if the job is not known.
+	// PreemptedBy is the job that preempted this one and so ended the last run: its ID, or ID_TASK
+	// for a task. It is empty if there is no such job, or if the job is not known.
 	PreemptedBy string
 }
 
-// LostRun is a run of a job that came to nothing: the job was preempted or requeued, or lost its nodes.
+// LostRun is a run of a job whose work was lost: the job was preempted or requeued, or lost its
+// nodes.
 type LostRun struct {
 	Start, End Time
-	// EligibleAgain is when the job might start again; 0 if that is not known.
+	// EligibleAgain is when the job might start again; 0 if not known.
 	EligibleAgain Time
 	Nodes         string // host list; empty if not known
 	Processors    int    // 0 if not known
-	// Cause is what ended the run: [Preempted], [Requeued] by a user or an administrator, [NodeFail] or
-	// [BootFail]; empty if that is not known.
+	// Cause is what ended the run: [Preempted], [Requeued] by a user or an administrator,
+	// [NodeFail] or [BootFail]; empty if not known.
 	Cause State
-	// PreemptedBy is the ID of the job for which the run was ended, or ID_TASK for a task. It is empty
-	// if the run ended otherwise, or if the job is not known.
+	// PreemptedBy is the job that preempted this one and so ended the run: its ID, or ID_TASK for a
+	// task. It is empty if there is no such job, or if the job is not known.
 	PreemptedBy string
 }
 
@@ -75,14 +82,14 @@ func (i *Interruptions) None() bool {
 	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
 }
 
-// Preempted reports whether a job is known for which one of the runs was ended.
+// Preempted reports whether the preempting job of one of the runs is known.
 func (i *Interruptions) Preempted() bool {
 	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
 }
 
-// OfTask returns what is recorded of one task of a job array. It returns the record of the
-// whole job if no single tasks are recorded, and for task -1, which stands for a job that
-// is not an array.
+// OfTask returns what is recorded about one task of a job array. It returns the record of the whole
+// job if single tasks are not recorded, and for task -1, which stands for a job that is not an
+// array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil, nil
@@ -115,8 +122,8 @@ func (r *Recorded) OfTask(task int) Recorded {
 	return of
 }
 
-// Unify drops the values of single tasks that all tasks of the array have in common, because the
-// array itself has them. tasks are all tasks.
+// Unify drops the values of single tasks that are the same for all tasks of the array, because the
+// array itself has these values. tasks are all tasks.
 func (r *Recorded) Unify(tasks []int) {
 	if alike(r.TaskEligible, tasks) {
 		r.TaskEligible = nil
@@ -140,8 +147,9 @@ func alike[V comparable](values map[int]V, tasks []int) bool {
 	return !slices.ContainsFunc(tasks, func(task int) bool { return values[task] != values[tasks[0]] })
 }
 
-// CheckRuns returns an error unless the runs of a job, or of one task of an array, are possible: each ends after it
-// started and before the next one starts, and each suspension is within a run.
+// CheckRuns returns an error if the runs of a job, or of one task of an array, are impossible. Each
+// run must end after it starts and before the next one starts, and each suspension must be within a
+// run.
 func (r *Recorded) CheckRuns() error {
 	after := Time(0)
 	for _, run := range r.LostRuns {
@@ -181,7 +189,8 @@ func (r *Recorded) ranAt(s Suspension) bool {
 	})
 }
 
-// each calls a function for the interruptions of the job and of its tasks. Its changes are kept.
+// each calls a function with the interruptions of the job and of each task. The function may change
+// them.
 func (r *Recorded) each(visit func(*Interruptions)) {
 	visit(&r.Interruptions)
 	for task, of := range r.TaskInterruptions {
@@ -190,7 +199,7 @@ func (r *Recorded) each(visit func(*Interruptions)) {
 	}
 }
 
-// MoveTimes replaces all times that are not 0.
+// MoveTimes replaces each time that is not 0 by the result of move.
 func (r *Recorded) MoveTimes(move func(Time) Time) {
 	replace := func(times ...*Time) {
 		for _, t := range times {
@@ -217,7 +226,8 @@ func (r *Recorded) MoveTimes(move func(Time) Time) {
 	})
 }
 
-// NodeLists calls a function for each host list, which it may change. It stops at the first error and returns it.
+// NodeLists calls a function with each host list, which the function may change. It stops at the
+// first error and returns it.
 func (r *Recorded) NodeLists(visit func(list *string) error) (err error) {
 	err = visit(&r.Nodes)
 	for task, list := range r.TaskNodes {
@@ -236,7 +246,7 @@ func (r *Recorded) NodeLists(visit func(list *string) error) (err error) {
 	return err
 }
 
-// RenamePreemptors replaces the IDs of the jobs for which runs were ended. rename gets the ID of a job, or ID_TASK.
+// RenamePreemptors replaces the IDs of preempting jobs. rename gets the ID of a job, or ID_TASK.
 func (r *Recorded) RenamePreemptors(rename func(name string) string) {
 	replace := func(name *string) {
 		if *name != "" {

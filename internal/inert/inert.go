@@ -15,9 +15,8 @@ import (
 // number matches cells that begin like a formula and are numbers.
 var number = regexp.MustCompile(`^[+-]([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?|Inf)$`)
 
-// formula reports whether spreadsheets take a cell for a formula, behind any quotes at its beginning. The characters
-// are
-// those of OWASP's page on CSV injection.
+// formula reports whether spreadsheets take a cell, without the quotes at its beginning, for a formula. The
+// characters are those of OWASP's page on CSV injection.
 func formula(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	first, _ := utf8.DecodeRuneInString(text)
@@ -50,7 +49,7 @@ type Writer struct {
 // NewWriter returns a writer of CSV.
 func NewWriter(w io.Writer) *Writer { return &Writer{Writer: csv.NewWriter(w)} }
 
-// Write writes a row. Its error is that of the writer below.
+// Write writes a row. Its error is the error of the underlying writer.
 func (w *Writer) Write(row []string) error {
 	w.cells = w.cells[:0]
 	for _, text := range row {
@@ -64,7 +63,8 @@ func (w *Writer) Write(row []string) error {
 // Tabs and line feeds stay.
 func Lines(text string) string { return visible(text, "\n\t") }
 
-// Line is [Lines] for a part of a line, as a cell of a table: tabs and line feeds become visible, too.
+// Line is [Lines] for a part of a line, such as a cell of a table: tabs and line feeds become visible,
+// too.
 func Line(text string) string { return visible(text, "") }
 
 // JSON returns a JSON text with the same value, in which the characters that [Lines] makes visible are escaped.

@@ -38,7 +38,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestAnyText: a cell gives its text back and is not a formula, and JSON keeps its value.
+// TestAnyText: a text can be read back from its cell, a cell is not a formula, and JSON keeps its
+// value.
 func TestAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("'=+-@\t\r\n1.e a＝\x1b\u009b\u202e")), rapid.Rune())).Draw(t, "text")
@@ -66,7 +67,7 @@ func TestAnyText(t *testing.T) {
 	})
 }
 
-// TestWriters: nothing in the program writes CSV by itself.
+// TestWriters: no other package of the program writes CSV itself.
 func TestWriters(t *testing.T) {
 	files := 0
 	for _, top := range []string{"../../internal", "../../cmd", "../../tools"} {

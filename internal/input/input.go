@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading. It never waits, and links are followed. The error of anything else than
-// a regular file names the path and what is there.
+// Open opens a regular file for reading. It never waits, and links are followed. For a path that is not a
+// regular file, the error names the path and the kind of the file.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -28,8 +28,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile returns the content of a regular file that has at most a number of bytes. Its errors are those of
-// [Open], and one for a longer file.
+// ReadFile returns the content of a regular file that has at most a number of bytes. It returns the errors
+// of [Open], and an error for a longer file.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// kind says in words what a file is that is not regular.
+// kind names the kind of a file that is not a regular file.
 func kind(mode os.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -1,10 +1,10 @@
 // Package interrupt ends the program after SIGINT, SIGTERM or SIGHUP.
 //
-// The first signal cancels the context of the command. What has to be completed, such as the
-// record of a run, is under a [Hold], and the command ends it in its own time. Everything else
+// The first signal cancels the context of the command. Work that must be completed, such as the
+// record of a run, is under a [Hold]: the command ends this work in its own time. All other code
 // ends within [Grace], wherever it is: in a blocked read, in a decompression, in a long
-// computation. So only the code under a hold has to look at its context. A second signal ends
-// the program at once.
+// computation. So only the code under a hold has to look at its context. A second signal ends the
+// program at once.
 package interrupt
 
 import (
@@ -24,7 +24,7 @@ const Grace = 500 * time.Millisecond
 // its group.
 const echo = 250 * time.Millisecond
 
-// holds counts the holds. released is when the last one was released.
+// holds counts the holds. released is when the last hold was released.
 var holds struct {
 	sync.Mutex
 	number   int

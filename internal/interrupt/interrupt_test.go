@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// outcome is what run returns, and after which time.
+// outcome has the results of run, and the time until it returned.
 type outcome struct {
 	status int
 	ended  bool
@@ -33,7 +33,7 @@ func deaf(context.Context) int {
 	return 8
 }
 
-// holding ends the given time after its context, with something held.
+// holding returns a command that has a hold and ends a time d after its context is cancelled.
 func holding(d time.Duration) func(context.Context) int {
 	return func(ctx context.Context) int {
 		defer Hold()()
@@ -44,11 +44,11 @@ func holding(d time.Duration) func(context.Context) int {
 }
 
 func TestRun(t *testing.T) {
-	const slack = Grace / 10 // run looks that often
+	const slack = Grace / 10 // the interval at which run looks for holds
 	for name, tt := range map[string]struct {
 		command func(context.Context) int
 		signals []time.Duration
-		want    outcome // took is the least
+		want    outcome // took is the least time
 		atMost  time.Duration
 	}{
 		"no signal":         {command: func(context.Context) int { return 3 }, want: outcome{3, true, 0}, atMost: slack},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BenchmarkPlan plans a round on a large machine: 800 jobs run, and 500 pend.
+// BenchmarkPlan plans a round on a large machine with 800 running and 500 pending jobs.
 func BenchmarkPlan(b *testing.B) {
 	cluster := &Cluster{Nodes: 7000, FileSystem: lustre, Licenses: map[string]License{lustre: {Total: 10000}}, Pools: map[string]Pool{
 		"gpu": {5000, []string{"gpu"}}, "cpu": {2000, []string{"cpu"}},

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Estimator predicts what a job will do. [ParseEstimator] makes one by its name.
+// Estimator predicts the I/O and the run time of jobs. [ParseEstimator] returns one by name.
 type Estimator interface {
 	// Estimate predicts a task of a job array on a file system. For a job that is not an array, task
 	// is -1.
@@ -25,13 +25,14 @@ type Nothing struct{}
 func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estimate{} }
 
 // Behaviour predicts from the job's own future: its mean rate, and its run time without other jobs.
-// The services of the workload-adaptive scheduler would learn these values from earlier jobs of the
-// class.
+// On a real site, the services of the workload-adaptive scheduler learn these values from earlier
+// jobs of the class.
 type Behaviour struct {
-	// Factor multiplies the use; 1 for perfect estimates. The run time is always right.
+	// Factor multiplies the predicted use; 1 for perfect estimates. The run time is always right.
 	Factor float64
-	// Each class gets a second, random factor, drawn from Seed. The factor's median is 1, and Sigma is
-	// the standard deviation of its logarithm. Jobs with the same name are one class.
+	// Sigma is not 0 if each class gets a second, random factor, which is drawn from Seed. Its
+	// median is 1, and Sigma is the standard deviation of its logarithm. Jobs with the same name
+	// are one class.
 	Sigma float64
 	Seed  uint64
 }
@@ -51,7 +52,7 @@ func (b Behaviour) Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate 
 	return Estimate{Use: f.LicensesOf(rate), RunTime: run}
 }
 
-// ParseEstimator reads the name of an estimator: "perfect", "none", a factor such as "x0.5", or
+// ParseEstimator parses the name of an estimator: "perfect", "none", a factor such as "x0.5", or
 // "noise=SIGMA" or "noise=SIGMA/SEED".
 func ParseEstimator(text string) (Estimator, error) {
 	wrong := fmt.Errorf("%q: not an estimate (want perfect, none, a factor such as x0.5, or noise=0.5)", text)

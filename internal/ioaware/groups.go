@@ -7,16 +7,16 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Groups says how [TwoGroup] divides the jobs, and has its target. Uses are in licenses per node.
+// Groups is the division of the jobs by [TwoGroup], with its target. Uses are in licenses per node.
 //
-// The zero group has the pending jobs with the least use per node, up to a fraction of the pending
-// area (nodes x time). All other jobs are regular. Only the use of regular jobs above the zero
-// group's mean counts towards the target, so jobs of the zero group fill the nodes that regular
-// jobs leave.
+// The zero group has the pending jobs with the lowest use per node, up to a fraction of the pending
+// area (nodes x time). All other jobs are regular. Only the part of a regular job's use that
+// exceeds the zero group's mean counts towards the target, so that jobs of the zero group can fill
+// the nodes that regular jobs leave free.
 type Groups struct {
 	// RTarget is the mean use of all jobs, weighted by nodes x time.
 	RTarget float64
-	// RStar is the largest use of the zero group, and RBar its mean.
+	// RStar is the highest use of a job in the zero group, and RBar the mean.
 	RStar, RBar float64
 	// StarTarget is the target of the regular jobs' use above RBar, for the whole cluster.
 	StarTarget int64
@@ -24,8 +24,8 @@ type Groups struct {
 	starUse, starNodes int64 // RStar as a fraction
 }
 
-// Regular reports whether a job with a number of nodes and a use (in licenses) is regular: whether
-// the use is above nodes x RStar, rounded down.
+// Regular reports whether a job is regular: whether its use (in licenses) exceeds nodes x RStar,
+// rounded down.
 func (g *Groups) Regular(nodes int, use int64) bool {
 	if g.starNodes == 0 {
 		return use > 0
@@ -36,16 +36,16 @@ func (g *Groups) Regular(nodes int, use int64) bool {
 // above returns a job's use above the zero group's mean, in whole licenses.
 func (g *Groups) above(nodes int, use int64) int64 { return use - round(float64(nodes)*g.RBar) }
 
-// cap returns how much regular jobs may already use when a job is added. s is the added job's use
-// above the zero group's mean. The job may exceed the target by half of s. If s alone exceeds the
-// target, the job waits until half of the target is free.
+// cap returns the highest use of other regular jobs at which a job may be added. s is the added
+// job's use above the zero group's mean. The job may exceed the target by half of s. If s alone
+// exceeds the target, the job waits until half of the target is free.
 func (g *Groups) cap(s float64) int64 {
 	target := float64(g.StarTarget)
 	least := max(0, target-s)
 	return round(least + 0.5*(target-least))
 }
 
-// share is what one job adds to the sums.
+// share is what one job contributes to the sums.
 type share struct {
 	nodes, use  int64
 	area        float64 // nodes x minutes
@@ -95,13 +95,13 @@ func (p *planner) divide(running []Running) Groups {
 	if area > 0 {
 		g.RBar = volume / area
 	}
-	// A negative target would keep regular jobs waiting for ever.
+	// A negative target would make regular jobs wait for ever.
 	g.StarTarget = max(round(float64(p.cluster.Nodes)*(g.RTarget-g.RBar)), 0)
 	return g
 }
 
-// share returns what a pending job adds to the sums. The job counts for its predicted run time, at
-// most its limit.
+// share returns what a pending job contributes to the sums, with its predicted run time, at most
+// its limit.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {
@@ -114,7 +114,7 @@ func (p *planner) share(j *Job) share {
 	return s
 }
 
-// remaining returns the expected rest of a running job's time, in minutes.
+// remaining returns the expected remaining time of a running job, in minutes.
 func (p *planner) remaining(r *Running) float64 {
 	if r.End == hpc.Never {
 		return 0
@@ -126,8 +126,8 @@ func (p *planner) remaining(r *Running) float64 {
 	return max(d.Minutes(), 0)
 }
 
-// addStars makes the tracker of the use above the zero group's mean. Every running job, even
-// without use, is in the tracker's first value, and gives back its part at its end.
+// addStars makes the tracker of use above the zero group's mean. The initial value includes every
+// running job, even one without use, and the job's part is subtracted at its end.
 func (p *planner) addStars(running []Running) {
 	for i := range running {
 		use, _ := p.use(&running[i].Job)
@@ -137,8 +137,8 @@ func (p *planner) addStars(running []Running) {
 	}
 }
 
-// belowTarget returns when the regular jobs are below their target. Jobs of the zero group do not
-// wait for it.
+// belowTarget is the constraint of the target: regular jobs wait until their use is below it. Jobs
+// of the zero group do not wait.
 func (p *planner) belowTarget(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	use := p.tested(j)

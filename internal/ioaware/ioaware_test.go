@@ -27,8 +27,8 @@ func predicted(nodes int, limit time.Duration, use int64) Job {
 	return Job{Nodes: nodes, Limit: limit, Estimate: Estimate{Use: use}}
 }
 
-// example is the state for which the original's numbers are known: 100 nodes, and three running
-// jobs of ten nodes and 100 minutes.
+// example returns a state for which the numbers of the original plugin are known: 100 nodes, and
+// three running jobs, each of ten nodes and 100 minutes. There are total licenses.
 func example(total int64) (*Cluster, []Running) {
 	run := func(start, use int64) Running {
 		return Running{Job: requested(10, 100*time.Minute, use), End: at(start).Add(100 * time.Minute)}
@@ -46,7 +46,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// planning returns the planner of a round with its trackers.
+// planning returns the planner of a round whose trackers know the running jobs.
 func planning(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
 	p := newPlanner(now, cluster, running, pending, options)
 	p.track(running)
@@ -102,12 +102,12 @@ func TestMeasuredUse(t *testing.T) {
 	for _, c := range []struct {
 		measured, predicted, initial int64
 	}{
-		{0, 0, 500},       // what slurmctld counts
+		{0, 0, 500},       // slurmctld counts 500
 		{700, 0, 700},     // measured is more
-		{700, 100, 700},   // measured contains the predicted use
-		{700, 300, 800},   // and not all of it
-		{300, 100, 600},   // less was measured than is counted
-		{700, 1000, 1500}, // used 500 + predicted 1000
+		{700, 100, 700},   // measured is more than 500 + predicted 100
+		{700, 300, 800},   // 500 + predicted 300 is more
+		{300, 100, 600},   // 500 + predicted 100 is more
+		{700, 1000, 1500}, // 500 + predicted 1000 is more
 	} {
 		cluster, running := example(10000)
 		cluster.Measured = c.measured
@@ -150,8 +150,8 @@ func TestTwoGroupTargets(t *testing.T) {
 	}
 }
 
-// A regular job may exceed the target by half of its use above the mean. A job that exceeds the
-// target by itself waits until half of the target is free.
+// A regular job may exceed the target by half of its use above the zero group's mean. If this use
+// alone exceeds the target, the job waits until half of the target is free.
 func TestTargetMayBeExceededByHalf(t *testing.T) {
 	g := Groups{StarTarget: 668, RStar: 10, RBar: 10, starUse: 100, starNodes: 10}
 	for _, c := range []struct {
@@ -168,7 +168,8 @@ func TestTargetMayBeExceededByHalf(t *testing.T) {
 }
 
 func TestRegularity(t *testing.T) {
-	// 7/3 is not a binary fraction: a job of the zero group must not become regular by rounding.
+	// A fraction such as r* = 7/3 is inexact in binary. Rounding must not make a job of the zero
+	// group regular.
 	for nodes := int64(1); nodes < 50; nodes++ {
 		for use := int64(0); use < 200; use++ {
 			g := Groups{starUse: use, starNodes: nodes}
@@ -182,8 +183,8 @@ func TestRegularity(t *testing.T) {
 	}
 }
 
-// With track_nodes and without, the plugin did not count a job without licenses and estimate, so
-// a wide job behind a stream of such jobs never got its nodes.
+// The original plugin did not count the nodes of jobs that had neither licenses nor an estimate,
+// with or without track_nodes. A wide job behind a stream of such jobs never got its nodes.
 func TestJobsWithoutUseCountNodes(t *testing.T) {
 	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
 	running := []Running{{Job: Job{Nodes: 4, Limit: time.Hour}, End: now.Add(time.Hour)}}
@@ -199,8 +200,8 @@ func TestJobsWithoutUseCountNodes(t *testing.T) {
 	}
 }
 
-// The plugin's star tracker began with all running jobs, and only those with use gave their part
-// back.
+// The original plugin's star tracker began with the shares of all running jobs, but at the jobs'
+// ends only the shares of jobs with use were subtracted.
 func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -222,7 +223,8 @@ func TestNamesOfStrategies(t *testing.T) {
 	}
 }
 
-// The zero group ends where the fraction of the pending area is reached.
+// The zero group ends at the job with which it reaches the given fraction of the pending jobs'
+// area.
 func TestTwoGroupFraction(t *testing.T) {
 	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
 	var pending []Job
@@ -262,7 +264,7 @@ func drawJob(t *rapid.T, nodes int) Job {
 	return j
 }
 
-// drawState draws a state in which the running jobs fit.
+// drawState draws a state whose running jobs fit on the nodes.
 func drawState(t *rapid.T) state {
 	s := state{cluster: &Cluster{Nodes: 32, FileSystem: lustre, Measured: int64(rapid.IntRange(0, 1200).Draw(t, "measured"))}}
 	free, used, matlab := s.cluster.Nodes, int64(0), int64(0)
@@ -290,9 +292,8 @@ func drawOptions(t *rapid.T) Options {
 	}
 }
 
-// A plan adds nothing where a resource is full: at every instant, the jobs of the plan that run
-// use no more than the running jobs leave. A job whose prediction alone is above the limit counts
-// with one license less than there are.
+// At every instant, the planned jobs use no more of a resource than the running jobs leave. A job
+// whose prediction alone is above the total is planned with one license less than the total.
 func TestPlanStaysBelowTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, o := drawState(t), drawOptions(t)
@@ -337,8 +338,8 @@ func startsWithUse(r Round, s state, p *planner, instant hpc.Time) bool {
 	})
 }
 
-// Every job that the cluster can ever run has a start, and the first job's is at the latest when
-// the running jobs have reached their limits.
+// Every job that the cluster can ever run gets a start. The first job starts at the latest when the
+// running jobs have reached their limits.
 func TestEveryJobHasAStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, o := drawState(t), drawOptions(t)
@@ -361,8 +362,8 @@ func TestEveryJobHasAStart(t *testing.T) {
 	})
 }
 
-// The tracker agrees with a slow one that keeps a value for each second, and taking off what was
-// added gives the function before.
+// The tracker has the same values as a slow one that keeps a value for each second. Subtracting
+// what was added restores the earlier values.
 func TestTrackerProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const seconds = 60
@@ -433,8 +434,8 @@ func TestTrackerProperties(t *testing.T) {
 	})
 }
 
-// Under every strategy a queue with a stream of jobs behind it drains: every job starts, and no
-// instant has more use than the limit allows.
+// Under every strategy, all jobs of a queue start although further jobs arrive behind them, and at
+// no instant is more use than the limit allows.
 func TestNoJobStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOptions(t)
@@ -507,7 +508,7 @@ func TestSelector(t *testing.T) {
 		reserved int
 	}{
 		{now, false, now, 1}, {now, true, now, 1},
-		{at(10030), false, at(10080), 1}, {at(10030), true, at(10080), 0}, // no nodes for a job of the future
+		{at(10030), false, at(10080), 1}, {at(10030), true, at(10080), 0}, // with track, a later start gets no nodes
 		{at(10080), false, at(10080), 1},
 		{hpc.Never, false, hpc.Never, 0},
 	} {
@@ -536,7 +537,7 @@ func drawPools(t *rapid.T, s *state) {
 	}
 }
 
-// TestStartsOnly: a plan that ends when no job fits any more starts the same jobs now.
+// With StartsOnly, the plan ends when no further job fits now, and starts the same jobs now.
 func TestStartsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, options := drawState(t), drawOptions(t)
@@ -570,8 +571,8 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// TestPools: jobs of a pool start when nodes of it are free. A job that may run in several pools takes
-// nodes of all of them into account.
+// TestPools: a job starts when enough nodes of its pool are free. Pools may overlap: a job counts
+// in its own pool and in every pool that overlaps with it.
 func TestPools(t *testing.T) {
 	in := func(pool string, nodes int) Job { return Job{Nodes: nodes, Limit: time.Hour, Pool: pool} }
 	cluster := &Cluster{Nodes: 10, Pools: map[string]Pool{
@@ -588,26 +589,26 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// TestReserved: nodes of reservations are not planned for others, now or later, except while their own
-// jobs have them.
+// TestReserved: the plan keeps reserved nodes free for their reservation, now and later. A node
+// that is reserved and also has a running job counts once.
 func TestReserved(t *testing.T) {
 	hour := Job{Nodes: 3, Limit: time.Hour}
 	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
 	for _, c := range []struct {
 		reserved []Reserved
 		want     hpc.Time
-		until    hpc.Time // if not 0, a job runs on one of the reserved nodes until then
+		until    hpc.Time // if not 0, a job runs on a reserved node until then
 	}{
 		{nil, now, 0},
 		{[]Reserved{{From: minutes(-10), Until: minutes(20), Nodes: 2}}, minutes(20), 0},
 		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 2}}, minutes(90), 0},
-		{[]Reserved{{From: minutes(60), Until: minutes(90), Nodes: 2}}, minutes(90), 0}, // starts and ends are rounded
+		{[]Reserved{{From: minutes(60), Until: minutes(90), Nodes: 2}}, minutes(90), 0}, // trackers round to minutes
 		{[]Reserved{{From: minutes(62), Until: minutes(90), Nodes: 2}}, now, 0},
 		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 1}}, now, 0},
 		{[]Reserved{{From: minutes(-10), Until: hpc.Never, Nodes: 2}}, hpc.Never, 0},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 2}}, minutes(91), minutes(30)},
-		// The node counts once, whenever the job ends: also at a step of the trackers, and also if it
-		// runs beyond its limit.
+		// The node with the running job counts once, also if the job ends exactly at a minute to
+		// which the trackers round, or runs beyond its limit.
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30)},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30) / hpc.Time(time.Minute) * hpc.Time(time.Minute)},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(-5)},
@@ -642,10 +643,10 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestIdleNodesOfReservations: of four nodes two are idle, and one or both of these are reserved in an
-// hour. The trackers have room for a job that ends later, because other nodes are idle by then. It
-// starts now only on idle nodes that no reservation takes from it. The idle nodes of a node's earliest
-// reservation count once.
+// TestIdleNodesOfReservations: two of four nodes are idle, and one or both of the idle nodes are
+// reserved in an hour. The trackers have room for a job that ends after that, because the other
+// nodes are idle by then. But the job may start now only on idle nodes that it can keep until its
+// end. If an idle node has several reservations, it counts in the earliest one.
 func TestIdleNodesOfReservations(t *testing.T) {
 	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
 	booked := func(from, nodes, idle int) Reserved {
@@ -655,7 +656,7 @@ func TestIdleNodesOfReservations(t *testing.T) {
 	for _, c := range []struct {
 		reserved []Reserved
 		jobs     []Job
-		want     []bool     // which start now
+		want     []bool     // for each job: whether it starts now
 		twice    []Reserved // of the running job
 	}{
 		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 2, Limit: 30 * time.Minute}}, []bool{false, false}, nil},
@@ -679,8 +680,8 @@ func TestIdleNodesOfReservations(t *testing.T) {
 }
 
 // logRow returns the row that the plugin writes for a round: the time in seconds since the Unix
-// epoch, the licenses of the file system, the first values of both trackers, r*, the mean of the
-// zero group, the mean of all jobs, and the target.
+// epoch, the licenses of the file system, the initial values of its tracker and of the star
+// tracker, r*, the mean of the zero group, the mean of all jobs, and the target.
 func logRow(r *Round, unix, total int64) string {
 	g := &r.Groups
 	return fmt.Sprintf("%d, %d, %d, %d, %f, %f, %f, %d\n", unix, total, r.Used, r.StarUsed, g.RStar, g.RBar, g.RTarget, g.StarTarget)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ParseLicenses reads licenses by name, such as "lustre:200,matlab", from a request or from Slurm's
-// Licenses. A name without a number counts once. A number that is negative or cannot be read is
-// left out: slurmctld refuses it.
+// ParseLicenses parses licenses, such as "lustre:200,matlab", from a request or from Slurm's
+// Licenses. A name without a number counts once. Licenses with an invalid or negative number are
+// ignored, because slurmctld refuses them.
 func ParseLicenses(text string) map[string]int64 {
 	var list map[string]int64
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {

@@ -1,16 +1,17 @@
-// Package ioaware plans the starts of jobs on a cluster whose file system is a resource. It has the
-// rules of the workload-adaptive scheduler of Goponenko, Lamar, Allan, Brandt and Dechev
-// ("Workload-Adaptive Scheduling for Efficient Use of Parallel File Systems in HPC Clusters", SC'24
-// workshops, DOI 10.1109/SCW63240.2024.00190) and of the I/O-aware scheduler before it. docs/IO.md
-// has the rules, and says where this package differs from the authors' plugin.
+// Package ioaware plans the starts of jobs on a cluster with the file system as a resource. It
+// follows the rules of the workload-adaptive scheduler of Goponenko, Lamar, Allan, Brandt and
+// Dechev ("Workload-Adaptive Scheduling for Efficient Use of Parallel File Systems in HPC
+// Clusters", SC'24 workshops, DOI 10.1109/SCW63240.2024.00190) and of its predecessor, the
+// I/O-aware scheduler. docs/IO.md describes the rules, and how this package differs from the
+// authors' plugin.
 //
-// The file system's bandwidth is a count of licenses. A job's use is the number of licenses that
-// its user requests or, without a request, that an estimate predicts. [Plan] looks at the pending
-// jobs in the order of their priority and gives each the earliest start at which the licenses, the
-// file system and the nodes have room until the job's time limit.
+// The file system's bandwidth is a number of licenses. A job's use is the number of licenses that
+// its user requests or, without a request, that an estimate predicts. [Plan] processes the pending
+// jobs in order of priority. Each gets the earliest start from which licenses, file system and
+// nodes suffice until the job's time limit.
 //
-// The package does no I/O and reads no clock: the simulator and a driver of a live cluster call
-// the same code.
+// The package does no I/O and reads no clock, so that the simulator and a driver for a live cluster
+// can use the same code.
 package ioaware
 
 import (
@@ -22,7 +23,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Strategy is how a plan treats the file system.
+// Strategy says how a plan treats the file system.
 type Strategy string
 
 const (
@@ -30,87 +31,87 @@ const (
 	Baseline Strategy = "baseline"
 	// Aware keeps the use of the file system at or below its licenses.
 	Aware Strategy = "aware"
-	// TwoGroup is the workload-adaptive strategy. It also keeps the use of jobs with much I/O at a
-	// target, which follows from the queue.
+	// TwoGroup is the workload-adaptive strategy. In addition, it keeps the use of jobs with much
+	// I/O at a target, which it computes from the queue.
 	TwoGroup Strategy = "two-group"
 )
 
 // Options say how to plan.
 type Options struct {
 	Strategy Strategy
-	// TrackNodes gives nodes only to jobs that start now. For jobs that start later, nodes are only
-	// counted, not reserved.
+	// TrackNodes gives nodes only to jobs that start now. For later starts, nodes are counted, but
+	// not reserved.
 	TrackNodes bool
 	// Resolution is the step of the trackers; [DefaultResolution] if 0.
 	Resolution time.Duration
-	// Fraction is the part of the pending jobs' area (nodes x time) that is in the zero group of
-	// [TwoGroup]; 0.5 if 0.
+	// Fraction is the share of the pending jobs' area (nodes x time) that belongs to the zero group
+	// of [TwoGroup]; 0 means 0.5.
 	Fraction float64
-	// StartsOnly ends a plan when no later job of the queue can start in this round, because all of
-	// them ask for more nodes or licenses than are free now.
+	// StartsOnly ends a plan when the remaining jobs cannot start in this round, because each
+	// requests more nodes or licenses than are free now.
 	StartsOnly bool
 }
 
 // DefaultResolution is the step of the trackers in Slurm's backfill scheduler (bf_resolution).
 const DefaultResolution = time.Minute
 
-// License is a count of licenses: how many there are, and how many running jobs hold because
-// their users asked for them.
+// License is the total number of a license, and the number that running jobs use because their
+// users requested it.
 type License struct{ Total, Used int64 }
 
 // Cluster is the state of a cluster.
 type Cluster struct {
 	// Nodes is the number of nodes in service.
 	Nodes int
-	// FileSystem is the name of the license that stands for the file system's bandwidth. Licenses has
-	// this license and all others.
+	// FileSystem is the name of the license for the file system's bandwidth. Licenses has this
+	// license and all others.
 	FileSystem string
 	Licenses   map[string]License
-	// Pools are the sets of nodes on which jobs of one kind may run, by name; nil if every job may run
-	// on every node.
+	// Pools maps names to the sets of nodes on which some jobs may run; nil if every job may run on
+	// every node.
 	Pools map[string]Pool
-	// Reserved has the nodes of reservations. No pending job may have them while they are reserved.
+	// Reserved are reserved nodes. Pending jobs cannot have them during the reservations.
 	Reserved []Reserved
 	// Measured is the measured use of the file system, in licenses.
 	Measured int64
-	// Selector chooses nodes. Without a selector, nodes are only counted, as if a job could run on any
-	// of them.
+	// Selector chooses nodes. Without it, nodes are only counted, as if a job could run on any free
+	// nodes.
 	Selector Selector
 }
 
-// Pool is a set of nodes. It has the number of nodes in service, and the names of the pools with
-// which it shares nodes, including its own name.
+// Pool is a set of nodes: the number of nodes in service, and the names of the pools with shared
+// nodes, including its own name.
 type Pool struct {
 	Nodes    int
 	Overlaps []string
 }
 
-// Reserved is a number of nodes that are reserved in an interval, in all and in each pool.
+// Reserved is a number of nodes that are reserved for an interval, in total and per pool.
 type Reserved struct {
 	From, Until hpc.Time
 	Nodes       int
 	Uses        map[string]int
-	// Idle is the number of these nodes, by pool, that are idle now and that no earlier reservation
-	// has.
+	// Idle is the number of these nodes, per pool, that are idle now and have no earlier
+	// reservation.
 	Idle map[string]int
 }
 
-// Selector is the cluster's own selection of nodes.
+// Selector is the cluster's own way to choose nodes.
 type Selector interface {
-	// Earliest returns the earliest instant, at or after an instant, from which a pending job can have
-	// nodes until its time limit; [hpc.Never] if there is none. Nodes of running jobs, and nodes that
-	// Reserve has taken, are not available. job is the index of the pending job.
+	// Earliest returns the earliest instant, not before after, from which a pending job can have
+	// nodes until its time limit, and [hpc.Never] if there is no such instant. It excludes nodes of
+	// running jobs, and nodes taken with Reserve. job is the index of the pending job.
 	Earliest(job int, after hpc.Time) hpc.Time
-	// Reserve takes nodes for a job from an instant that Earliest has returned.
+	// Reserve takes nodes for a job from an instant that Earliest returned.
 	Reserve(job int, at hpc.Time)
-	// Full reports whether no node has room for any job now.
+	// Full reports whether no node has room for another job now.
 	Full() bool
 }
 
 // Job is what the scheduler knows of a job.
 type Job struct {
 	Nodes int
-	// Pool is the pool on whose nodes the job may run.
+	// Pool is the name of the pool on whose nodes the job may run.
 	Pool string
 	// Limit is the time limit.
 	Limit time.Duration
@@ -123,39 +124,39 @@ type Job struct {
 // Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
 	Use     int64         // of the file system, in licenses
-	RunTime time.Duration // not used for the planned window
+	RunTime time.Duration // ignored for the planned window
 }
 
 // Running is a running job. End is when its time limit ends it.
 type Running struct {
 	Job
 	End hpc.Time
-	// Uses is the number of the job's nodes in each pool; nil if the cluster has no pools.
+	// Uses is the number of the job's nodes in each pool; nil without pools.
 	Uses map[string]int
-	// Twice has, as negative numbers, the job's nodes that would count twice while it runs: nodes that
-	// are in [Cluster.Reserved] too, or that are no longer in service.
+	// Twice has, as negative numbers, the job's nodes that would be counted twice while it runs,
+	// because they are also in [Cluster.Reserved], or that are no longer in service.
 	Twice []Reserved
 }
 
-// Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that asks for
+// Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that requests
 // more than the cluster has.
 type Start struct {
 	Job int // index among the pending jobs
 	At  hpc.Time
 }
 
-// Round is the outcome of one round of planning.
+// Round is the result of one round of planning.
 type Round struct {
-	// Starts has every pending job, in the order of priority. With [Options.StartsOnly], it has only
-	// the jobs that the plan looked at. If the plan looked at none, the other fields are zero.
+	// Starts has all pending jobs, in order of priority. With [Options.StartsOnly], it only has the
+	// jobs that the plan processed. If there are none, the other fields are zero.
 	Starts []Start
-	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
+	// Used and StarUsed are the initial values of the trackers for the file system and for the jobs
 	// with much I/O.
 	Used, StarUsed int64
 	Groups         Groups
 }
 
-// Now returns the jobs that start now, by their indices.
+// Now returns the indices of the jobs that start now.
 func (r *Round) Now(now hpc.Time) []int {
 	var list []int
 	for _, s := range r.Starts {
@@ -166,8 +167,8 @@ func (r *Round) Now(now hpc.Time) []int {
 	return list
 }
 
-// Plan plans one round at an instant. pending is in the order of priority. A planned start after
-// now is a multiple of the resolution. The planned window of a job is as long as its time limit.
+// Plan plans one round. pending is in order of priority. Planned starts after now are multiples of
+// the resolution. A job's planned window is as long as its time limit.
 func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
 	p := newPlanner(now, cluster, running, pending, options)
 	if options.StartsOnly && !p.anyFits(0) {
@@ -203,18 +204,19 @@ type planner struct {
 	pools      map[string]*Tracker
 	star       *Tracker
 	groups     Groups
-	// constraints are the conditions for the start of a pending job, in the order in which they are
-	// tested.
+	// constraints are the conditions for starting a pending job, in the order in which they are
+	// checked.
 	constraints []constraint
-	// reserved has the nodes of reservations, and the corrections for nodes of running jobs that count
+	// reserved has reserved nodes, and corrections for running jobs' nodes that would be counted
 	// twice.
 	reserved []reserved
 
-	// The nodes, the nodes by pool, and the use of running jobs, reservations and jobs that start now.
+	// The present use by running jobs, reservations and jobs that start now: nodes, nodes by pool,
+	// licenses.
 	taken      int
 	takenPools map[string]int
 	takenUse   int64
-	next       int // the first pending job that may still fit now; no earlier job fits
+	next       int // the first pending job that may still fit now
 }
 
 func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
@@ -248,14 +250,14 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	return p
 }
 
-// reserved is a number of nodes until an instant of the trackers.
+// reserved is a reservation that ends at a given instant of the trackers.
 type reserved struct {
 	*Reserved
 	until hpc.Time
 }
 
-// reserve adds nodes of reservations. They are given back at the end of the reservation, or at the
-// instant earlier if that comes first.
+// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant
+// earlier if that comes first.
 func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	for i := range list {
 		r := &list[i]
@@ -270,7 +272,7 @@ func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	}
 }
 
-// take counts nodes that a job or a reservation has now.
+// take counts nodes as in use now.
 func (p *planner) take(nodes int, uses map[string]int) {
 	p.taken += nodes
 	for name, n := range uses {
@@ -278,7 +280,7 @@ func (p *planner) take(nodes int, uses map[string]int) {
 	}
 }
 
-// track makes the trackers from the running jobs.
+// track makes the trackers for the running jobs.
 func (p *planner) track(running []Running) {
 	p.addRunning(running)
 	p.takenUse = p.fileSystem.Initial()
@@ -288,7 +290,7 @@ func (p *planner) track(running []Running) {
 	}
 }
 
-// use returns a job's use of the file system, and whether its user requested it.
+// use returns a job's use of the file system in licenses, and whether the user requested it.
 func (p *planner) use(j *Job) (use int64, requested bool) {
 	if use, requested = j.Licenses[p.cluster.FileSystem]; requested || p.options.Strategy == Baseline {
 		return use, requested
@@ -296,10 +298,10 @@ func (p *planner) use(j *Job) (use int64, requested bool) {
 	return j.Estimate.Use, false
 }
 
-// addRunning makes the trackers of nodes and licenses from the running jobs. The file system's
-// tracker begins at the larger of slurmctld's count and the measured use, so that predicted use
-// that the measurement already contains does not count twice. Measured use that no running job
-// explains is taken to end with the last running job. Otherwise, a job that needs nearly all
+// addRunning makes the trackers of nodes and licenses from the running jobs. The initial value for
+// the file system is the higher of slurmctld's count and the measured use, so that predicted use is
+// not counted in addition to the measured use that contains it. Measured use that running jobs do
+// not explain is assumed to end with the last running job; otherwise a job that needs almost all
 // licenses might never start.
 func (p *planner) addRunning(running []Running) {
 	fs := p.cluster.Licenses[p.cluster.FileSystem]
@@ -309,7 +311,7 @@ func (p *planner) addRunning(running []Running) {
 	}
 	p.fileSystem = NewTracker(initial)
 	offset, explained, last := fs.Used-initial, int64(0), p.now
-	for _, r := range byEnd(running) { // in this order, every new step of a tracker is the last
+	for _, r := range byEnd(running) { // in this order, every new step is after the others
 		end := p.giveBack(r)
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
 		for name, n := range r.Uses {
@@ -343,8 +345,8 @@ func (p *planner) addRunning(running []Running) {
 	}
 }
 
-// addReserved adds reserved nodes to the trackers. The trackers already contain the nodes that are
-// reserved now, without an end: for these it only adds the end.
+// addReserved adds reserved nodes to the trackers. The trackers' initial values include the nodes
+// that are reserved now; for these it only adds the end.
 func (p *planner) addReserved(r *reserved) {
 	add := func(t *Tracker, n int) {
 		if r.From <= p.now {
@@ -361,7 +363,7 @@ func (p *planner) addReserved(r *reserved) {
 	}
 }
 
-// byEnd returns running jobs in the order of their ends.
+// byEnd sorts running jobs by their ends.
 func byEnd(running []Running) []*Running {
 	list := make([]*Running, len(running))
 	for i := range running {
@@ -371,8 +373,8 @@ func byEnd(running []Running) []*Running {
 	return list
 }
 
-// giveBack returns when a running job gives back what it holds. A job that runs beyond its limit
-// holds its resources at least until the next step.
+// giveBack returns when a running job's resources become free. A job that has exceeded its limit
+// keeps them at least until the next step.
 func (p *planner) giveBack(r *Running) hpc.Time {
 	return p.up(max(r.End, p.now))
 }
@@ -399,8 +401,8 @@ func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
 	return p.up(at.Add(j.Limit))
 }
 
-// earliest returns the earliest instant at which a pending job has everything until its time
-// limit: now, a later multiple of the resolution, or [hpc.Never].
+// earliest returns the earliest instant from which all conditions for a pending job hold until its
+// time limit: now, a later multiple of the resolution, or [hpc.Never].
 func (p *planner) earliest(i int) hpc.Time {
 	at := p.now
 	for {
@@ -417,12 +419,12 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant, at or after a given instant, at which a pending job
-// meets one condition.
+// constraint returns the earliest instant, not before at, at which a pending job meets one
+// condition.
 type constraint func(i int, at hpc.Time) hpc.Time
 
-// selected is the constraint of the cluster's own selection of nodes. A later instant is rounded up
-// to a multiple of the resolution.
+// selected is the constraint of the cluster's own node selection. Later instants are rounded up to
+// a multiple of the resolution.
 func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	t := p.cluster.Selector.Earliest(i, at)
 	if t <= at || t == hpc.Never || p.down(t) == t {
@@ -431,7 +433,7 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	return p.up(t)
 }
 
-// when returns the earliest instant at which a tracker stays at or below most during a job's
+// when returns the earliest instant from which a tracker is at most most during a job's whole
 // window.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
@@ -460,7 +462,7 @@ func (p *planner) licensesFree(i int, at hpc.Time) hpc.Time {
 	return at
 }
 
-// nodesFree is the constraint of the number of free nodes, in the job's pool and in all.
+// nodesFree is the constraint of the number of free nodes, in the job's pool and in total.
 func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	if !p.countNodes() {
@@ -474,10 +476,10 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
-// idleFree is the constraint of the nodes that are idle now, except nodes whose reservation begins
-// before the job's end. It is needed because the trackers count only the number of a reservation's
-// nodes, and only from its beginning on. A job that does not start now is planned for the next
-// step.
+// idleFree is the constraint of the nodes that are idle now, without those whose reservation begins
+// before the job's end. It is needed because the trackers only know the number of reserved nodes,
+// and only count it from the beginning of the reservation. A job that cannot start now is planned
+// for the next step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at
@@ -495,7 +497,7 @@ func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	return p.up(at)
 }
 
-// idle returns the number of nodes that a job may have now.
+// idle returns the number of nodes that a job could have now.
 func (p *planner) idle(j *Job) int {
 	n := p.cluster.Nodes - p.taken
 	if pool, known := p.cluster.Pools[j.Pool]; known {
@@ -504,8 +506,8 @@ func (p *planner) idle(j *Job) int {
 	return n
 }
 
-// anyFits reports whether the free nodes and licenses may suffice to start a pending job now: the
-// i-th or a later one. During a round, free nodes and licenses only become fewer.
+// anyFits reports whether free nodes and licenses may suffice for starting the pending job number
+// i, or a later one, now. During a round, free nodes and licenses only decrease.
 func (p *planner) anyFits(i int) bool {
 	if s := p.cluster.Selector; s != nil && s.Full() {
 		return false
@@ -518,7 +520,7 @@ func (p *planner) anyFits(i int) bool {
 	return false
 }
 
-// fits reports whether the nodes and the file system have room for a pending job now.
+// fits reports whether the present free nodes and licenses suffice for a pending job.
 func (p *planner) fits(j *Job) bool {
 	if use := p.tested(j); use > 0 && use > p.total-p.takenUse {
 		return false
@@ -529,12 +531,12 @@ func (p *planner) fits(j *Job) bool {
 	return j.Nodes <= p.idle(j)
 }
 
-// countNodes reports whether planned jobs take nodes from the count of free ones. Without a selector the count alone
-// tells whether a job fits.
+// countNodes reports whether planned jobs reduce the number of free nodes. Without a selector, only
+// this number says whether a job fits.
 func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.Selector == nil }
 
-// fileSystemFree is the constraint of the file system. Predicted use of more licenses than exist is
-// tested as one license less than exist.
+// fileSystemFree is the constraint of the file system. If the predicted use exceeds the number of
+// licenses, it is treated as one license less than this number.
 func (p *planner) fileSystemFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	use := p.tested(j)
@@ -544,7 +546,7 @@ func (p *planner) fileSystemFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.fileSystem, j, at, p.total-use)
 }
 
-// tested returns the use that the test for a job assumes.
+// tested returns the use that the constraints assume for a job.
 func (p *planner) tested(j *Job) int64 {
 	use, requested := p.use(j)
 	if !requested && use >= p.total {
@@ -553,7 +555,7 @@ func (p *planner) tested(j *Job) int64 {
 	return use
 }
 
-// allocate adds a job to the trackers.
+// allocate adds a planned job to the trackers.
 func (p *planner) allocate(i int, at hpc.Time) {
 	j := &p.pending[i]
 	from, until := p.down(at), p.end(j, at)

@@ -10,22 +10,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Planning says how a policy of the simulator, or a driver beside slurmctld, plans with a file
-// system.
+// Planning configures how a policy of the simulator, or a driver beside slurmctld, plans with a
+// file system.
 type Planning struct {
 	Options
-	// Estimator predicts the use of jobs that request no licenses.
+	// Estimator predicts the use of jobs that do not request licenses.
 	Estimator Estimator
-	// EstimateIsRequest makes every estimate a request, like a job_submit plugin that sets licenses.
-	// The use is then not measured, and jobs start as in stock Slurm with bf_licenses.
+	// EstimateIsRequest treats every estimate as a request, like a job_submit plugin that sets
+	// licenses. The use is then not measured, and jobs start as in stock Slurm with bf_licenses.
 	EstimateIsRequest bool
 	// Interval is the time between two rounds at fixed instants. With 0, rounds follow changes
-	// ([Rounds]) or, with EstimateIsRequest, come at Slurm's default bf_interval.
+	// ([Rounds]) or, with EstimateIsRequest, have Slurm's default bf_interval.
 	Interval time.Duration
 }
 
-// PlanningBy returns the default planning of a strategy: with perfect estimates or, for the
-// baseline, without estimates.
+// PlanningBy returns the default planning for a strategy: with perfect estimates, but without
+// estimates for the baseline.
 func PlanningBy(s Strategy) Planning {
 	p := Planning{Options: Options{Strategy: s}, Estimator: Behaviour{Factor: 1}}
 	if s == Baseline {
@@ -34,7 +34,8 @@ func PlanningBy(s Strategy) Planning {
 	return p
 }
 
-// ParsePlanning reads a strategy with the options of [Planning.With]: "aware:track-nodes,estimate=x0.5".
+// ParsePlanning parses a strategy with options of [Planning.With]:
+// "aware:track-nodes,estimate=x0.5".
 func ParsePlanning(text string) (Planning, error) {
 	name, options, given := strings.Cut(text, ":")
 	strategy, err := ParseStrategy(name)
@@ -48,7 +49,7 @@ func ParsePlanning(text string) (Planning, error) {
 	return p, nil
 }
 
-// With returns the planning with other options: "track-nodes,estimate=x0.5,interval=30s,fraction=0.5".
+// With returns the planning with options: "track-nodes,estimate=x0.5,interval=30s,fraction=0.5".
 func (p Planning) With(text string) (Planning, error) {
 	for option := range strings.SplitSeq(text, ",") {
 		var err error
@@ -78,9 +79,8 @@ func (p Planning) With(text string) (Planning, error) {
 	return p, nil
 }
 
-// EstimateName returns the name, for [ParseEstimator], of the estimates that the options choose or,
-// without such an option, of the planning's own. It returns an empty string if there are no
-// estimates.
+// EstimateName returns the name, for [ParseEstimator], of the estimates in the options or, without
+// such an option, of the planning's own estimates. It returns "" if there are no estimates.
 func (p Planning) EstimateName(options string) string {
 	estimate := "perfect"
 	if p.Estimator == (Nothing{}) {
@@ -97,8 +97,8 @@ func (p Planning) EstimateName(options string) string {
 	return estimate
 }
 
-// EstimateName is [Planning.EstimateName] for the text of a strategy with its options. For any
-// other text it returns "".
+// EstimateName does the same as [Planning.EstimateName] for the text of a strategy with options. It
+// returns "" for any other text.
 func EstimateName(text string) string {
 	name, options, _ := strings.Cut(text, ":")
 	p, err := ParsePlanning(name)

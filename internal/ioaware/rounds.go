@@ -8,20 +8,21 @@ import (
 
 // The pauses between two rounds that follow changes.
 const (
-	// LeastPause is the shortest pause. It is how long slurmctld's main scheduler waits by default
-	// after its last look at the queue, until a submission or an end makes it look again
-	// (batch_sched_delay). sched_min_interval, the other limit, is 2 microseconds.
+	// LeastPause is the shortest pause. By default, slurmctld's main scheduler waits so long after
+	// it has processed the queue, before a submission or an end makes it process the queue again
+	// (batch_sched_delay). The other limit, sched_min_interval, is 2 microseconds.
 	LeastPause = 3 * time.Second
-	// MostPause is the longest pause: Slurm's bf_interval, the interval of the backfill scheduler.
+	// MostPause is the longest pause: the default interval of Slurm's backfill scheduler
+	// (bf_interval).
 	MostPause = 30 * time.Second
 )
 
-// Rounds says when a scheduler plans. A round follows a change: a job that is submitted, ends or is
-// requeued, nodes that return to service, and measured use that is less than in the last round.
-// Rounds are at least [LeastPause] and at most [MostPause] apart. The zero Rounds is ready.
+// Rounds says when a scheduler plans. A round follows a change: a job is submitted, ends or is
+// requeued, a node returns to service, or the measured use is lower than in the last round. Rounds
+// are at least [LeastPause] and at most [MostPause] apart. The zero value is ready for use.
 type Rounds struct {
-	// Fixed is the interval of rounds at fixed instants: its multiples after Begin, whether or not
-	// anything changes. The authors' plugin plans in this way. With 0, rounds follow changes.
+	// Fixed is the interval of rounds at fixed instants, regardless of changes: Begin plus a
+	// multiple of Fixed. The authors' plugin plans like this. With 0, rounds follow changes.
 	Fixed time.Duration
 	// Begin is the earliest instant of a round.
 	Begin hpc.Time
@@ -30,10 +31,10 @@ type Rounds struct {
 	planned bool
 }
 
-// Planned notes that a round has happened at an instant.
+// Planned records that a round has taken place.
 func (r *Rounds) Planned(at hpc.Time) { r.last, r.planned = at, true }
 
-// Next returns the instant of the next round, at or after now; with fixed rounds it is after now.
+// Next returns the instant of the next round: now or later, and with fixed rounds always later.
 // changed says whether something has changed since the last round.
 func (r *Rounds) Next(now hpc.Time, changed bool) hpc.Time {
 	switch {

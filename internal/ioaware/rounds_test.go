@@ -40,8 +40,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestRoundsKeepTheirPauses: whatever changes when, rounds have at least the least and at most the
-// longest pause between them.
+// TestRoundsKeepTheirPauses: with changes at random times, pauses between rounds are LeastPause or
+// longer and, apart from the 5 s between two looks, MostPause or shorter.
 func TestRoundsKeepTheirPauses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, clock, last, changed := &Rounds{}, hpc.Time(0), hpc.Time(-1), false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ParseStrategy reads the name of a strategy. It takes the names of this package, of the paper
-// ("I/O-aware", "workload-adaptive") and of the plugin's configuration and README ("aware",
+// ParseStrategy parses the name of a strategy. It accepts the names in this package, in the paper
+// ("I/O-aware", "workload-adaptive") and in the plugin's configuration and README ("aware",
 // "two_group", "Two-group"), in upper or lower case.
 func ParseStrategy(name string) (Strategy, error) {
 	switch strings.ReplaceAll(strings.ToLower(name), "_", "-") {

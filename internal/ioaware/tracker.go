@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Tracker is an integer step function over time: how much of a resource is in use. The zero
-// Tracker is 0 everywhere.
+// Tracker is an integer step function of time: the amount of a resource that is in use. The zero
+// value is 0 at all times.
 type Tracker struct {
 	initial int64
 	steps   []step // by time; neighbours differ in value
@@ -21,7 +21,7 @@ type step struct {
 	value int64
 }
 
-// NewTracker returns the function that has one value everywhere.
+// NewTracker returns a function with the same value at all times.
 func NewTracker(value int64) *Tracker { return &Tracker{initial: value} }
 
 // Initial returns the value before the first step.
@@ -36,7 +36,7 @@ func (t *Tracker) At(at hpc.Time) int64 {
 	return t.before(i)
 }
 
-// Add adds v to the function from one instant up to, but not including, another.
+// Add adds v to the function from from until before until.
 func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	if v == 0 || from >= until {
 		return
@@ -55,10 +55,10 @@ func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	t.merge(first)
 }
 
-// RemoveTillEnd subtracts v from an instant on, for ever.
+// RemoveTillEnd subtracts v from the function at all times since from.
 func (t *Tracker) RemoveTillEnd(from hpc.Time, v int64) { t.Add(from, hpc.Never, -v) }
 
-// Shift adds v everywhere.
+// Shift adds v at all times.
 func (t *Tracker) Shift(v int64) {
 	t.initial += v
 	for i := range t.steps {
@@ -66,8 +66,8 @@ func (t *Tracker) Shift(v int64) {
 	}
 }
 
-// WhenBelow returns the earliest instant, at or after an instant, from which the function stays
-// below v for d. It returns [hpc.Never] if there is none.
+// WhenBelow returns the earliest instant, not before after, from which the function is below v for
+// the duration d. It returns [hpc.Never] if there is no such instant.
 func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	i, found := t.search(after)
 	if found {
@@ -91,7 +91,8 @@ func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	}
 }
 
-// search returns the index of the first step at or after an instant, and whether there is a step at that instant.
+// search returns the index of the first step at or after an instant, and whether a step is exactly
+// there.
 func (t *Tracker) search(at hpc.Time) (int, bool) {
 	return slices.BinarySearchFunc(t.steps, at, func(s step, at hpc.Time) int { return cmp.Compare(s.at, at) })
 }
@@ -104,7 +105,7 @@ func (t *Tracker) before(i int) int64 {
 	return t.steps[i-1].value
 }
 
-// split returns the index of the step at an instant. It inserts a missing step.
+// split returns the index of the step at an instant, and inserts the step if it is missing.
 func (t *Tracker) split(at hpc.Time) int {
 	i, found := t.search(at)
 	if !found {
@@ -113,7 +114,7 @@ func (t *Tracker) split(at hpc.Time) int {
 	return i
 }
 
-// merge removes a step that changes nothing.
+// merge removes a step that does not change the value.
 func (t *Tracker) merge(i int) {
 	if i < len(t.steps) && t.steps[i].value == t.before(i) {
 		t.steps = slices.Delete(t.steps, i, i+1)

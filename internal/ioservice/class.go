@@ -9,15 +9,15 @@ import (
 	"unicode/utf16"
 )
 
-// NamedClass returns the ID of the class that a user named: the SHA-256 of the name, in hexadecimal
+// NamedClass returns the ID of a class that a user named: the SHA-256 of the name, in hexadecimal
 // digits.
 func NamedClass(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])
 }
 
-// ClassOfArguments returns the ID of the class of all jobs whose scripts have these arguments. It
-// is the SHA-256 of the arguments' JSON as Python's json.dumps writes it. The first argument is the
+// ClassOfArguments returns the ID of the class of jobs whose scripts have these arguments: the
+// SHA-256 of the arguments in JSON, as formatted by Python's json.dumps. The first argument is the
 // script's path.
 func ClassOfArguments(arguments []string) string {
 	quoted := make([]string, len(arguments))
@@ -27,8 +27,8 @@ func ClassOfArguments(arguments []string) string {
 	return NamedClass("[" + strings.Join(quoted, ", ") + "]")
 }
 
-// pythonString writes a JSON string with the escapes of Python's json.dumps (ensure_ascii): everything
-// beyond the printable ASCII characters is escaped, and a character above U+FFFF is two escapes.
+// pythonString formats a JSON string like Python's json.dumps (ensure_ascii): all characters except
+// printable ASCII are escaped, and a character above U+FFFF becomes two escapes.
 func pythonString(s string) string {
 	short := map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
 	var b strings.Builder
@@ -50,15 +50,15 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// errJobType says that a comment has a jobtype that is not well formed.
+// errJobType says that a comment has a malformed jobtype.
 var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's begin, NAME of letters, digits and _)")
 
-// nameCharacters are the characters that a class's name may have.
+// nameCharacters are the characters that are allowed in a class's name.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-// NameInComment returns the class that a user named at the beginning of a job's comment
-// (jobtype=NAME;), or behind a variety_id=ID; that a plugin has put there. It returns "" if the
-// comment names no class.
+// NameInComment returns the name of the class at the beginning of a job's comment (jobtype=NAME;),
+// or after the variety_id=ID; that a plugin may have added there. It returns "" if the comment does
+// not name a class.
 func NameInComment(comment string) (string, error) {
 	if rest, found := strings.CutPrefix(comment, "variety_id="); found {
 		_, comment, _ = strings.Cut(rest, ";")
@@ -75,9 +75,8 @@ func NameInComment(comment string) (string, error) {
 	return name, nil
 }
 
-// IDInComment returns the class ID that a plugin has put at the beginning of a comment
-// (variety_id=ID;). It returns "" if there is no ID, or if it is N/A, which stands for an unknown
-// class.
+// IDInComment returns the class ID that a plugin added at the beginning of a comment
+// (variety_id=ID;). It returns "" without an ID, and for N/A, which means an unknown class.
 func IDInComment(comment string) string {
 	rest, found := strings.CutPrefix(comment, "variety_id=")
 	id, _, closed := strings.Cut(rest, ";")

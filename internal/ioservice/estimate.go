@@ -3,17 +3,17 @@ package ioservice
 import "math"
 
 // Estimate is the expected value and the variance of a quantity (rate or run time) of a class's
-// jobs. Newer jobs count more: with each further job, the weights of all earlier jobs are
-// multiplied by 1-decay. The zero value is an estimate from no jobs.
+// jobs. Newer jobs have more weight: each further job multiplies the weights of all earlier jobs by
+// 1-decay. The zero value is an estimate without jobs.
 type Estimate struct {
 	Mean     float64 `json:"mean"`
 	Variance float64 `json:"variance"`
-	Count    float64 `json:"count"` // the sum of the jobs' weights
-	Sum      float64 `json:"sum"`   // the weighted sum of the jobs' values
+	Count    float64 `json:"count"` // sum of the jobs' weights
+	Sum      float64 `json:"sum"`   // weighted sum of the jobs' values
 }
 
-// Add returns the estimate after one more job with the mean x and, within the job, the variance v.
-// The formulas come from the analytical services of the Slurm-LDMS project; a is the decay:
+// Add returns the estimate after one more job. x is the job's mean, and v the variance within the
+// job. The formulas are those of the Slurm-LDMS project's analytical services; a is the decay:
 //
 //	C' = 1 + (1-a) C
 //	S' = x + (1-a) S
@@ -34,8 +34,8 @@ func (e Estimate) Predict(sigmas, factor float64) int64 {
 	return ceil((e.Mean + sigmas*math.Sqrt(max(0, e.Variance))) * factor)
 }
 
-// ceil rounds up to an integer; values outside the range of int64 become its bounds. An excess of
-// less than a billionth is a rounding error of floating-point numbers, and is not rounded up.
+// ceil rounds up to an integer; values outside the range of int64 become its limits. It does not
+// round up an excess of less than a billionth, which is a rounding error.
 func ceil(x float64) int64 {
 	if !math.IsInf(x, 0) {
 		x = math.Ceil(x - 1e-9*max(1, math.Abs(x)))

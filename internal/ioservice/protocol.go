@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// MaxAnswer is the length of the longest answer in bytes, including its newline. The original
-// project's client reads no more.
+// MaxAnswer is the highest number of bytes in an answer, including the newline. The original
+// project's client does not read more.
 const MaxAnswer = 1024
 
 // Limits of the values in a request, so that answers and the state stay small.
@@ -37,7 +37,7 @@ const (
 	StatusNotImplemented = "not implemented"
 )
 
-// Answer is an answer of the protocol. All numbers are decimal strings.
+// Answer is an answer in the protocol. All numbers are decimal strings.
 type Answer struct {
 	ReqID     json.RawMessage   `json:"req_id"`
 	Status    string            `json:"status"`
@@ -58,10 +58,10 @@ type LustreUse struct {
 	Deviation string `json:"std"`
 }
 
-// request is a request's fields. Numbers may be JSON strings or numbers.
+// request has a request's fields. A number may be a JSON string or a JSON number.
 type request map[string]json.RawMessage
 
-// handlers answer the types of requests.
+// handlers maps the types of requests to the functions that answer them.
 var handlers = map[string]func(*Service, hpc.Time, request, *Answer) error{
 	"usage":                (*Service).handleUsage,
 	"variety_id/manual":    (*Service).handleManual,
@@ -72,25 +72,25 @@ var handlers = map[string]func(*Service, hpc.Time, request, *Answer) error{
 	"analyze_job":          (*Service).handleAnalyze,
 }
 
-// RequestTypes are the types of requests that the service answers.
+// RequestTypes returns the types of requests that the service answers.
 func RequestTypes() []string {
 	return []string{"analyze_job", "job_utilization", "process_canary_probe", "process_job", "usage", "variety_id/auto",
 		"variety_id/manual"}
 }
 
-// Handle answers one request, which is a JSON object. The answer is a line of at most [MaxAnswer]
+// Handle answers one request, which is a JSON object. The answer is one line of at most [MaxAnswer]
 // bytes.
 func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	answer := s.Answer(now, text, "")
 	line, err := json.Marshal(answer)
 	if err != nil || len(line)+1 > MaxAnswer {
-		// of strings alone
+		// cannot fail: all values are strings
 		line, _ = json.Marshal(Answer{ReqID: answer.ReqID, Status: StatusError, Error: "the answer is too long"})
 	}
 	return append(line, '\n')
 }
 
-// Answer answers one request. If kind is not "", it replaces the request's type.
+// Answer answers one request. kind replaces the request's type, unless it is empty.
 func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	a = Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError}
 	fail := func(err error) Answer {
@@ -100,7 +100,7 @@ func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	if !utf8.Valid(text) || json.Unmarshal(text, &req) != nil || req == nil {
 		return fail(errors.New("JSON decode error"))
 	}
-	// A field with the value null counts as absent. Otherwise it would be read as an empty text.
+	// A field with the value null counts as missing. Otherwise it would be read as an empty text.
 	maps.DeleteFunc(req, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	if id := bytes.TrimSpace(req["req_id"]); len(id) > 0 {
 		if len(id) > maxReqID || !json.Valid(id) || bytes.IndexByte([]byte("{[tf"), id[0]) >= 0 {
@@ -128,7 +128,7 @@ func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	return a
 }
 
-// cut shortens an error so that the answer has room for it.
+// cut shortens an error so that it fits into an answer.
 func cut(text string) string {
 	if len(text) <= maxError {
 		return text
@@ -136,7 +136,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxError], "")
 }
 
-// text returns a field that is a string or a number, as text.
+// text returns a field that is a string or a number, as a text of at most most bytes.
 func (r request) text(name string, most int) (string, error) {
 	raw, found := r[name]
 	if !found {
@@ -178,7 +178,7 @@ func (r request) number(name string) (int64, error) {
 	return n, nil
 }
 
-// jobID returns the field job_id: a number from 1 up.
+// jobID returns the field job_id, which must be a number of at least 1.
 func (r request) jobID() (string, error) {
 	n, err := r.number("job_id")
 	if err == nil && n < 1 {
@@ -187,12 +187,11 @@ func (r request) jobID() (string, error) {
 	return strconv.FormatInt(n, 10), err
 }
 
-// maxInstant bounds the instants in requests, in seconds since 1970, so that [hpc.Time] can hold
-// them.
+// maxInstant is the latest instant in requests, in seconds since 1970, that [hpc.Time] can hold.
 const maxInstant = 9e9
 
-// instant returns a field that is an instant: seconds since 1970, or a date and time in UTC as NumPy
-// reads it, such as 2024-03-05T12:00:00. An offset may follow.
+// instant returns a field that is an instant: seconds since 1970, or a date and time in UTC in
+// NumPy's format, such as 2024-03-05T12:00:00, optionally with an offset.
 func (r request) instant(name string) (hpc.Time, error) {
 	s, err := r.text(name, maxName)
 	if err != nil {
@@ -224,7 +223,7 @@ func (s *Service) handleManual(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// remember keeps the name of a class until the class has learned something.
+// remember keeps the name of a class until the class has learned from a job.
 func (s *Service) remember(id, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,8 +270,9 @@ func (s *Service) handleUtilization(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// handleProcess takes a finished job. Only the epilog of the project's Slurm fork knows the job's
-// variety_id. Other clients may send variety_name instead, as in a request variety_id/manual.
+// handleProcess accepts a finished job. Only the epilog of the project's fork of Slurm knows the
+// job's variety_id. Other clients may send variety_name instead, as in a request of type
+// variety_id/manual.
 func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) {
 	var job Job
 	if job.ID, err = r.jobID(); err != nil {
@@ -299,7 +299,7 @@ func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) 
 	return s.Finished(now, job)
 }
 
-// allocation reads when and where a job ran, if the request says so.
+// allocation reads the times and nodes of a job, if the request has them.
 func (r request) allocation(job *Job) (err error) {
 	given := 0
 	for _, name := range []string{"job_start", "job_end", "job_nodes"} {
@@ -391,7 +391,7 @@ func fraction(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // Refusal is the answer to a request that cannot be read.
 func Refusal(reason string) []byte {
-	// of strings alone
+	// cannot fail: all values are strings
 	line, _ := json.Marshal(Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError, Error: cut(reason)})
 	return append(line, '\n')
 }

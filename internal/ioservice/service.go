@@ -1,13 +1,14 @@
-// Package ioservice is the analytical service of scheduling with knowledge of the file system. It
+// Package ioservice is the analytical service for scheduling with the file system as a resource. It
 // learns from finished jobs, and predicts the I/O of each job class for schedulers.
 //
 // The rules, the protocol and the formulas come from the Slurm-LDMS project
 // (github.com/algo74/py-sim-serv): Goponenko et al., "Workload-Adaptive Scheduling for Efficient
 // Use of Parallel File Systems in HPC Clusters", 2024, DOI 10.1109/SCW63240.2024.00190.
 //
-// A [Service] is a state machine. It reads no clock, file or connection: the caller passes each request
-// with its instant to [Service.Handle], and calls [Service.Advance] at the instant that [Service.Next]
-// returns. So it runs in real time and in virtual time alike. A [Log] makes the state survive a crash.
+// A [Service] is a state machine. It does not read clocks, files or connections: the caller passes
+// each request with its instant to [Service.Handle], and calls [Service.Advance] at the instant
+// that [Service.Next] returns. So the service works in real time and in virtual time. A [Log] makes
+// the state survive a crash.
 package ioservice
 
 import (
@@ -24,30 +25,30 @@ import (
 	"rmreplay/internal/ioservice/counters"
 )
 
-// Config is how the service counts and predicts. [DefaultConfig] has the original's values.
+// Config configures how the service counts and predicts. [DefaultConfig] has the original's values.
 type Config struct {
-	Licenses  float64 // the number of licenses for the whole file system
-	Bandwidth float64 // the file system's, bytes per second
-	Decay     float64 // the decay of the estimates, from 0 to below 1
-	// RateSigmas and TimeSigmas are the numbers of standard deviations that predictions of rates and
-	// of run times add to the mean.
+	Licenses  float64 // licenses for the whole file system
+	Bandwidth float64 // of the file system, in bytes per second
+	Decay     float64 // of the estimates: at least 0 and below 1
+	// RateSigmas and TimeSigmas are how many standard deviations are added to the mean in
+	// predictions of rates and of run times.
 	RateSigmas, TimeSigmas float64
-	// The service looks for a job's use first Delay after the job's epilog, then every Retry, Tries
-	// times in all.
+	// The service first asks the sources for a job's use Delay after the job's epilog, and then
+	// every Retry, Tries times in total.
 	Delay, Retry time.Duration
 	Tries        int
-	// The use of the file system is measured every MeasureEvery over the last MeasureOver. A measurement
-	// that is older than StaleAfter counts as 0.
+	// The use of the file system is measured every MeasureEvery, over the last MeasureOver. A
+	// measurement older than StaleAfter counts as 0.
 	MeasureEvery, MeasureOver, StaleAfter time.Duration
-	// Baseline makes the service answer that the use is 0 and that no class is known, so that the
+	// Baseline makes the service answer that the use is 0 and all classes are unknown, so that the
 	// scheduler works without knowledge of the file system.
 	Baseline   bool
-	MostJobs   int // largest number of jobs that wait to be processed
-	MostClass  int // largest number of classes; the class that learned longest ago is forgotten
-	MostScript int // bytes of a script in a request
+	MostJobs   int // highest number of jobs waiting to be processed
+	MostClass  int // highest number of classes; the class without a new job for the longest time is forgotten
+	MostScript int // highest number of bytes of a script in a request
 }
 
-// DefaultConfig returns the original's values. Bandwidth has to be set.
+// DefaultConfig returns the original's values. The caller must set Bandwidth.
 func DefaultConfig() Config {
 	return Config{
 		Licenses: 10000, Decay: 0.2, Delay: 20 * time.Second, Retry: 20 * time.Second, Tries: 3,
@@ -76,24 +77,25 @@ func (c *Config) check() error {
 type Job struct {
 	ID    string   `json:"id"`
 	Class string   `json:"class"`
-	Name  string   `json:"name,omitempty"` // of the class, if it is known
+	Name  string   `json:"name,omitempty"` // of the class, if known
 	Start hpc.Time `json:"start,omitempty"`
-	End   hpc.Time `json:"end,omitempty"` // 0 like Start if it is not known
+	End   hpc.Time `json:"end,omitempty"` // 0 if unknown, like Start
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// Source knows how much jobs read and wrote, from counters of nodes, from profiles, or from a
-// replay. The service calls one method at a time.
+// Source knows what jobs read and wrote, from nodes' counters, from profiles, or from a replay. The
+// service does not call methods concurrently.
 type Source interface {
-	// Use returns the use of a finished job. found is false if the source knows nothing about it yet.
+	// Use returns the use of a finished job. found is false if the source does not know the job
+	// yet.
 	Use(job Job) (use counters.Use, found bool)
-	// Rate returns the rate of the whole file system in bytes per second, as measured between two
-	// instants. known is false if nothing was measured.
+	// Rate returns the measured rate of the whole file system between two instants, in bytes per
+	// second. known is false if there is no measurement.
 	Rate(from, to hpc.Time) (rate float64, known bool)
 }
 
-// Log keeps a record of each change of the state. Begin is called in the order of the changes. A
-// record is safely stored when wait has returned without an error. After an error, Begin fails
+// Log stores a record of each change of the state. The service calls Begin in the order of the
+// changes. A record is durable when wait has returned without an error. After an error, Begin fails
 // until Snapshot has replaced all records by a complete state. [rmreplay/internal/wal.State] is a
 // Log.
 type Log interface {
@@ -101,7 +103,7 @@ type Log interface {
 	Snapshot(state []byte) error
 }
 
-// snapshotEvery is the number of records after which the state is saved as a whole.
+// snapshotEvery is the number of records after which the complete state is saved.
 const snapshotEvery = 20_000
 
 // Service is the analytical service. Its methods are safe for concurrent use.
@@ -114,20 +116,20 @@ type Service struct {
 
 	mu      sync.Mutex
 	state   state
-	tries   map[string]int // tries so far of waiting jobs, by key
+	tries   map[string]int // number of tries for each waiting job, by key
 	due     map[string]hpc.Time
-	names   map[string]string // names of classes that have learned nothing yet
-	records int               // since the last snapshot
+	names   map[string]string // names of classes that have not learned from a job yet
+	records int               // number since the last snapshot
 	written func() error      // waits for the last record
-	unsaved bool              // a record could not be written, so the whole state must be saved
+	unsaved bool              // a record could not be written, so the complete state must be saved
 
 	nextMeasure, measured hpc.Time
 	rate                  float64 // measured, bytes per second
 	changed               uint64  // counts changes of classes
 }
 
-// New returns a service that continues from a saved state and the later records; both may be nil.
-// For each job, the first source that knows it counts. log may be nil: the state is then lost at
+// New returns a service that continues from a saved state and the records after it; both may be
+// nil. For each job, the first source that knows it is used. If log is nil, the state is lost at
 // the end.
 func New(config Config, sources []Source, log Log, saved []byte, records [][]byte) (*Service, error) {
 	if err := config.check(); err != nil {

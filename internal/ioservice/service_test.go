@@ -19,7 +19,8 @@ import (
 // start is an instant of the tests.
 var start = hpc.Unix(1_700_000_000)
 
-// known is a source that knows some jobs, from an instant on, and a rate.
+// known is a source that has the use of some jobs, a rate of all jobs if not 0, and the IDs it was
+// asked for.
 type known struct {
 	uses  map[string]counters.Use
 	rate  float64
@@ -68,18 +69,18 @@ func ask(t testing.TB, s *Service, at hpc.Time, text string) map[string]any {
 }
 
 func TestClassID(t *testing.T) {
-	// The ID of the original for these arguments.
+	// The original prints this ID for these arguments.
 	if got := ClassOfArguments([]string{"/xch/scripts/jobs/adj-batch", "32", "32", "16", "0"}); !strings.HasPrefix(got, "75711587824953c3") || len(got) != 64 {
 		t.Error(got)
 	}
-	// printf test | sha256sum
+	// printf test | sha256sum prints this ID.
 	if got := NamedClass("test"); got != "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" {
 		t.Error(got)
 	}
 	for text, want := range map[string]string{
 		"a\"b\\c/": `"a\"b\\c/"`, "\n\r\t\b\f\x00\x1f\x7f": `"\n\r\t\b\f\u0000\u001f\u007f"`, "ä€": `"\u00e4\u20ac"`, "😀 ~": `"\ud83d\ude00 ~"`,
 	} {
-		if got := pythonString(text); got != want { // python3 -c 'import json; print(json.dumps(...))'
+		if got := pythonString(text); got != want { // as python3 -c 'import json; print(json.dumps(...))'
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -107,7 +108,8 @@ func TestComment(t *testing.T) {
 }
 
 func TestEstimate(t *testing.T) {
-	// By hand: C = 1, 1.8; S = 100, 200+80 = 280; A = 155.5...; V = (9 + 44.4² + .8 (4 + 55.5²)) / 1.8.
+	// By hand, after one and two jobs: C = 1, 1.8; S = 100, 200+80 = 280; A = 155.5...; V = (9 +
+	// 44.4² + .8 (4 + 55.5²)) / 1.8.
 	e := Estimate{}.Add(100, 4, 0.2)
 	if e != (Estimate{Mean: 100, Variance: 4, Count: 1, Sum: 100}) {
 		t.Errorf("one job: %+v", e)
@@ -132,8 +134,9 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateWeights: without decay an estimate is the plain mean and variance, and always the mean is
-// within the values and the variance is not negative.
+// TestEstimateWeights: without decay, an estimate has the plain mean and variance of the values.
+// With any decay, the mean is between the least and the greatest value, and the variance is not
+// negative.
 func TestEstimateWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1e9), 1, 30).Draw(t, "values")
@@ -192,7 +195,7 @@ func TestProtocol(t *testing.T) {
 	} {
 		got := ask(t, s, start, test.request)
 		if text, _ := got["error"].(string); strings.HasPrefix(text, "job_end") {
-			got["error"], test.want["error"] = text[:8], test.want["error"].(string)[:8] // the date's form is hpc's
+			got["error"], test.want["error"] = text[:8], test.want["error"].(string)[:8] // hpc formats the time
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", test.request, diff)
@@ -206,7 +209,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestAnswersAreShort: whatever a client sends, the answer fits its buffer.
+// TestAnswersAreShort: the answer to any request fits the buffer of the client.
 func TestAnswersAreShort(t *testing.T) {
 	s := newService(t, &known{}, nil)
 	long := strings.Repeat("ä\\u0001", 50_000)
@@ -222,13 +225,13 @@ func TestAnswersAreShort(t *testing.T) {
 	}
 }
 
-// TestProcessing: a job is looked for 20 s after its epilog and twice more, 20 s apart.
+// TestProcessing: sources are asked for a job's use 20, 40 and 60 s after its epilog's request.
 func TestProcessing(t *testing.T) {
 	source := &known{uses: map[string]counters.Use{}}
 	s := newService(t, source, nil)
 	at := func(seconds int) hpc.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	ask(t, s, at(0), `{"type":"process_job","job_id":"1","variety_id":"c","req_id":"1"}`)
-	ask(t, s, at(1), `{"type":"process_job","job_id":"1","variety_id":"c","req_id":"2"}`) // the client's second try
+	ask(t, s, at(1), `{"type":"process_job","job_id":"1","variety_id":"c","req_id":"2"}`) // as if the client tried again
 	var tries []int
 	for second := range 100 {
 		source.asked = nil
@@ -261,7 +264,8 @@ func TestProcessing(t *testing.T) {
 	}
 }
 
-// TestTwice: a job with times counts once, however often it is sent. One that was requeued is another.
+// TestTwice: a run of a job with known times counts once, however often it is sent. After a
+// requeue, a job with the same ID and another start is another run.
 func TestTwice(t *testing.T) {
 	source := &known{uses: map[string]counters.Use{"1": use(60, 1000)}}
 	s := newService(t, source, nil)
@@ -330,7 +334,7 @@ func TestManyClasses(t *testing.T) {
 	}
 }
 
-// TestUnsound: NaN and infinite numbers do not spoil a class.
+// TestUnsound: a use that is NaN, infinite or negative is refused, and changes no class.
 func TestUnsound(t *testing.T) {
 	source := &known{uses: map[string]counters.Use{"1": use(60, math.NaN())}}
 	s := newService(t, source, nil)
@@ -381,7 +385,8 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// memory is a log that keeps the records that somebody has waited for, as a disk after a crash.
+// memory is a log in memory. synced has the records that a disk has for sure: those whose write was
+// waited for.
 type memory struct {
 	saved           []byte
 	records, synced [][]byte
@@ -396,8 +401,8 @@ func (m *memory) Snapshot(state []byte) error {
 	return nil
 }
 
-// TestRestore: a state that is restored, at any instant, knows the same classes and jobs, and goes on
-// to the same estimates.
+// TestRestore: after every step, a service that is restored from the log has the same classes and
+// jobs as the original service.
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := &known{uses: map[string]counters.Use{}}
@@ -441,7 +446,7 @@ func TestRestore(t *testing.T) {
 				t.Fatal(diff)
 			}
 			a, b := s.Status(now), again.Status(now)
-			a.Rate, a.Usage = 0, 0 // measured anew
+			a.Rate, a.Usage = 0, 0 // not in the saved state
 			if diff := cmp.Diff(a, b); diff != "" {
 				t.Fatal(diff)
 			}
@@ -468,7 +473,7 @@ func TestBadState(t *testing.T) {
 	}
 }
 
-// full is a log on a disk that is full until somebody makes room.
+// full is a log on a full disk. With room, it writes like memory.
 type full struct {
 	memory
 	room bool
@@ -490,8 +495,8 @@ func (f *full) Snapshot(state []byte) error {
 	return f.memory.Snapshot(state)
 }
 
-// TestFull: a job that could not be written is not acknowledged, however often it comes, until the state was
-// saved as a whole.
+// TestFull: a job that could not be written to the log is refused, also when it is sent again,
+// until the whole state has been saved.
 func TestFull(t *testing.T) {
 	config := DefaultConfig()
 	config.Bandwidth = 1e6

@@ -9,13 +9,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// stateVersion is the version of the saved state's form.
+// stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
 // mostRecent is the number of processed jobs, and of probes, that the state keeps.
 const mostRecent = 10_000
 
-// state is everything that survives a crash.
+// state has everything that must survive a crash.
 type state struct {
 	Version   int                 `json:"version"`
 	Accepted  uint64              `json:"accepted"`
@@ -31,22 +31,22 @@ type state struct {
 	recent map[string]bool
 }
 
-// waiting is a job that waits to be processed. Number counts jobs in the order in which they were
-// taken.
+// waiting is a job that waits to be processed. Number numbers the jobs in the order in which they
+// were accepted.
 type waiting struct {
 	Job
 	Due    hpc.Time `json:"due"`
 	Number uint64   `json:"number"`
 }
 
-// done is a job whose processing has ended. Use is nil if nothing was found.
+// done is a job whose processing has ended. Use is nil if the use was not found.
 type done struct {
 	Job
 	Use *learned `json:"use,omitempty"`
 }
 
-// learned has the values that were added to a class's estimates, and the settings at that time, so
-// that a restart with other settings restores the same estimates.
+// learned has the values that were added to a class's estimates, with the settings at that time, so
+// that restoring after a change of settings gives the same estimates.
 type learned struct {
 	RunTime  float64 `json:"run_s"`
 	Mean     float64 `json:"mean"`
@@ -63,7 +63,7 @@ type Probe struct {
 	Duration float64  `json:"duration_s"`
 }
 
-// record is one change of the state. Exactly one of its pointers is set.
+// record is one change of the state. Exactly one pointer is not nil.
 type record struct {
 	At    hpc.Time `json:"at"`
 	Job   *waiting `json:"job,omitempty"`
@@ -71,20 +71,19 @@ type record struct {
 	Probe *Probe   `json:"probe,omitempty"`
 }
 
-// keyOf returns a key that differs between runs. After a requeue, a job has the same number but
-// another start.
+// keyOf returns a key of a run. After a requeue, a job has the same number but a different start.
 func keyOf(job Job) string {
 	return job.ID + " " + strconv.FormatInt(int64(job.Start), 10) + " " + strconv.FormatInt(int64(job.End), 10) + " " +
 		job.Class
 }
 
-// processed reports whether a job with times was processed lately.
+// processed reports whether a job with times was processed recently.
 func (s *state) processed(job Job) bool { return s.recent[keyOf(job)] }
 
-// knows reports whether a job waits or was processed lately.
+// knows reports whether a job is waiting, or was processed recently.
 func (s *state) knows(job Job) bool { return s.Waiting[keyOf(job)] != nil || s.processed(job) }
 
-// restore makes the state from a saved state and the records after it.
+// restore restores the state from a saved state and the records after it.
 func (s *state) restore(saved []byte, records [][]byte) error {
 	*s = state{Version: stateVersion}
 	if len(saved) > 0 {
@@ -170,7 +169,7 @@ func (s *state) finish(at hpc.Time, d *done) {
 	s.Learned[d.Class] = at
 }
 
-// forget drops the class that learned longest ago.
+// forget removes the class that has not learned from a job for the longest time.
 func (s *state) forget() {
 	oldest := ""
 	for id := range s.Classes {
@@ -183,8 +182,7 @@ func (s *state) forget() {
 	s.Forgotten++
 }
 
-// keepLast returns the last mostRecent elements of a list, so that the list does not grow without
-// end.
+// keepLast shortens a list to its last mostRecent elements when it has twice as many.
 func keepLast[T any](list []T) []T {
 	if len(list) > 2*mostRecent {
 		return append([]T(nil), list[len(list)-mostRecent:]...)

@@ -25,8 +25,8 @@ func Unmarshal(text []byte, v any) error {
 
 var strict = json.RejectUnknownMembers(true)
 
-// UnmarshalKnown is [Unmarshal] without the refusal of unknown and of duplicate keys. Of a
-// duplicate key the last value counts.
+// UnmarshalKnown is [Unmarshal], but ignores unknown keys and accepts duplicate keys, of which the
+// last value counts.
 func UnmarshalKnown(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, lenient); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -36,7 +36,7 @@ func UnmarshalKnown(text []byte, v any) error {
 
 var lenient = jsontext.AllowDuplicateNames(true)
 
-// valueError is the error of a text that is no value of its field.
+// valueError is the error for a text that is not a value of its field.
 type valueError struct{ text, problem string }
 
 func (e *valueError) Error() string { return e.text + ": " + e.problem }
@@ -124,9 +124,9 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that a wrong one most likely stands for: one that differs
-// only in its case, its underscores or its unit, or else the one that is the fewest edits
-// away, at most a third of its letters. It returns "" if there is none.
+// Nearest returns the known name that a wrong one most likely stands for: a name that differs only
+// in its case, its underscores or its unit, or else the name with the fewest edits, if these are at
+// most a third of its letters. It returns "" if no name is near.
 func Nearest(name string, known []string) string {
 	plain := bare(name)
 	for _, k := range known {

@@ -21,7 +21,7 @@ func Append(b []byte, job *hpc.Job) []byte {
 	return append(AppendFields(append(b, '{'), job), '}')
 }
 
-// AppendFields is [Append] without the braces, for an object that has more in it.
+// AppendFields is [Append] without the braces, for an object that has further fields.
 func AppendFields(b []byte, job *hpc.Job) []byte {
 	b = AppendString(append(b, `"id":`...), job.ID)
 	b = appendInstant(b, `,"submit":`, job.Submit)
@@ -188,7 +188,8 @@ func appendInterruptions(b []byte, i *hpc.Interruptions) []byte {
 	return appendText(b, `,"preempted_by":`, i.PreemptedBy)
 }
 
-// appendList writes a list of objects. fields writes those of one, each with a comma before it.
+// appendList writes a list of objects. fields appends the fields of one object, each with a comma
+// before it.
 func appendList[V any](b []byte, label string, list []V, fields func([]byte, *V) []byte) []byte {
 	if len(list) == 0 {
 		return b

@@ -19,8 +19,8 @@ type Job struct {
 	Made     string    `json:"made"`
 }
 
-// Request has the fields of hpc.Request. A conversion between the two makes the compiler
-// check that none is missing here. [Durations] has the durations.
+// Request has the fields of hpc.Request. A conversion between the two types makes the compiler
+// check that the fields are the same. [Durations] has the durations.
 type Request struct {
 	Name      string `json:"name"`
 	User      string `json:"user"`
@@ -212,8 +212,8 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// Decode returns the job that the object describes. A job without run_time_s ends at once.
-// Relative instants count from the epoch, and Decode sets epoch.Used if there is one.
+// Decode returns the job that the object describes. A job without run_time_s ends at once. Relative
+// instants count from the epoch, and Decode sets epoch.Used if the job has a relative instant.
 func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 	job := &hpc.Job{
 		ID: j.ID, Submit: j.Submit.At(epoch), Request: hpc.Request(j.Request), Made: j.Made,

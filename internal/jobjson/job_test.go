@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/hpc/hpctest"
 )
 
-// TestRoundTrip checks that any job that is written is read as the same job.
+// TestRoundTrip checks that a written job is read as the same job, for any job.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &hpc.Job{}
@@ -30,7 +30,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestAppend pins the dialect: names, units, order, and that what is not set is left out.
+// TestAppend checks the written JSON: the fields' names, units and order. Unset fields are left
+// out.
 func TestAppend(t *testing.T) {
 	priority, requeue := uint32(0), false
 	job := &hpc.Job{
@@ -87,7 +88,8 @@ func TestUnmarshalErrors(t *testing.T) {
 	}
 }
 
-// TestUnmarshalKnown checks that it takes what other versions of a record may hold.
+// TestUnmarshalKnown checks that unknown and duplicate keys, as in records of other versions, are
+// no error.
 func TestUnmarshalKnown(t *testing.T) {
 	var job Job
 	if err := UnmarshalKnown([]byte(`{"id":"1","later":{"x":[1]},"id":"2","tasks":3}`), &job); err != nil || job.ID != "2" || job.Tasks != 3 {

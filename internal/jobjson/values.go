@@ -1,5 +1,5 @@
-// Package jobjson is the one JSON dialect for a job: what it asks for, how it behaves, and
-// what became of it. The trace format and the run record both use it.
+// Package jobjson has the JSON form of a job: what it asks for, how it behaves, and what became of
+// it. The trace format and the run record both use it.
 //
 // Durations are decimal numbers of seconds with names that end in _s, memory is in MiB,
 // and instants are RFC 3339. A reader also takes seconds from the source's epoch for an
@@ -95,7 +95,7 @@ func (t *Instant) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return &valueError{string(text), `not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`}
 }
 
-// At returns the instant, given the epoch that a relative one counts from.
+// At returns the instant. A relative instant counts from the epoch.
 func (t Instant) At(epoch *Epoch) hpc.Time {
 	if !t.relative {
 		return t.time
@@ -104,10 +104,10 @@ func (t Instant) At(epoch *Epoch) hpc.Time {
 	return epoch.Time.Add(time.Duration(t.time))
 }
 
-// Epoch is what the relative instants of a source count from.
+// Epoch is the instant from which the relative instants of a source count.
 type Epoch struct {
 	Time hpc.Time
-	Used bool // there was a relative instant
+	Used bool // At was called for a relative instant
 }
 
 // AppendSeconds writes a duration as decimal seconds without trailing zeros.

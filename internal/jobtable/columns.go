@@ -110,7 +110,8 @@ func preemptors(r *run.Row) string {
 	return strings.Join(list, ",")
 }
 
-// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job that lost none.
+// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job without such
+// runs.
 func lostTime(r *run.Row) float64 {
 	lost, run := math.NaN(), 0.0
 	for _, s := range r.Segments {
@@ -147,7 +148,7 @@ func partOf(part waits.Part) func(*run.Row) float64 {
 	}
 }
 
-// otherNames are names that other documents have for a column.
+// otherNames maps names that other outputs and sacct use to the names of columns.
 var otherNames = map[string]string{
 	"job": "id", "jobid": "id", "job_id": "id", "processors": "cpus", "node_count": "nodes", "nodelist": "node_list",
 	"elapsed": "run_time", "timelimit": "time_limit", "exitcode": "exit_code", "jobname": "name",
@@ -299,8 +300,8 @@ func durationText(v float64) string {
 	return text
 }
 
-// forPrograms writes a row's value for programs: seconds, RFC 3339 dates in UTC, nothing for no
-// value. Value is what JSON has.
+// forPrograms writes a row's value for programs: durations in seconds, dates in RFC 3339 in UTC,
+// and "" if the row has no value. JSON has the result of value instead.
 func (c *Column) forPrograms(r *run.Row) string {
 	switch v := c.value(r).(type) {
 	case nil:

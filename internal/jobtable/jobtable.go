@@ -18,8 +18,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// Options say which jobs a table has, and how. The zero value is all jobs with the default columns
-// in the order of submission.
+// Options choose the jobs, the columns and the order of a table. The zero value is all jobs with
+// the default columns in the order of submission.
 type Options struct {
 	// Filter is an expression over [Fields]; "" for all jobs.
 	Filter string
@@ -32,19 +32,19 @@ type Options struct {
 	Limit int
 }
 
-// Default are the columns of a table that names none.
+// Default are the columns of a table if the options name no columns.
 var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait",
 	"run_time", "state"}
 
 // Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
-// to the job. A duration is in seconds, and is -1 if the job did not get that far.
+// to the job. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
 	transform.Fields
 	Task       int     `expr:"task"`    // of an array, or -1
-	Started    bool    `expr:"started"` // also if it waits again after a lost run
+	Started    bool    `expr:"started"` // also true if the job waits again after a lost run
 	Ended      bool    `expr:"ended"`
 	Wait       float64 `expr:"wait_s"`
-	Ran        float64 `expr:"ran_s"` // from its start to its end; run_time_s is what it asked for
+	Ran        float64 `expr:"ran_s"` // from start to end; run_time_s is how long it would run undisturbed
 	Turnaround float64 `expr:"turnaround_s"`
 	Slowdown   float64 `expr:"slowdown"`
 	Start      float64 `expr:"start_s"` // since the window's start or the epoch, as submit_s
@@ -80,7 +80,7 @@ type Table struct {
 	Matched, Jobs int
 }
 
-// plan is what the options of a table mean.
+// plan has the parsed options of a table.
 type plan struct {
 	columns []*Column
 	order   func(a, b *run.Row) int
@@ -102,14 +102,14 @@ func (o *Options) plan() (p plan, err error) {
 	return p, nil
 }
 
-// Check returns the error of options that name an unknown column or have a wrong expression.
+// Check returns an error if the options name an unknown column or have a wrong expression.
 func Check(opts Options) error {
 	_, err := opts.plan()
 	return err
 }
 
-// Of returns a table of a run's jobs. The error is that of [Check], of reading the run, or of the
-// filter's expression for one job.
+// Of returns a table of a run's jobs. The error is an error of [Check], of reading the run, or of
+// evaluating the filter for a job.
 func Of(r *run.Run, opts Options) (*Table, error) {
 	p, err := opts.plan()
 	if err != nil {
@@ -131,8 +131,8 @@ func Of(r *run.Run, opts Options) (*Table, error) {
 	return t, nil
 }
 
-// Value returns a row's number in a column, seconds for a duration; NaN if it has none. The error says
-// that there is no column of that name, or that it has texts.
+// Value returns a row's number in a column (seconds for a duration), or NaN if the row has no
+// value. The error says that no column has this name, or that the column has texts.
 func (*Table) Value(r *run.Row, column string) (float64, error) {
 	c, err := columnOf(column)
 	if err == nil && c.number == nil {
@@ -144,8 +144,8 @@ func (*Table) Value(r *run.Row, column string) (float64, error) {
 	return c.number(r), nil
 }
 
-// Filter returns the rows of a run ([run.Run.Histories]) for which an expression is true, as
-// [Options.Filter] has it; all rows for "". The error is that of the expression.
+// Filter returns the rows of a run ([run.Run.Histories]) for which an expression is true, in the
+// language of [Options.Filter]; it returns all rows for "". The error is that of the expression.
 func Filter(r *run.Run, rows []run.Row, filter string) ([]*run.Row, error) {
 	o := Options{Filter: filter}
 	p, err := o.plan()
@@ -174,7 +174,7 @@ func keep(r *run.Run, rows []run.Row, program *vm.Program) (kept []*run.Row, err
 			if job, err = run.DecodeJob([]byte(row.Request)); err != nil {
 				return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
 			}
-		} else if job.ID != row.Job { // the record has events of the job, and not the job
+		} else if job.ID != row.Job { // the record has events of the job, but not the job itself
 			job = &hpc.Job{ID: row.Job}
 		}
 		value, err := machine.Run(program, fieldsOf(w, job, row, start))
@@ -243,8 +243,8 @@ func columnsOf(names []string) ([]*Column, error) {
 	return list, nil
 }
 
-// columnOf finds a column. The unit in the name of a figure elsewhere (wait_s, submit_time) may be
-// given.
+// columnOf finds a column. The name may end in _s or _time, as in other outputs (wait_s,
+// submit_time).
 func columnOf(name string) (*Column, error) {
 	for _, suffix := range []string{"", "_s", "_time"} {
 		if short, ok := strings.CutSuffix(name, suffix); ok && byName[short] != nil {

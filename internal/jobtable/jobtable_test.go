@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// history is a workload with an array of two tasks, one of which never started, and a job with a
-// name that would break a terminal; its user would be a formula of a spreadsheet.
+// history is a workload with an array of two tasks, one of which never started, and a job whose
+// name has a terminal's escape sequence.
 func history(t *testing.T) *run.Run {
 	t.Helper()
 	at := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }
@@ -78,7 +78,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Every column can be shown, sorted by, and written for programs, whatever a job lacks.
+// Every column can be printed, be a key to sort by, and be written as CSV, even if jobs have no
+// value.
 func TestColumns(t *testing.T) {
 	for _, c := range Columns {
 		for _, direction := range []string{"", ":desc", ":asc"} {
@@ -100,7 +101,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestInert: a spreadsheet takes no text of a job for a formula, and numbers stay numbers.
+// TestInert: CSV has a quote before texts that a spreadsheet would take for formulas.
 func TestInert(t *testing.T) {
 	w := &workload.Workload{Epoch: hpc.Unix(1e9), Jobs: workload.JobsOf(
 		&hpc.Job{ID: "a", Submit: hpc.Unix(1e9), Request: hpc.Request{User: "@SUM(1)", Name: "=HYPERLINK(1)"},
@@ -123,7 +124,7 @@ func TestInert(t *testing.T) {
 	}
 }
 
-// A job that waits again after a lost run has started, and its table has no start.
+// A job that waits again after a lost run counts as started, but has neither a start nor a wait.
 func TestWaitsAgain(t *testing.T) {
 	r := history(t)
 	rows, err := r.Jobs()

@@ -21,12 +21,12 @@ type Document struct {
 	Version int              `json:"rmreplay_jobs"`
 	Run     string           `json:"run"`
 	Jobs    int              `json:"jobs"`    // rows of the run
-	Matched int              `json:"matched"` // of these, those that the filter keeps
+	Matched int              `json:"matched"` // rows that the filter keeps
 	Columns []string         `json:"columns"`
 	Rows    []map[string]any `json:"rows"` // at most as many as the limit
 }
 
-// Document returns the table for JSON. name is that of the run.
+// Document returns the table for JSON. name is the run's name.
 func (t *Table) Document(name string) Document {
 	d := Document{Version: Version, Run: name, Jobs: t.Jobs, Matched: t.Matched, Columns: []string{},
 		Rows: []map[string]any{}}
@@ -43,7 +43,7 @@ func (t *Table) Document(name string) Document {
 	return d
 }
 
-// CSV writes the table as RFC 4180 has it, with a header.
+// CSV writes the table in the form of RFC 4180, with a header.
 func (t *Table) CSV(w io.Writer) error {
 	out := inert.NewWriter(w)
 	line := make([]string, len(t.Columns))

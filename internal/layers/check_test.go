@@ -20,7 +20,7 @@ var startNothing = map[string]string{
 }
 
 // TestShortNeedsNoSlurm: make check runs the tests with -short, on machines without Slurm and
-// browsers. A file with tests, or for tests, that looks for these programs leaves them out then.
+// browsers. A file with tests, or for tests, that looks for these programs must skip under -short.
 func TestShortNeedsNoSlurm(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

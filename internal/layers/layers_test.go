@@ -1,8 +1,8 @@
 // Package layers holds the rules of which package may import which, and the test that
 // enforces them. It has no code of its own.
 //
-// The rules are in rules_test.go. A new package fails the test until somebody says there what
-// it is for and what it may know.
+// The rules are in rules_test.go. A new package fails the test until rules_test.go says what the
+// package is for and which packages it may import.
 package layers
 
 import (
@@ -22,13 +22,13 @@ import (
 
 var update = flag.Bool("update", false, "write the diagram in docs/ARCHITECTURE.md anew")
 
-// module is the prefix of the packages that the rules are about.
+// module is the prefix of the packages to which the rules apply.
 const module = "rmreplay/"
 
 // rule says what the packages that match a pattern may import.
 type rule struct {
-	layer    string   // of the diagram
-	packages string   // a package, or with /... at its end also those below it
+	layer    string   // the layer of the diagram
+	packages string   // a package; with /... at its end, also the packages below it
 	may      []string // packages of this module, in the same notation
 	never    []string // packages of the standard library and of others
 	why      string
@@ -36,12 +36,12 @@ type rule struct {
 
 // reservation says which packages may import what all others may not.
 type reservation struct {
-	imported string   // a package, or with /... at its end also those below it
+	imported string   // a package; with /... at its end, also the packages below it
 	by       []string // packages of this module, in the same notation
 	why      string
 }
 
-// goPackage is what go list says of a package. Its imports are those without its tests.
+// goPackage is what go list says of a package. Its imports leave out those of its tests.
 type goPackage struct {
 	ImportPath string
 	Dir        string
@@ -59,7 +59,7 @@ func TestLayers(t *testing.T) {
 // TestPackages bounds what a package may be: small enough to be read, and named by a noun of
 // the field.
 func TestPackages(t *testing.T) {
-	const mostLines = 4000 // without tests
+	const mostLines = 4000 // without test files
 	vague := []string{"util", "utils", "common", "helper", "helpers", "misc", "models", "shared", "types", "base"}
 	for _, p := range list(t) {
 		lines := 0
@@ -79,7 +79,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestCheckFails checks that the test above can fail: each of these is wrong in one way.
+// TestCheckFails checks that the test above can fail: each of these sets of rules and packages has
+// one fault.
 func TestCheckFails(t *testing.T) {
 	good := []rule{
 		{"low", "internal/a", nil, []string{"os"}, "a is the bottom"},
@@ -164,7 +165,7 @@ func list(t *testing.T) []goPackage {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.GoFiles) > 0 { // not this one, which has tests only
+		if len(p.GoFiles) > 0 { // not this package, which has only tests
 			packages = append(packages, p)
 		}
 	}
@@ -174,7 +175,7 @@ func list(t *testing.T) []goPackage {
 	return packages
 }
 
-// matches reports whether a pattern of a rule is about a package.
+// matches reports whether a pattern of a rule matches a package.
 func matches(pattern, path string) bool {
 	if family, all := strings.CutSuffix(pattern, "/..."); all {
 		return path == family || strings.HasPrefix(path, family+"/")
@@ -182,7 +183,7 @@ func matches(pattern, path string) bool {
 	return path == pattern
 }
 
-// imports reports whether the package imports one of this module that a pattern is about.
+// imports reports whether the package imports a package of this module that a pattern matches.
 func (p goPackage) imports(pattern string) bool {
 	return slices.ContainsFunc(p.Imports, func(imported string) bool {
 		path, ours := strings.CutPrefix(imported, module)
@@ -230,7 +231,7 @@ func check(rules []rule, packages []goPackage) (problems []string) {
 	return problems
 }
 
-// checkReserved returns which packages import what others have to themselves.
+// checkReserved returns the imports that are reserved for other packages.
 func checkReserved(reserved []reservation, packages []goPackage) (problems []string) {
 	for _, r := range reserved {
 		used := false
@@ -281,7 +282,7 @@ func (r *rule) refused(imports []string) (refused []string) {
 	return refused
 }
 
-// The diagram stands between these lines.
+// The diagram is between these lines.
 const (
 	document     = "../../docs/ARCHITECTURE.md"
 	diagramBegin = "<!-- layers: written by make golden -->\n"
@@ -312,7 +313,7 @@ func TestDiagram(t *testing.T) {
 }
 
 // diagram draws the layers from the top down, each with its packages. A package imports only
-// what stands below it, or beside it further to the left.
+// packages below it, or packages further to the left in the same layer.
 func diagram(rules []rule) string {
 	var layers []string
 	members := map[string][]string{}

@@ -1,7 +1,7 @@
 package layers
 
-// computes are the imports of packages that need files, processes, the environment or the
-// network. A package that only computes has none of them: its callers do that for it.
+// computes are the imports of packages that need files, processes, the environment or the network.
+// A package that only computes must not have these imports: its callers do that for it.
 var computes = []string{"os/...", "net", "net/http/...", "golang.org/x/sys/..."}
 
 // offline packages may read files. They use no network.
@@ -16,10 +16,10 @@ var reserved = []reservation{
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/accounting/columnar", "internal/accounting/rollup", "internal/accounting/store", "internal/formats/table", "internal/run"}, "records, the store of finished jobs, and others' tables are files of Parquet"},
 }
 
-// rules has one rule for each package or family of packages, from the bottom to the top. A
-// package may import the packages that its rule names, which stand above it in this list; a
-// name that ends in /... stands for a package and for those below it. Every package has exactly
-// one rule, and every rule and every name in it matches a package.
+// rules has one rule for each package or family of packages, from the bottom to the top. A package
+// may import the packages that its rule names, which are above it in this list; a name that ends in
+// /... stands for a package and for those below it. Every package has exactly one rule, and every
+// rule and every name in it matches a package.
 var rules = []rule{
 	{"nouns", "internal/hpc", nil, computes,
 		"every package speaks in these nouns, so they can need none of the packages"},

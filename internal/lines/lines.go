@@ -1,6 +1,5 @@
 // Package lines reads text files line by line for the readers of all text formats: errors name the file and the line, a
-// byte order mark and carriage
-// returns are no part of a line, and text that is not UTF-8 can be converted.
+// byte order mark and carriage returns are not part of a line, and text that is not UTF-8 can be converted.
 package lines
 
 import (
@@ -58,7 +57,7 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 	return nil
 }
 
-// placed is an error in a line before the one at hand.
+// placed is an error in a line before the current line.
 type placed struct {
 	line int
 	err  error
@@ -66,7 +65,7 @@ type placed struct {
 
 func (p *placed) Error() string { return p.err.Error() }
 
-// At returns an error that [Each] places at a line before the one at hand.
+// At returns an error that [Each] places at a line before the current line.
 func At(line int, err error) error {
 	if err == nil {
 		return nil
@@ -74,13 +73,13 @@ func At(line int, err error) error {
 	return &placed{line, err}
 }
 
-// LoneCR reports whether the lines of a text end in carriage returns alone. Such a text looks
-// like a single line.
+// LoneCR reports whether the lines of a text end in carriage returns without line feeds. Such a
+// text looks like a single line.
 func LoneCR(text []byte) bool {
 	return bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(bytes.TrimRight(text, "\r"), '\r') >= 0
 }
 
-// ErrLoneCR says that the lines of a file end in carriage returns alone.
+// ErrLoneCR says that the lines of a file end in carriage returns without line feeds.
 var ErrLoneCR = errors.New(`lines end in CR alone (want LF or CR LF; tr '\r' '\n' converts the file)`)
 
 // ByteOrderMark is what some editors write in front of UTF-8 text.

@@ -19,7 +19,7 @@ func TestEach(t *testing.T) {
 		"a":                    {"a"},
 		"a\r\n\r\nb\r":         {"a", "", "b"},
 		"\xef\xbb\xbfa\nb\n":   {"a", "b"},
-		"a\n\xef\xbb\xbfb\n":   {"a", "\xef\xbb\xbfb"}, // a byte order mark is only one at the beginning
+		"a\n\xef\xbb\xbfb\n":   {"a", "\xef\xbb\xbfb"}, // only at the beginning is this a byte order mark
 		"a\rb\nc\rd":           {"a\rb", "c\rd"},       // a name may have a carriage return
 		"a b \t\n c\x00\xff\n": {"a b \t", " c\x00\xff"},
 	} {

@@ -63,7 +63,7 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 var bars = []rune(" ▁▂▃▄▅▆▇█")
 
 // spark draws a series as bars. The largest value, or the parameter most if it is larger, is a full
-// bar. A value above 0 is never without a bar.
+// bar. Every value above 0 has a bar.
 func spark(values []float64, most float64) string {
 	for _, v := range values {
 		if v > most {
@@ -81,7 +81,7 @@ func spark(values []float64, most float64) string {
 	return string(line)
 }
 
-// peak returns the largest value; NaN without any.
+// peak returns the largest value; NaN without values.
 func peak(values []float64) Float {
 	most := math.NaN()
 	for _, v := range values {

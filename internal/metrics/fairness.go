@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// ByJob takes each job as a group of its own. It is a grouping of [Fairness] only.
+// ByJob takes each job as a group of its own. Only [Fairness] has this grouping.
 const ByJob By = "job"
 
 // FairnessBy are the groupings of [Summary.Fairness].
@@ -20,7 +20,7 @@ var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the
 // groups, so that a user counts once however many jobs he has. The numbers also depend on what the
 // groups ask for: large jobs wait longer under any scheduler. So compare the numbers between runs
-// of one workload. No single value is fair.
+// of one workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -29,21 +29,21 @@ type Fairness struct {
 	//
 	//	G = Σᵢ Σₖ |xᵢ − xₖ| / (2 n² mean(x))
 	//
-	// 0 if all are equal, and 1 − 1/n if only one of n groups waits at all.
+	// 0 if all are equal, and 1 − 1/n if only one of n groups waits.
 	WaitGini Float `json:"wait_gini"`
 	// WaitJain is Jain's index of the same means (Jain, Chiu and Hawe, DEC-TR-301, 1984):
 	//
 	//	J = (Σᵢ xᵢ)² / (n Σᵢ xᵢ²)
 	//
-	// 1 if all are equal, also if all are 0, and 1/n if only one of n groups waits at all.
+	// 1 if all are equal, also if all are 0, and 1/n if only one of n groups waits.
 	WaitJain Float `json:"wait_jain"`
 	// SlowdownGini and SlowdownJain are the same numbers for the groups' mean bounded slowdowns.
 	SlowdownGini Float `json:"bounded_slowdown_gini"`
 	SlowdownJain Float `json:"bounded_slowdown_jain"`
 }
 
-// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. The
-// jobs are those that have a wait in [Metrics], and for slowdowns those that ended.
+// FairnessOf returns how equally the groups of each grouping in [FairnessBy] were served. A job
+// counts if it has a wait in [Metrics], and for slowdowns if it ended.
 func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
@@ -77,7 +77,7 @@ func boundedSlowdown(r *run.Row, opts Options) float64 {
 // means are the means of a value over the jobs of each group.
 type means struct {
 	groups map[string][]float64
-	jobs   []float64 // of [ByJob]
+	jobs   []float64 // the means of [ByJob]
 }
 
 func (m *means) add(r *run.Row, by By, value float64) {
@@ -145,7 +145,7 @@ func Jain(values []float64) Float {
 
 // FairnessFigure is one number of [Summary.Fairness].
 type FairnessFigure struct {
-	Figure // without its Of
+	Figure // the field Of below hides its Of
 	By     By
 	Of     func(Fairness) Float
 }
@@ -212,7 +212,7 @@ func (f *FairStart) UnfairShare() Float { return ratio(float64(f.Unfair), float6
 
 // FairStartFigure is one number of [FairStart].
 type FairStartFigure struct {
-	Figure // without its Of
+	Figure // the field Of below hides its Of
 	Of     func(*FairStart) Float
 }
 

@@ -20,7 +20,7 @@ func TestGiniAndJain(t *testing.T) {
 		{[]float64{5}, 0, 1},
 		{[]float64{0, 0, 0}, 0, 1},
 		{[]float64{7, 7, 7, 7}, 0, 1},
-		{[]float64{0, 0, 0, 8}, 0.75, 0.25},                  // one of four waits at all
+		{[]float64{0, 0, 0, 8}, 0.75, 0.25},                  // only one of four waits
 		{[]float64{1, 2, 3, 4}, 0.25, 100.0 / (4 * 30)},      // Σ|xᵢ−xₖ| = 20, mean 2.5
 		{[]float64{1e200, 1e200, 4e200}, 1.0 / 3, 36.0 / 54}, // whose squares overflow
 	} {

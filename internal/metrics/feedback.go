@@ -120,7 +120,7 @@ type Week struct {
 	Variation         Float `json:"variation"`
 }
 
-// submission is what the metrics need of a row.
+// submission has the data of a row that the metrics need.
 type submission struct {
 	user         string
 	recorded, at hpc.Time

@@ -50,14 +50,15 @@ func TestFeedback(t *testing.T) {
 	near("makespan", f.SubmitMakespan, 90*3600)
 	near("median of users", f.Users.Mean.Median, 0)
 	near("p10 of users", f.Users.Mean.P10, 0.8*-10.0/3*3600)
-	// ada: −10/3 h and two more submissions; ben: 3 h and one more; eve has one only.
+	// Mean lateness and further submissions: ada −10/3 h and two, ben 3 h and one; eve has only one
+	// submission.
 	near("ada", f.ByUser[0].Additional, -10.0/3*3600)
 	near("ben", f.ByUser[1].Additional, 6*3600)
 	near("additional, p90", f.Users.Additional.P90, -10.0/3*3600+0.9*(6+10.0/3)*3600)
 	if f.ByUser[2].User != "eve" || f.ByUser[2].Additional.Known() {
 		t.Errorf("a user with one submission: %+v", f.ByUser[2])
 	}
-	// From 5 h to 75 h five jobs end; processors: 45 h, 1 h, 30 h, 2 h and 2 h of ten.
+	// Five jobs end from 5 h to 75 h. They hold ten processors for 45, 1, 30, 2 and 2 h.
 	near("throughput", f.Inner.ThroughputPerDay, 5.0/70*24)
 	near("processors", f.Inner.MeanProcessors, 10*(45+1+30+2+2)/70.0)
 	near("utilization", f.Inner.Utilization, 10*(45+1+30+2+2)/70.0/20)
@@ -75,8 +76,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// The summary of a run without feedback has no such part. A run without jobs has numbers
-// without a value.
+// The summary of a run without feedback lacks this part. The numbers of a run without jobs have no
+// value.
 func TestFeedbackInSummary(t *testing.T) {
 	if s := NewSummary(feedbackRows(), &run.Manifest{}, Options{}); s.Feedback != nil {
 		t.Error("a rigid run has metrics of feedback")

@@ -14,13 +14,13 @@ type Better string
 const (
 	Lower   Better = "lower"
 	Higher  Better = "higher"
-	Neither Better = "neither" // it depends on the question
+	Neither Better = "neither" // the better direction depends on the question
 )
 
 // Figure is one number of [Metrics].
 type Figure struct {
-	Key    string // its JSON key in [Metrics]
-	Label  string // its name in tables
+	Key    string // the figure's JSON key in [Metrics]
+	Label  string // the figure's name in tables
 	Unit   string // "s", "jobs" and so on; empty for a ratio
 	Better Better
 	Of     func(*Metrics) Float
@@ -87,7 +87,7 @@ var LossFigures = []Figure{
 
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
-	Figure // without its Of
+	Figure // the field Of below hides its Of
 	Of     func(*Feedback) Float
 }
 
@@ -107,7 +107,7 @@ var FeedbackFigures = []FeedbackFigure{
 
 // IOFigure is one number of a run whose jobs share file systems.
 type IOFigure struct {
-	Figure // without its Of
+	Figure // the field Of below hides its Of
 	// Of returns the number. The I/O may be nil.
 	Of func(*Metrics, *IO) Float
 }

@@ -13,9 +13,9 @@ import (
 
 // IO is how the jobs of a run shared its file systems.
 type IO struct {
-	// Jobs counts the jobs with I/O that started. Stretched counts those of them that completed and
-	// ran more than a second longer than they would have alone. The stretch of a job is its run time
-	// divided by its run time alone. Suspended time is left out.
+	// Jobs counts the jobs with I/O that started. Stretched counts the jobs among these that completed
+	// and ran more than a second longer than they would have run alone. The stretch of a job is its
+	// run time divided by its run time alone. Suspended time is left out.
 	Jobs        int   `json:"jobs"`
 	Stretched   int   `json:"stretched_jobs"`
 	MeanStretch Float `json:"mean_stretch"`
@@ -38,19 +38,19 @@ type IO struct {
 type FileSystemUse struct {
 	Name      string `json:"name"`
 	Bandwidth int64  `json:"bytes_per_s"`
-	// Moved is the bytes that the jobs moved. Utilization is Moved divided by what the file system
-	// could have moved. Demand is what the jobs asked for divided by the same, and PeakDemand the
-	// largest part of the bandwidth that jobs asked for at once. Oversubscribed is the part of the
-	// time in which they asked for more than the bandwidth.
+	// Moved is the number of bytes that the jobs moved. Utilization is Moved divided by what the file
+	// system could have moved. Demand is what the jobs asked for, also divided by what the file system
+	// could have moved, and PeakDemand is the largest part of the bandwidth that jobs asked for at
+	// once. Oversubscribed is the part of the time in which jobs asked for more than the bandwidth.
 	Moved          Float `json:"moved_bytes"`
 	Utilization    Float `json:"utilization"`
 	Demand         Float `json:"demand"`
 	PeakDemand     Float `json:"peak_demand"`
 	Oversubscribed Float `json:"oversubscribed"`
 	// Limit is the bandwidth that schedulers use for planning, in bytes per second. Licenses is the
-	// number of licenses that stand for it. Requested is the mean number of licenses that running jobs
-	// requested. Expected adds the estimates for running jobs that requested none; it has no value if
-	// the record has no estimates.
+	// number of licenses that stand for this bandwidth. Requested is the mean number of licenses that
+	// running jobs requested. Expected adds the estimates for running jobs that requested none; it has
+	// no value if the record has no estimates.
 	Limit     int64 `json:"limit_bytes_per_s"`
 	Licenses  int64 `json:"licenses"`
 	Requested Float `json:"requested_licenses"`
@@ -61,7 +61,7 @@ type FileSystemUse struct {
 
 // FileSystemPart is the use of a file system in a part of the time.
 type FileSystemPart struct {
-	At             time.Time `json:"at"` // its beginning
+	At             time.Time `json:"at"` // the beginning of the part
 	Seconds        Float     `json:"seconds"`
 	Utilization    Float     `json:"utilization"`
 	Demand         Float     `json:"demand"`
@@ -71,10 +71,10 @@ type FileSystemPart struct {
 // IOParts is the number of parts into which [FileSystemUse] divides the time.
 const IOParts = 24
 
-// NewIO returns how the jobs of a run shared file systems, or nil if the run has none. The record
-// has no rates: they follow from the periods in which jobs ran by the model of package bandwidth.
-// For the stretch of a job that ran several times, the last run counts. NewIO returns an error if a
-// job or a file system of the record cannot be read.
+// NewIO returns how the jobs of a run shared file systems, or nil if the run has no file systems.
+// The record has no rates: they follow from the periods in which jobs ran by the model of package
+// bandwidth. For the stretch of a job that ran several times, the last run counts. NewIO returns an
+// error if a job or a file system of the record cannot be read.
 func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {
@@ -105,7 +105,7 @@ func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	return io, nil
 }
 
-// stretch says how much longer than alone the jobs with I/O ran.
+// stretch computes how much longer the jobs with I/O ran than they would have run alone.
 func (io *IO) stretch(jobs []ioJob) {
 	io.MeanStretch, io.MaxStretch = NoValue(), NoValue()
 	var sum, largest, lost float64
@@ -134,7 +134,8 @@ func (io *IO) stretch(jobs []ioJob) {
 	}
 }
 
-// Weighted returns AWRT and ASpWAS of a run, as [IO] describes them. They need no file system.
+// Weighted returns AWRT and ASpWAS of a run, as [IO] describes them. Runs without file systems have
+// both, too.
 func Weighted(rows []run.Row) (awrt, aspwas Float) {
 	var weighted, areas, second, firstMoment float64
 	for i := range rows {

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Two jobs of one node ask for 100 bytes/s each of a file system with 100: the first for 10 s, the
-// second for 5 s. The second ends at 10 s, the first at 15 s.
+// Two jobs of one node ask for 100 bytes/s each of a file system with a bandwidth of 100 bytes/s:
+// the first for 10 s, the second for 5 s. The second ends at 10 s, the first at 15 s.
 func TestIO(t *testing.T) {
 	row := func(id string, run_, took time.Duration) run.Row {
 		job := &hpc.Job{ID: id, Submit: hpc.Unix(1000)}

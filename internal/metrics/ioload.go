@@ -15,9 +15,10 @@ import (
 	"rmreplay/internal/run"
 )
 
-// FileSystemLoad is what running jobs ask of a file system and get, in bytes per second, and the
-// licenses that they hold for it: Requested is what they requested, and Expected adds the estimates
-// for jobs that requested none.
+// FileSystemLoad is the load of a file system at an instant: the rates that running jobs ask for
+// and get, in bytes per second, and the licenses of the file system that these jobs hold. Requested
+// counts the licenses that the jobs requested. Expected adds the estimates for jobs without such a
+// request.
 type FileSystemLoad struct {
 	bandwidth.Load
 	Requested, Expected int64
@@ -172,15 +173,15 @@ type playback struct {
 	jobs    []ioJob
 	// expects says that the record names the estimates of its scheduler.
 	expects bool
-	loads   []FileSystemLoad // the licenses at an instant; the rates are the model's
+	loads   []FileSystemLoad // licenses at an instant; the model fills in the rates
 }
 
 // ioJob is a job that started, and that has I/O or licenses of a file system.
 type ioJob struct {
-	at     int // the place of its row
+	at     int // the index of the job's row
 	row    *run.Row
 	phases []hpc.Phase // nil for a job without I/O
-	// requested and expected are its licenses of each file system.
+	// requested and expected are the job's licenses of each file system.
 	requested, expected []int64
 }
 
@@ -285,7 +286,7 @@ func (p *playback) changes() []change {
 			}
 			list = append(list, c)
 		}
-		if end := p.jobs[i].row.End; suspended && end != 0 { // it ended while it was suspended
+		if end := p.jobs[i].row.End; suspended && end != 0 { // the job ended while it was suspended
 			list = append(list, change{at: end, job: i, apply: (*playback).stop, counts: -1})
 		}
 	}
@@ -304,7 +305,7 @@ func (p *playback) suspend(c *change) { p.model.Suspend(c.at, c.job) }
 func (p *playback) resume(c *change)  { p.model.Resume(c.at, c.job) }
 
 // each calls a function for the periods up to an instant. The loads of the file systems, in their
-// order, are constant in a period. A playback plays once.
+// order, are constant in a period. each can be called only once.
 func (p *playback) each(until hpc.Time, visit func(from, to hpc.Time, loads []FileSystemLoad)) {
 	changes := p.changes()
 	if len(changes) == 0 {

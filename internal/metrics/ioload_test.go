@@ -13,7 +13,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// ioRowOf is the row of a job with a rate on lustre, which runs as long as alone.
+// ioRowOf is the row of a job with a rate on lustre. The job took this time, and would run for the
+// time alone without other jobs.
 func ioRowOf(id string, start hpc.Time, alone, took time.Duration, rate int64, licenses string) run.Row {
 	job := &hpc.Job{ID: id}
 	job.Name, job.RunTime, job.Licenses = id, alone, licenses
@@ -26,8 +27,8 @@ func ioRowOf(id string, start hpc.Time, alone, took time.Duration, rate int64, l
 	}
 }
 
-// A job that is suspended asks for nothing meanwhile, and one that is requeued begins again. Licenses
-// are held from the start to the end or to the requeue.
+// A suspended job asks for no bandwidth, and a requeued job begins again. Licenses are held from the
+// start to the end or to the requeue.
 func TestCoursesOfInterruptedJobs(t *testing.T) {
 	at := func(s int) hpc.Time { return hpc.Unix(1000 + int64(s)) }
 	suspended := ioRowOf("a", at(0), 20*time.Second, 40*time.Second, 100, "lustre:40")
@@ -74,7 +75,8 @@ func TestCoursesOfInterruptedJobs(t *testing.T) {
 	}
 }
 
-// Jobs without I/O hold licenses too. Without the name of estimates there is no expectation.
+// Jobs without I/O hold licenses too. If the record names no estimates, the expected licenses have
+// no value.
 func TestLicensesWithoutIO(t *testing.T) {
 	rows := []run.Row{ioRowOf("a", hpc.Unix(1000), time.Minute, time.Minute, 0, "lustre:7,matlab")}
 	m := &run.Manifest{FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: 100}}}

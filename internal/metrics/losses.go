@@ -19,16 +19,16 @@ type LossCause string
 // The causes of losses. If a run failed and was not requeued, its cause is the last state of its
 // job, in lower case.
 const (
-	LostToPreemption LossCause = "preempted" // another job ended it, by a requeue or for good
-	LostToRequeue    LossCause = "requeued"  // by a failure of its node, its user or an administrator
+	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
+	LostToRequeue    LossCause = "requeued"  // its user, an administrator or a failure of its node ended the run
 )
 
-// Loss is what the runs held whose work was lost for one cause.
+// Loss sums up the runs whose work was lost for one cause.
 type Loss struct {
 	Cause LossCause `json:"cause"`
 	Runs  int       `json:"runs"`
-	// ProcessorSeconds is what these runs held, and Share is its share of what all jobs held. Both are
-	// about the whole run.
+	// ProcessorSeconds is the processor time of these runs, and Share is its share of the processor
+	// time of all jobs. Both cover the whole run, not only the interval T.
 	ProcessorSeconds Float `json:"processor_s"`
 	Share            Float `json:"share"`
 }
@@ -49,10 +49,10 @@ func (a *accumulator) lose(cause LossCause, held area) {
 	l.held.join(held)
 }
 
-// addLosses adds what a job held, and which of its runs were lost. A run that has not ended has no
-// end.
+// addLosses adds the processor time that a job held, and that of its lost runs. A run that has not
+// ended adds nothing.
 func (a *accumulator) addLosses(r *run.Row) {
-	sum, lost := &area{}, &area{} // of the present run in lost
+	sum, lost := &area{}, &area{} // lost is the area of the current run
 	if known := a.byState[r.State]; known != nil {
 		sum = known
 	} else if len(a.held) > 0 {
@@ -114,7 +114,7 @@ func (a *accumulator) lossList() []Loss {
 	return list
 }
 
-// LostShare returns the share of all losses in what jobs held. It is NaN if they held nothing.
+// LostShare returns the share of all losses in what jobs held. It is NaN if jobs held nothing.
 func (m *Metrics) LostShare() Float {
 	all, lost := 0.0, 0.0
 	for _, held := range m.HeldByState {
@@ -127,7 +127,7 @@ func (m *Metrics) LostShare() Float {
 }
 
 // LostStory says for people how many runs of jobs a replay lost, from its values of [LossFigures];
-// run is its number among several. The text is empty if nothing was lost.
+// run is the index of the replay among several. The text is empty if nothing was lost.
 func LostStory(value func(key string, run int) Float, run int) string {
 	requeues, preemptions := value("requeues", run), value("preemptions", run)
 	if !(requeues+preemptions > 0) {
@@ -138,7 +138,7 @@ func LostStory(value func(key string, run int) Float, run int) string {
 		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("lost_processor_s", run)/3600))
 }
 
-// renderLosses writes the table of losses, and what was left of time limits.
+// renderLosses writes the table of losses, and the unused part of time limits.
 func (m *Metrics) renderLosses(b *bytes.Buffer) {
 	if len(m.Losses) == 0 && !m.LimitProcessorSeconds.Known() {
 		return

@@ -6,13 +6,12 @@
 // High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
 // IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
-//   - All three depend on the interval T over which they are taken. By default T runs from
-//     the first start to the last end. It then includes the slow filling and the long
-//     emptying of a machine that is idle before and after: a single long job that starts
-//     last halves the utilization of a week and says nothing about the scheduler. To measure
-//     a busy machine, give an interval that leaves both ends out. Without contention
-//     utilization measures the workload, not the scheduler, and throughput over an interval
-//     that holds all jobs is their number.
+//   - All three depend on the interval T over which they are taken. By default T runs from the
+//     first start to the last end. It then includes the slow filling and the long emptying of a
+//     machine that is idle before and after: a single long job that starts last halves the
+//     utilization of a week and says nothing about the scheduler. To measure a busy machine, give
+//     an interval that leaves both ends out. Without contention utilization measures the workload,
+//     not the scheduler, and the throughput of an interval that has all jobs is the number of jobs.
 //   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
 //     node would use it twice. [Metrics.Utilization] therefore counts processors, which is
 //     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] counts the
@@ -35,11 +34,11 @@
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and
-// nowhere else. A job that never started has no wait, a job that did not end has no turnaround, and
-// a job that ran for no time has no slowdown, but a bounded one. Beware of survivorship: in a run
-// that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
-// from the mean. [Metrics.LeftOut] counts the missing jobs.
+// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and nowhere else.
+// A job that never started has no wait, a job that did not end has no turnaround, and a job that
+// ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run that
+// was cut short, or where impatient users cancel waiting jobs, the longest waits are missing from
+// the mean. [Metrics.LeftOut] counts the missing jobs.
 //
 // A requeued job waits until its first start, and from each requeue to the next start: a run that is
 // lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
@@ -68,12 +67,12 @@ const DefaultTau = 10 * time.Second
 type Options struct {
 	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
 	Tau time.Duration
-	// Window is the instant at which the workload's window begins; 0 for a workload without
-	// one. Jobs that started before this instant are preset jobs: what they use after it counts as
-	// used, and their waits do not count. Makespan and T begin with the window.
+	// Window is the instant at which the workload's window begins; 0 for a workload without a window.
+	// Jobs that started before this instant are preset jobs: their use of the machine after this
+	// instant counts, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
-	// Submitted leaves out the waits of jobs that were submitted before this instant, and all figures
-	// that depend on a wait. 0 leaves out none. What such jobs use counts as used.
+	// Submitted, if not 0, leaves out jobs that were submitted before this instant from waits, and
+	// from all figures that depend on a wait. Their use of the machine counts.
 	Submitted hpc.Time
 	// From and To bound the interval T of utilization, throughput and queue length. 0
 	// stands for the first start and the last end.
@@ -112,15 +111,16 @@ type Metrics struct {
 	// a job held processors; periods outside T add nothing.
 	Utilization Float `json:"utilization"`
 	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
-	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long they
-	// had none, including nodes that were out of service. A node that jobs share counts once. All
+	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long nodes
+	// had no jobs, including nodes that were out of service. A node that jobs share counts once. All
 	// three are NaN if the machine's nodes are not known, or the nodes of a job ([NoNodes]).
 	NodeUtilization Float `json:"node_utilization"`
 	UsedNodeSeconds Float `json:"used_node_s"`
 	IdleNodeSeconds Float `json:"idle_node_s"`
 	// UnnamedNodes is the number of jobs for which the record has only the number of nodes, without
-	// names. A node that such jobs share counts once for each of them. So the true use is at most the
-	// figure, and true idle nodes are at least the figure. The figure of use is never above all nodes.
+	// names. A node that such jobs share counts once for each of them. So the true use is at most
+	// UsedNodeSeconds, and the true idle time is at least IdleNodeSeconds. UsedNodeSeconds is never
+	// above all nodes x T.
 	UnnamedNodes int `json:"jobs_with_unnamed_nodes"`
 	// UsedProcessorSeconds is Σ usage(T), in processor seconds.
 	UsedProcessorSeconds Float `json:"used_processor_s"`
@@ -159,8 +159,8 @@ type Metrics struct {
 	// Losses are processor hours that led to nothing, by their cause.
 	Losses []Loss `json:"losses"`
 	// LimitProcessorSeconds is time limit x processors of the last runs that ended, and
-	// UnusedLimitProcessorSeconds is the part of it that they did not use. A scheduler plans with
-	// limits. Runs without a limit do not count. Both are NaN if no run has one.
+	// UnusedLimitProcessorSeconds is the part of this that the runs did not use. A scheduler plans
+	// with limits. Runs without a limit do not count. Both are NaN if no run has a limit.
 	LimitProcessorSeconds       Float `json:"limit_processor_s"`
 	UnusedLimitProcessorSeconds Float `json:"unused_limit_processor_s"`
 
@@ -173,7 +173,7 @@ type Metrics struct {
 // WaitPart is how long jobs waited for one kind of reason.
 type WaitPart struct {
 	Part waits.Part `json:"part"`
-	Jobs int        `json:"jobs"` // whose waits have such a part
+	Jobs int        `json:"jobs"` // jobs whose waits have such a part
 	// Seconds is the part's sum over jobs, Mean its mean over all jobs that have a wait, and Share its
 	// share of all waits. The means add up to the mean wait.
 	Seconds Float `json:"wait_s"`
@@ -188,9 +188,10 @@ type Omission string
 const (
 	// NeverStarted jobs have no wait, turnaround or slowdown.
 	NeverStarted Omission = "never_started"
-	// NotStartedAgain jobs lost a run, and had not started again when they or the run ended. They have none of these.
+	// NotStartedAgain jobs lost a run, and had not started again when they or the run ended. They have no wait,
+	// turnaround or slowdown.
 	NotStartedAgain Omission = "not_started_again"
-	// NotEnded jobs have a wait and no other time. What they used counts.
+	// NotEnded jobs have a wait and no other time. Their use of the machine counts.
 	NotEnded Omission = "not_ended"
 	// Preset jobs were running when the window began: the scheduler did not decide their
 	// waits and starts.
@@ -291,7 +292,7 @@ type accumulator struct {
 	opts Options
 	m    Metrics
 
-	from, to                        hpc.Time // T
+	from, to                        hpc.Time // the period T
 	processorTime, waiting          area
 	nodes                           nodeUse
 	lost, limits, unused            area
@@ -302,7 +303,7 @@ type accumulator struct {
 	parts                           waitParts
 
 	held   []run.Segment  // periods in which the current job held processors
-	queued []waits.Period // periods in which it waited
+	queued []waits.Period // periods in which the current job waited
 }
 
 func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
@@ -364,7 +365,7 @@ func (a *accumulator) add(r *run.Row) {
 	a.addTimes(r)
 }
 
-// addUsage adds what a job held, and how long it waited for it, within T.
+// addUsage adds the processors and nodes that a job held within T, and how long it waited within T.
 func (a *accumulator) addUsage(r *run.Row) {
 	a.held = r.AppendHeld(a.held[:0])
 	known := len(a.held) == 0
@@ -411,7 +412,7 @@ func (a *accumulator) addTimes(r *run.Row) {
 		return
 	}
 	waited, ok := waits.Sum(r)
-	if !ok { // its submission is unknown
+	if !ok { // the job's submission is not known
 		a.m.LeftOut[Inconsistent]++
 		return
 	}
@@ -531,7 +532,7 @@ func Quantile(sorted []float64, p float64) float64 {
 // more nanoseconds than 64 bits hold, and a sum of floats would depend on its order.
 type area struct{ high, low uint64 }
 
-// add adds d × n. Neither is negative in a sound record; a negative one counts as 0.
+// add adds d × n. Neither is negative in a sound record; a negative value counts as 0.
 func (s *area) add(d time.Duration, n int) {
 	if d <= 0 || n <= 0 {
 		return
@@ -588,7 +589,7 @@ func Timeline(rows []run.Row) []Point {
 	return accumulate(changes)
 }
 
-// accumulate sums changes up to states.
+// accumulate adds up changes, and returns the states after them.
 func accumulate(changes []Point) []Point {
 	slices.SortFunc(changes, func(a, b Point) int { return cmp.Compare(a.At, b.At) })
 	var points []Point

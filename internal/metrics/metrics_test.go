@@ -150,7 +150,8 @@ func TestSegments(t *testing.T) {
 	if got.UsedProcessorSeconds != 340 || got.Utilization != 340.0/800 || got.NodeUtilization != 0.6 {
 		t.Errorf("used %v, utilization %v and %v", got.UsedProcessorSeconds, got.Utilization, got.NodeUtilization)
 	}
-	// The lost run of 20 s on 4 processors was requeued; nobody knows that it was preempted.
+	// The lost run of 20 s on 4 processors was requeued; the record does not say that it was
+	// preempted.
 	if got.Requeues != 1 || got.Preemptions != 0 || got.LostProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
 		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.LostProcessorSeconds, got.HeldByState)
 	}
@@ -166,7 +167,7 @@ func TestSegments(t *testing.T) {
 	}
 	failed := job(0, 0, 20, 1, 5)
 	failed.State, failed.TimeLimit = hpc.Failed, 30*time.Second
-	suspended.TimeLimit = 60 * time.Second // 50 s of it were used, on 4 processors
+	suspended.TimeLimit = 60 * time.Second // 50 s of the limit were used, on 4 processors
 	lost := Compute([]run.Row{suspended, requeued, killed, failed}, Options{})
 	want := []Loss{{LostToPreemption, 2, 110, 110.0 / 470}, {"failed", 1, 100, 100.0 / 470}}
 	if !slices.Equal(lost.Losses, want) || lost.LimitProcessorSeconds != 30*5+60*4 || lost.UnusedLimitProcessorSeconds != 10*5+10*4 {
@@ -513,8 +514,8 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
-// The wait since eligible says how many jobs it is of, if the record lacks the eligible time of some. If the record lacks
-// it of all jobs, the figure is missing.
+// If the record lacks the eligible time of some jobs, the wait since eligible says how many jobs it
+// covers. If the record lacks the eligible times of all jobs, the figure is missing.
 func TestNoEligible(t *testing.T) {
 	known, running := job(0, 60, 100, 1, 2), job(0, 40, 100, 1, 2)
 	known.Eligible = known.Submit

@@ -12,7 +12,7 @@ import (
 // nodeUse collects on which nodes jobs ran, and when.
 type nodeUse struct {
 	places  map[string]int32   // the numbers of nodes, from 0, by their names
-	lists   map[string][]int32 // the nodes of host lists
+	lists   map[string][]int32 // the nodes of each host list
 	periods []nodePeriod
 	counted area // nodes x time of the periods whose nodes have no names
 }

@@ -12,17 +12,17 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Overview is what an administrator asks of a run first: how its jobs ended, who used the
-// machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
-// jobs and jobs with inconsistent times have none.
+// Overview is what an administrator asks of a run first: how its jobs ended, who used the machine,
+// who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset jobs and
+// jobs with inconsistent times have no wait.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
-	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]
+	States       map[hpc.State]int // states of all jobs, also [hpc.Rejected]
 	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
 
-	// FirstSubmit and LastSubmit bound the submissions other than preset jobs. FirstStart and LastEnd
-	// bound the runs of jobs.
+	// FirstSubmit and LastSubmit bound the submissions of all jobs but preset jobs. FirstStart and
+	// LastEnd bound the runs of jobs.
 	FirstSubmit, LastSubmit, FirstStart, LastEnd hpc.Time
 
 	// Usage is what each partition, account and user used, the largest user of processors
@@ -37,7 +37,7 @@ type Overview struct {
 
 // Waits sum up the waits of some jobs.
 type Waits struct {
-	Jobs    int // that have a wait
+	Jobs    int // jobs that have a wait
 	Seconds float64
 	Longest float64 // seconds
 }
@@ -155,7 +155,7 @@ func (o *Overview) addLongest(r *run.Row, wait float64) {
 	o.Longest = o.Longest[:min(len(o.Longest), longestWaits)]
 }
 
-// secondsWaited returns the wait of a job that has one.
+// secondsWaited returns the wait of a job that has a wait.
 func secondsWaited(r *run.Row) float64 {
 	d, _ := waits.Wait(r)
 	return d.Seconds()

@@ -15,7 +15,7 @@ import (
 // monday is Monday 4 March 2024, 0 h UTC.
 var monday = hpc.Unix(1709510400)
 
-// A machine of a few jobs, one of each kind that counts in its own way.
+// A run with one job of each kind that an overview counts differently.
 func TestOverview(t *testing.T) {
 	at := func(hours float64) hpc.Time { return monday.Add(time.Duration(hours * float64(time.Hour))) }
 	rows := []run.Row{
@@ -28,7 +28,7 @@ func TestOverview(t *testing.T) {
 	}
 	o := NewOverview(rows, Options{Window: monday}, at(27))
 	lost := []run.Segment{{Start: at(1), End: at(2), EndedBy: rm.Requeue}}
-	for state, want := range map[hpc.State]int{hpc.Pending: 0, hpc.Cancelled: 1} { // those that lost a run started
+	for state, want := range map[hpc.State]int{hpc.Pending: 0, hpc.Cancelled: 1} { // jobs that lost a run have started
 		again := []run.Row{{State: state, Submit: at(0), Segments: lost}, {State: state, Submit: at(0)}}
 		if got := NewOverview(again, Options{}, at(27)).NeverStarted; got != want {
 			t.Errorf("%s: %d ended before they started, want %d", state, got, want)
@@ -61,7 +61,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The longest waits are those that sorting all jobs finds.
+// The longest waits are those that a sort of all jobs finds.
 func TestLongestWaits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]run.Row, 500)

@@ -17,9 +17,9 @@ import (
 // ReasonTotal is how long jobs waited for one reason.
 type ReasonTotal struct {
 	// Reason is in Slurm's words without its details; empty for waits without a recorded reason,
-	// because they were short or fell between two looks.
+	// because they were short or fell between two looks at the queue.
 	Reason string `json:"reason"`
-	Jobs   int    `json:"jobs"` // that had the reason at some time
+	Jobs   int    `json:"jobs"` // jobs that had the reason at some time
 	// Seconds is the sum of their waits with the reason, and Share its share of all waits.
 	Seconds Float `json:"wait_s"`
 	Share   Float `json:"share"`
@@ -27,10 +27,10 @@ type ReasonTotal struct {
 	NeverStarted int `json:"never_started_jobs"`
 }
 
-// ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
-// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not
-// count. It returns nil for a run without reasons, and for runs of the simulator's own policies,
-// whose reasons explain only some waits.
+// ReasonsOf adds up the waits of a run by reason, the largest first, also the waits of jobs that
+// never started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do
+// not count. It returns nil for a run without reasons, and for runs of the simulator's own
+// policies, whose reasons explain only some waits.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal { return ReasonsOfAll(all(rows), m) }
 
 // ReasonsOfAll is [ReasonsOf] for rows that are not in a slice.

@@ -72,7 +72,8 @@ type Summary struct {
 	// Recorded compares a replay with the record of its workload; nil if the workload has no record.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 
-	// Reasons are the waits by the reason that the resource manager gave; nil if the run has none.
+	// Reasons are the waits by the reason that the resource manager gave; nil if the run has no
+	// reasons.
 	Reasons []ReasonTotal `json:"pending_reasons,omitempty"`
 
 	// IO is how the jobs shared file systems; nil for a run without file systems.
@@ -81,7 +82,7 @@ type Summary struct {
 	// Fairness says how equally users, accounts, QOS and jobs were served; nil if it was not computed.
 	Fairness map[By]Fairness `json:"fairness,omitempty"`
 
-	// FairStart is the unfairness by fair start times; nil if nobody asked for it.
+	// FairStart is the unfairness by fair start times; nil if it was not asked for.
 	FairStart *FairStart `json:"fair_start,omitempty"`
 
 	// Course is drawn below the table of distributions; nil for no picture.
@@ -101,7 +102,7 @@ const (
 	ByUser      By = "user"
 	ByQOS       By = "qos"
 	BySize      By = "size"  // processors, in classes that double
-	ByState     By = "state" // the last one
+	ByState     By = "state" // the last state
 )
 
 // Groupings are all values of [By].
@@ -265,7 +266,8 @@ func keyOf(r *run.Row, by By) groupKey {
 	return groupKey{}
 }
 
-// GroupName returns the name of the group to which a job belongs; empty if it has none.
+// GroupName returns the name of the group to which a job belongs; empty if the job lacks the
+// property.
 func GroupName(r *run.Row, by By) string { return keyOf(r, by).name }
 
 // sizeClass returns the class of a number of processors: 1, 2, 3-4, 5-8, and so on. Jobs
@@ -283,7 +285,7 @@ func sizeClass(processors int) groupKey {
 	return groupKey{size: class + 1, name: name}
 }
 
-// stateOrder is the order of states in the summary, successful ones first.
+// stateOrder is the order of states in the summary, successful states first.
 var stateOrder = []hpc.State{
 	hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Cancelled, hpc.Preempted,
 	hpc.NodeFail, hpc.OutOfMemory, hpc.Deadlined, hpc.BootFail,

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// handSummary is the schedule of handRows as a run.
+// handSummary is the summary of a run with the schedule of handRows.
 func handSummary() *Summary {
 	rows := handRows()
 	for i, who := range []struct{ partition, user string }{
@@ -270,7 +270,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestDigitsOfNumbers checks that no number in JSON has more than twelve digits, and that these are the number's.
+// TestDigitsOfNumbers checks that no number in JSON has more than twelve digits, and that these digits are right.
 func TestDigitsOfNumbers(t *testing.T) {
 	for _, f := range []Float{1342.8000000000002, 6.999999999999999e-06, 30381853.123456789, 1. / 3, 0, -2.5, 1e15} {
 		text, err := json.Marshal(f)

@@ -107,8 +107,8 @@ type victim struct {
 	address string
 	reads   []string
 	sends   [2]string // path and body
-	page    string    // that others may link to, or none
-	state   string    // path of what it knows
+	page    string    // a page to which others may link; "" if there is none
+	state   string    // path of the server's data
 }
 
 func (v *victim) url(path string) string { return "http://" + v.address + path }
@@ -125,7 +125,7 @@ func (v *victim) count(status int, matches func(*asked) bool) (n int) {
 	return n
 }
 
-// known returns what the server says that it knows, asked by a program.
+// known returns the server's data as a program reads them.
 func (v *victim) known(t *testing.T) string {
 	t.Helper()
 	answer, err := http.Get(v.url(v.state))
@@ -140,7 +140,7 @@ func (v *victim) known(t *testing.T) string {
 	return string(text)
 }
 
-// program sends what pages would, as a program.
+// program sends the requests of the pages as a program does.
 func (v *victim) program(t *testing.T) {
 	t.Helper()
 	answer, err := http.Post(v.url(v.sends[0]), "application/json", strings.NewReader(v.sends[1]))
@@ -243,7 +243,8 @@ func ioVictim(t *testing.T) (v *victim, tcp string) {
 	return v, listener.Addr().String()
 }
 
-// attack is what a page of another site does to a server. It returns what it could read.
+// attack is the script of a page of another site. It sends requests to a server, and returns what
+// the page could read.
 const attack = `async (reads, send, body) => {
 	const got = [], later = (ms) => new Promise((done) => setTimeout(done, ms));
 	const put = (name, set) => { const e = document.createElement(name); set(e); document.body.append(e); return e; };
@@ -315,7 +316,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Errorf("%s: not within 10 s", what)
 }
 
-// TestHostilePages has pages of other sites ask the three servers through a reader's Chromium.
+// TestHostilePages lets pages of other sites send requests to the three servers through a user's
+// Chromium.
 func TestHostilePages(t *testing.T) {
 	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1", "--disable-popup-blocking")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -389,14 +391,15 @@ func (v *victim) underAttack(t *testing.T, b *chromium.Browser, page string) {
 	}
 }
 
-// rebound opens the server by a name of another site, as if that site's page had come from there.
+// rebound opens the server by a name of another site, as if the page of that site had come from
+// this server.
 func (v *victim) rebound(t *testing.T, b *chromium.Browser) {
 	own, err := url.Parse(v.url(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	host := "rebound.test:" + own.Port()
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // the page would not have the server's policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // with it, the page would lack the server's policy
 	b.OpenURL("http://" + host + v.reads[0])
 	paths := append(slices.Clone(v.reads), v.page)
 	statuses := read(t, b, `async (paths, send, body) => {
@@ -425,7 +428,7 @@ func (v *victim) own(t *testing.T, b *chromium.Browser, page string) {
 			return v.count(http.StatusOK, link) > before && v.count(http.StatusOK, asks) > 0
 		})
 	}
-	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an answer of an API is no page, and has a policy
+	b.Call("Page.setBypassCSP", map[string]any{"enabled": true}, nil) // an API's answer is not a page, but has a policy
 	b.OpenURL(v.url(v.state))
 	got := read(t, b, `async (state, send, body) => {
 		const answers = [await fetch(state), await fetch(send, {method: "POST", headers: {"Content-Type": "application/json"}, body})];

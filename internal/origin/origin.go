@@ -3,7 +3,7 @@
 // reaches, the loopback interface included, and adds the passwords that it knows.
 //
 // The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
-// Origin (RFC 6454) and Host. Programs send none of the first two and pass.
+// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin, so the check lets them pass.
 package origin
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Policy is what a server says of itself. Its zero value is that of a server without passwords and pages.
+// Policy describes a server to the check. Its zero value is that of a server without passwords and pages.
 type Policy struct {
 	// Secret says that the server asks for a password or a token. Then the name by which a browser reaches it
 	// does not matter: a page of another name does not have the secret.
@@ -30,7 +30,7 @@ var errForeign = errors.New("a web page of another site had the browser send thi
 	"from the server's own pages, or from a link to a page)")
 
 // Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page
-// of the server. The caller answers with the status 403 then. Admit also sets the headers that keep the
+// of the server. On an error, the caller must answer with the status 403. Admit also sets the headers that keep the
 // answer, whatever it is, out of frames and of other sites' documents.
 func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
@@ -52,7 +52,7 @@ func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 // foreign reports whether a page of another site had a browser send the request.
 func (p Policy) foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "": // a program, an old browser, or one that uses http with another host than this machine
+	case "": // a program, an old browser, or a browser that uses http with another host than this machine
 		origin := r.Header.Get("Origin")
 		return origin != "" && !sameHost(origin, r.Host)
 	case "same-origin":
@@ -75,7 +75,8 @@ func sameHost(origin, host string) bool {
 // rebound reports whether a browser may have reached an address of this machine by the name of another site
 // (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers send
 // Origin with all methods but GET and HEAD, and Slurm's plugin does not, so slurmctld may post by any name.
-// On an address that others reach, a server without a secret is open to the whole network anyhow.
+// On an address that other machines reach, a server without a secret is open to the whole network in any
+// case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

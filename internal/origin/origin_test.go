@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// browser are the headers that a browser sends of a request: site, mode and destination.
+// browser are the headers that a browser sends with a request: site, mode and destination.
 func browser(site, mode, dest string) []string {
 	return []string{"Sec-Fetch-Site", site, "Sec-Fetch-Mode", mode, "Sec-Fetch-Dest", dest}
 }

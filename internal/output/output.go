@@ -25,7 +25,7 @@ const temporary = ".rmreplay-"
 var unfinished = struct {
 	sync.Mutex
 	paths map[string]bool
-	over  bool // Abandon was called: nothing is completed any more
+	over  bool // Abandon was called: no file or directory is completed any more
 }{paths: map[string]bool{}}
 
 // errAbandoned is the error of a file that would be completed after [Abandon].
@@ -58,7 +58,7 @@ func begin(dir string, create func(path string) error) (path string, err error) 
 }
 
 // end completes a file or directory by a function, usually a renaming. If err or the result of
-// complete is an error, it removes what is at the path.
+// complete is an error, end removes the file or directory at path.
 func end(path string, err error, complete func() error) error {
 	unfinished.Lock()
 	defer unfinished.Unlock()
@@ -158,7 +158,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// named returns an error with the path that the user knows in place of the temporary one.
+// named returns an error with the path that the user knows in place of the temporary path.
 func named(err error, path string) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
@@ -183,7 +183,7 @@ func Directory(dir string, fill func(dir string) error) error {
 	if err := EmptyDirectory(dir); err != nil {
 		return err
 	}
-	// A new directory gets its name at the end, an empty one its entries.
+	// At the end, a new directory gets its name, and an existing directory gets its entries.
 	in, complete := filepath.Dir(filepath.Clean(dir)), os.Rename
 	if _, err := os.Stat(dir); err == nil {
 		in, complete = dir, moveEntries
@@ -197,7 +197,8 @@ func Directory(dir string, fill func(dir string) error) error {
 	return end(temp, fill(temp), func() error { return complete(temp, dir) })
 }
 
-// moveEntries moves what a directory holds into another one, and removes it.
+// moveEntries moves the entries of a directory into another directory, and removes the first
+// directory.
 func moveEntries(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -228,8 +229,8 @@ func EmptyDirectory(dir string) error {
 	return nil
 }
 
-// Refused says that a file is not replaced, because it is something else than what would be
-// written.
+// Refused says that a file is not replaced, because it is a file of another kind than the file that
+// would be written.
 type Refused struct{ Path, Want string }
 
 // Error names the file and what it is not.
@@ -245,7 +246,7 @@ const headLength = 4 << 10
 func Replaces(path, want string, recognize func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return nil // if it cannot be written, that will say so
+		return nil // if the path cannot be written, the write fails
 	}
 	file, err := os.Open(path)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestAbandon: what is being written goes, and nothing is completed later.
+// TestAbandon: unfinished files are removed, and no file is completed later.
 func TestAbandon(t *testing.T) {
 	defer func() { unfinished.over = false }()
 	parent := t.TempDir()

@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// Fields finds the nonzero fields of a struct. For a struct with a hundred fields, most of them
-// zero, it takes a fraction of the time of package reflect.
+// Fields finds the nonzero fields of a struct. For a struct with a hundred fields, of which most
+// are zero, this takes a fraction of the time that package reflect takes.
 type Fields[T any] struct{ layout *layout }
 
-// NewFields returns the Fields of T. T must be a type that a [Store] holds, and must not
-// contain structs. Otherwise NewFields panics.
+// NewFields returns the Fields of T. It panics if T is not a type that a [Store] can hold, or has a
+// struct as a field.
 func NewFields[T any]() Fields[T] {
 	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {

@@ -13,8 +13,8 @@ type layout struct {
 	id     int // index among the layouts of a packer
 }
 
-// word is eight bytes of a record, with the fields whose bytes in it show whether they are
-// zero. Most words are 0. Checking each field instead would take most of the time of packing.
+// word is eight bytes of a record, with the fields that are zero if these bytes are. Most words are
+// 0. Checking each field instead would take most of the time of packing.
 type word struct {
 	offset      uintptr
 	first, last int32 // the fields first ≤ i < last
@@ -31,7 +31,7 @@ type field struct {
 	elem   *layout // the layout of the elements of a pointer, a slice or a map
 	key    *layout // the layout of a map's keys
 	number int     // index among the fields of all layouts of a packer
-	spare  int     // of a pointer to a struct in the root: index among these, from 1
+	spare  int     // for a pointer to a struct in the root: index among these, from 1
 }
 
 // kind says how a field is packed.
@@ -61,7 +61,7 @@ var kinds = map[reflect.Kind]kind{
 	reflect.Uint: unsigned64, reflect.Float64: unsigned64, // its bits
 }
 
-// maxFields is the maximum number of fields in a record.
+// maxFields is the maximum number of fields of a record.
 const maxFields = 64 * len(shape{})
 
 // newLayout adds the layout of a type and the layouts of the types in it.
@@ -119,8 +119,8 @@ func (l *layout) addWords(size uintptr) {
 	}
 }
 
-// shows returns the offset of the bytes that are not 0 if the field is set. For a string these
-// are its length, because an empty string may have any pointer.
+// shows returns the offset of bytes that are not 0 if the field is set. For a string these are its
+// length, because an empty string may have any pointer.
 func (f *field) shows() uintptr {
 	if f.kind == text {
 		return f.offset + unsafe.Sizeof(uintptr(0))
@@ -128,8 +128,8 @@ func (f *field) shows() uintptr {
 	return f.offset
 }
 
-// set is a field of a shape. It keeps the values that most fields need close together in
-// memory.
+// set is a field of a shape. It has its own copy of the values that most fields need, so that they
+// are close together in memory.
 type set struct {
 	offset uintptr
 	kind   kind
@@ -165,7 +165,7 @@ func (f *field) isSet(record unsafe.Pointer) bool {
 // shape says which fields of a record are set: bit i stands for field i.
 type shape [3]uint64
 
-// shapes are the shapes of a layout's records so far.
+// shapes are the shapes of the records that were packed with a layout.
 type shapes struct {
 	list   [][]set // the fields of each shape
 	known  map[shape]int

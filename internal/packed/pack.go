@@ -10,14 +10,14 @@ import (
 // packer packs the records of a store.
 type packer struct {
 	root    *layout
-	structs []*field // the first pointers to structs in the root
+	structs []*field // the first spares pointers to structs in the root
 	layouts map[reflect.Type]*layout
 	fields  int      // number of fields in all layouts
 	shapes  []shapes // by layout
 	columns []column // by field
-	strings []string // the table of repeated strings
+	strings []string // table of repeated strings
 	places  map[string]int
-	recent  [64]place // a cache of some places
+	recent  [64]place // cache for find
 }
 
 // place is the index of a string in the table of repeated strings.
@@ -26,8 +26,8 @@ type place struct {
 	at int
 }
 
-// find looks a string up in the table. Successive records mostly have the same string at the
-// same address. Comparing addresses is faster than comparing texts.
+// find looks a string up in the table. Successive records mostly have the same string at the same
+// address, and comparing addresses is faster than comparing texts.
 func (p *packer) find(s string) (at int, known bool) {
 	start := unsafe.StringData(s)
 	recent := &p.recent[(uintptr(unsafe.Pointer(start))>>3^uintptr(len(s)))%uintptr(len(p.recent))]
@@ -40,7 +40,7 @@ func (p *packer) find(s string) (at int, known bool) {
 	return at, known
 }
 
-// column says whether the packer looks up a string field's values in the table of repeated
+// column decides whether the packer looks up the values of a string field in the table of repeated
 // strings.
 type column struct {
 	looked, found int
@@ -97,10 +97,10 @@ func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 	return b
 }
 
-// A number x is packed as the varint of 2z, where z is x with the sign as its lowest bit. Most
-// large numbers are times and durations in nanoseconds, and are whole seconds. These are packed
-// as 2z+1, with z from the number of seconds. The number 0 is packed as 0, so the code 1 is
-// unused. It precedes numbers that fit neither form.
+// A number x is packed as the varint of 2z. z is x with its sign moved to the lowest bit (zigzag
+// encoding). Most large numbers are times and durations in nanoseconds that are whole seconds.
+// These are packed as 2z+1, where z is made from the number of seconds. 0 is always packed as 0, so
+// the code 1 is free. It precedes numbers that fit neither form.
 const (
 	second     = 1e9
 	unscalable = 1
@@ -120,9 +120,9 @@ func appendInteger(b []byte, x int64) []byte {
 }
 
 const (
-	// trial is the number of a column's first values that are always looked up.
+	// trial is how many values of a column are always looked up.
 	trial = 256
-	// A column is looked up further if at least 1 in repeated of its values is in the table.
+	// Later values are looked up if at least 1 in repeated of the column's values was in the table.
 	repeated = 2
 )
 
@@ -177,7 +177,7 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is the maximum number of structs of a record that are reused.
+// spares is how many structs that a record points to are reused.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.
@@ -211,7 +211,7 @@ func (r *reader) record(l *layout, record unsafe.Pointer) {
 	}
 }
 
-// pointee returns a zero value for a pointer to refer to.
+// pointee returns a zero value that a pointer may refer to.
 func (r *reader) pointee(f *field) unsafe.Pointer {
 	if f.spare > 0 {
 		if p := r.spare[f.spare-1]; p != nil {

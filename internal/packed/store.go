@@ -1,14 +1,14 @@
-// Package packed keeps millions of plain structs in little memory. It stores only the nonzero
+// Package packed stores millions of plain structs in little memory. It stores only the nonzero
 // fields of each struct, and numbers in as few bytes as they need. Repeated strings are stored
 // once, in a table. A job of a log takes about thirty bytes instead of eight hundred.
 //
-// A record is the number of its shape and then the values of its nonzero fields, in the order
-// of their declaration. The shape says which fields are nonzero. Records of one source have few
+// A record is the number of its shape, and then the values of its nonzero fields in the order of
+// their declaration. The shape says which fields are nonzero. Records of one source have few
 // shapes, so the number of the shape mostly takes one byte. Unpacking visits only the nonzero
-// fields. The packer finds out which strings belong in the table: it stops looking up a field
-// if most of its values are new. Job names and job IDs may be such fields.
+// fields. The packer learns which string fields belong in the table: it stops looking up a field if
+// most of its values are new, as those of job names and job IDs may be.
 //
-// Records are in chunks of memory without pointers. The garbage collector does not scan these.
+// Records are in chunks of memory without pointers, which the garbage collector does not scan.
 package packed
 
 import (
@@ -24,12 +24,10 @@ type Ref uint64
 const chunkSize = 64 << 10
 
 // Store holds records of T. T is a struct whose fields may have any kind except channels,
-// functions, interfaces, arrays and floating-point numbers. A record never changes. A caller
-// that needs a changed record must put a new one. So a copy of a list of [Ref]s is as good as a
-// copy of the records.
+// functions, interfaces, arrays and floating-point numbers. A record never changes: to change it,
+// put a new record. A copy of a list of [Ref]s is therefore as good as a copy of the records.
 //
-// Several goroutines may read records at the same time, but not while one of them puts a
-// record.
+// Several goroutines may read records at the same time, but not while one of them calls Put.
 type Store[T any] struct {
 	chunks []*strings.Builder // each is allocated at its full size
 	packer packer
@@ -41,7 +39,7 @@ func NewStore[T any]() *Store[T] {
 	return &Store[T]{packer: newPacker(reflect.TypeFor[T]())}
 }
 
-// Put stores *v. The record shares only the memory of strings with *v.
+// Put stores a copy of *v. The copy shares only the memory of strings with *v.
 func (s *Store[T]) Put(v *T) Ref {
 	s.buf = s.packer.append(s.buf[:0], s.packer.root, unsafe.Pointer(v))
 	last := len(s.chunks) - 1
@@ -56,9 +54,9 @@ func (s *Store[T]) Put(v *T) Ref {
 	return ref
 }
 
-// Get sets *v to the record. Maps and slices in it are new and belong to the caller. Strings
-// are part of the store's memory. Get reuses the structs that *v points to. So reading record
-// after record into the same variable takes no new memory. If *v is zero, its structs are new.
+// Get sets *v to the record. Maps and slices in it are new and belong to the caller. Strings are
+// part of the store's memory. Get reuses the structs that *v points to, so reading many records
+// into the same variable takes no new memory. If *v is zero, its structs are new.
 func (s *Store[T]) Get(ref Ref, v *T) {
 	r := reader{packer: &s.packer, in: s.chunks[ref>>32].String()[ref&0xffffffff:]}
 	for i, f := range s.packer.structs {

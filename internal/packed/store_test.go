@@ -84,8 +84,8 @@ func draw(t *rapid.T, of reflect.Type) reflect.Value {
 	return v
 }
 
-// TestStoreKeepsEverything checks that Get returns the value that was put. Nil and empty may be
-// exchanged.
+// TestStoreKeepsEverything checks that Get returns the value that was put. Nil may become empty,
+// and empty may become nil.
 func TestStoreKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := packed.NewStore[every]()
@@ -121,7 +121,7 @@ func TestNumbersAreShort(t *testing.T) {
 	}
 }
 
-// TestStrings checks that repeated strings are in the table. The strings of a column without
+// TestStrings checks that repeated strings are in the table, and the strings of a column without
 // repetitions are not. Both kinds must be read back unchanged.
 func TestStrings(t *testing.T) {
 	type named struct{ ID, User string }

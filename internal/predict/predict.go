@@ -10,8 +10,8 @@
 //     run time, its exit code) is another type, which no method of [Predictor] takes.
 //   - It learns of run times only by [Predictor.End], from the instants of starts and ends, and of
 //     other targets by [Measurer.Measure], when the job ends.
-//   - [Play] calls the methods in the order of time. An end at an instant comes before a
-//     submission at the same instant, as in the simulator, so the submission knows of it.
+//   - [Play] calls the methods in the order of time. If a job ends at the instant of a submission,
+//     the predictor is told of the end first, as in the simulator.
 //
 // So the prediction for a job that is submitted at t depends only on events until t.
 package predict
@@ -38,7 +38,8 @@ type Submission struct {
 // Predictor predicts run times while a workload is played. The calls must be in the order of
 // time. A Predictor is for one goroutine.
 type Predictor interface {
-	// Predict predicts the run time of a job that could be submitted now. It changes nothing.
+	// Predict predicts the run time of a job that could be submitted now. It does not change the
+	// predictor.
 	Predict(s Submission) Prediction
 	// Submit predicts the run time of a job that is submitted, and remembers the job.
 	Submit(s Submission) Prediction
@@ -56,7 +57,7 @@ type Prediction struct {
 	P10 float64 `json:"p10_s"`
 	P50 float64 `json:"p50_s"`
 	P90 float64 `json:"p90_s"`
-	// Limit is the job's time limit in seconds, 0 for none. No quantile exceeds it.
+	// Limit is the job's time limit in seconds, or 0 for no limit. No quantile exceeds it.
 	Limit float64 `json:"limit_s,omitempty"`
 }
 

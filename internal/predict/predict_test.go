@@ -38,9 +38,9 @@ func TestQuantileAndProbability(t *testing.T) {
 	}
 }
 
-// TestQuantileAfterTail compares the quantiles of what is left with those of the whole distribution, where
-// these can be computed, and holds elsewhere, up to 36 deviates from the median, that they rise with q, are
-// at least what has passed, and are finite and below the limit.
+// TestQuantileAfterTail computes quantiles for jobs that have run for some time, up to 36 deviates
+// above the median. The quantiles rise with q, are finite, and lie between the elapsed time and the
+// limit. Below 4 deviates they equal quantiles of the whole distribution.
 func TestQuantileAfterTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Prediction{P50: math.Exp(rapid.Float64Range(0, 12).Draw(t, "median"))}
@@ -90,7 +90,8 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// job makes a job that was submitted at second at, waited and ran for so many seconds.
+// job makes a job that was submitted at the second at, waited for wait seconds and ran for ran
+// seconds.
 func job(id, user string, at, wait, ran int64) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: hpc.Unix(at)}
 	j.User, j.Tasks, j.TimeLimit = user, 1, 1000*time.Second
@@ -127,11 +128,11 @@ func expect(t *testing.T, got []float64, want ...float64) {
 
 func TestLastTwo(t *testing.T) {
 	got := medians(t, NewLastTwo(RunTime),
-		job("1", "a", 100, 0, 50),  // nothing is known: the limit
+		job("1", "a", 100, 0, 50),  // no job has ended yet: the limit
 		job("2", "a", 149, 0, 300), // job 1 still runs
 		job("3", "a", 150, 0, 70),  // job 1 ends at this instant
 		job("4", "a", 300, 0, 1),   // jobs 1 and 3 have ended
-		job("5", "b", 310, 0, 1),   // of another user
+		job("5", "b", 310, 0, 1),   // a job of another user
 		job("6", "a", 500, 0, 1))   // jobs 4 and 2 ended last
 	expect(t, got, 1000, 1000, 50, 60, 1000, (300+1)/2.0)
 }
@@ -197,8 +198,8 @@ func TestTaskStates(t *testing.T) {
 	}
 }
 
-// TestQuantilesKnowNoFuture plays a workload twice. The second time all that happens after the middle
-// is different. The quantiles of earlier submissions, from which limits are made, are the same.
+// TestQuantilesKnowNoFuture plays a workload twice, the second time with other run times for its
+// second half. The quantiles for the first half, from which limits are made, must be the same.
 func TestQuantilesKnowNoFuture(t *testing.T) {
 	const n = 400
 	made := func(stretch time.Duration) *workload.Workload {
@@ -246,7 +247,7 @@ func TestQuantilesKnowNoFuture(t *testing.T) {
 	}
 }
 
-// TestAtOnce checks that jobs are known when they are submitted, with their own run times.
+// TestAtOnce checks that [Cases.AtOnce] makes each run time known at the job's submission.
 func TestAtOnce(t *testing.T) {
 	w := new(workload.Workload)
 	for i, minutes := range []int64{100, 10, 50, 3} {

@@ -57,9 +57,9 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs about which a predictor knows nothing else. It predicts what the user
-// asked for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any
-// job has ended.
+// fallback predicts for jobs for which a predictor has no data. It predicts what the user asked
+// for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any job
+// has ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -163,8 +163,8 @@ type ClassKey struct {
 // workload-adaptive scheduler do (github.com/algo74).
 var manualClass = regexp.MustCompile(`jobtype=([A-Za-z0-9_]+);`)
 
-// Class returns the class of a request. The original uses the script's arguments. Few records have
-// these, so here a class is the user, name, size and limit.
+// Class returns the class of a request. The workload-adaptive scheduler uses the script's
+// arguments. Few records have them, so here a class is the user, name, size and limit.
 func Class(r *hpc.Request) ClassKey {
 	if r.Comment != "" {
 		if found := manualClass.FindStringSubmatch(r.Comment); found != nil {
@@ -175,7 +175,7 @@ func Class(r *hpc.Request) ClassKey {
 }
 
 // DecayRate is the share by which each new run time lowers the weight of earlier ones in the
-// recursive average. It is the original's value.
+// recursive average. The workload-adaptive scheduler uses this value.
 const DecayRate = 0.2
 
 // DecayedMean is a recursive average with decay: C' = 1 + (1-a)C; S' = x + (1-a)S; the average is
@@ -208,8 +208,8 @@ func NewClassAverage(t Target) *ClassAverage {
 	return &ClassAverage{ledger: newLedger[ClassKey](t), classes: map[ClassKey]*DecayedMean{}}
 }
 
-// userClass is the key under which all jobs of a user are averaged. No job's own class equals it,
-// since a job's size is not 0.
+// userClass is the key under which all jobs of a user are averaged. It differs from the classes of
+// single jobs, whose size is not 0.
 func userClass(user string) ClassKey { return ClassKey{User: user} }
 
 // Predict is [Predictor.Predict].

@@ -94,9 +94,9 @@ func (c *Cases) MadeNote() string {
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
 func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
 
-// TargetCases returns the jobs of a workload, each task of an array as a job. A run time is the
-// recorded one (end minus start), or the workload's if nothing is recorded. The error names a job
-// whose array is not valid.
+// TargetCases returns the jobs of a workload, each task of an array as a job. A job's run time is
+// its recorded end minus its recorded start, or the workload's run time if these are not recorded.
+// The error names a job whose array is not valid.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
@@ -126,7 +126,7 @@ func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	return c, nil
 }
 
-// Check returns an error if jobs ran and none has a value of the target.
+// Check returns an error if jobs ran but no job has a value of the target.
 func (c *Cases) Check() error {
 	for i := range c.List {
 		if c.List[i].Known() {
@@ -134,7 +134,7 @@ func (c *Cases) Check() error {
 		}
 	}
 	if c.NoValue == 0 {
-		return nil // no job ran: others report that
+		return nil // no job ran; the callers report that
 	}
 	want := "field 7 of SWF, or the steps' TRESUsageInTot of sacct"
 	if c.Target == IO {
@@ -234,8 +234,8 @@ func Play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 	return err
 }
 
-// PlayUntil is [Play] for the events up to and including an instant. No case may be submitted
-// later.
+// PlayUntil is [Play] for the events up to and including an instant. All cases must have been
+// submitted by that instant.
 func PlayUntil(ctx context.Context, cases []Case, until hpc.Time, p Predictor) error {
 	due, err := play(ctx, cases, p, nil)
 	if err == nil {

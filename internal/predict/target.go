@@ -88,7 +88,7 @@ func (t Target) Point(value float64, r *hpc.Request) Prediction {
 }
 
 // Measurer is a [Predictor] of a measured target. [Play] calls Measure with a job's value, in the
-// target's unit, before End. A job without a known value has an end and no such call.
+// target's unit, before End. For a job without a known value, Play calls only End.
 type Measurer interface {
 	Measure(number int64, value float64)
 }

@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// used returns a workload of jobs of one user that end one after the other and use so many MiB of
-// memory for each processor. 0 stands for a job without a record of it.
+// used returns a workload of one user's jobs that run one after the other. mebi has the memory that
+// each job used for each processor, in MiB; 0 means that it was not recorded.
 func used(mebi ...int64) *workload.Workload {
 	w := new(workload.Workload)
 	for i, m := range mebi {
@@ -43,7 +43,7 @@ func TestMeasuredTargets(t *testing.T) {
 			average := (3000 + 0.8*1000) / 1.8
 			want := map[string][]float64{"last2": {asked, 1000 * scale, 2000 * scale, 2000 * scale}, "class": {asked, 1000 * scale, average * scale, average * scale}}[name]
 			if name == "limit" {
-				if want = []float64{4096, 4096, 4096, 4096}; target == IO { // nobody asks: the mean
+				if want = []float64{4096, 4096, 4096, 4096}; target == IO { // requests do not give I/O: the mean is predicted
 					want = []float64{0, 2000, 4000, 4000}
 				}
 			}
@@ -57,7 +57,7 @@ func TestMeasuredTargets(t *testing.T) {
 	}
 }
 
-// TestTargetNotRecorded holds what a log without the target gets.
+// TestTargetNotRecorded checks the error for a log without values of the target.
 func TestTargetNotRecorded(t *testing.T) {
 	for target, want := range map[Target]string{
 		Memory: "the memory for each processor is not recorded: none of 2 jobs that ran has it (want field 7 of SWF",
@@ -80,7 +80,7 @@ func TestTargetNotRecorded(t *testing.T) {
 	}
 }
 
-// TestTargetOfParts holds what tasks of arrays and I/O phases give.
+// TestTargetOfParts checks the values of array tasks and of I/O phases.
 func TestTargetOfParts(t *testing.T) {
 	job := &hpc.Job{ID: "a", Submit: hpc.Unix(1e9)}
 	job.Array, job.Tasks, job.RunTime = "1-2", 1, 10*time.Second

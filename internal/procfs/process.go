@@ -182,7 +182,7 @@ func BusyTimes() map[int]time.Duration {
 		}
 		cpu, err := strconv.Atoi(string(f[0][len("cpu"):]))
 		if err != nil {
-			continue // the sum of all
+			continue // this line has the sum of all CPUs
 		}
 		var ticks int64
 		for i, field := range f[1:9] {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAsleep compares what the driver says of a thread with what the thread does.
+// TestAsleep compares what this package says of a thread with what the thread does.
 func TestAsleep(t *testing.T) {
 	if !channelsWork() {
 		t.Skip("the kernel does not tell wait channels")
@@ -28,7 +28,7 @@ func TestAsleep(t *testing.T) {
 		}
 		id, done := make(chan int), make(chan struct{})
 		go func() {
-			runtime.LockOSThread() // which ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine
 			id <- unix.Gettid()
 			wait(fds[0])
 			close(done)
@@ -77,7 +77,7 @@ func TestAsleep(t *testing.T) {
 			defer thread.Close()
 			for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(time.Millisecond) {
 				if got, _ := thread.channel(); got == c.want {
-					break // it got there
+					break // the thread has reached this state
 				}
 			}
 			for range 100 {
@@ -131,7 +131,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestOfAChild compares what is read of a child with what is known of it.
+// TestOfAChild compares the values that are read for a child with the known values.
 func TestOfAChild(t *testing.T) {
 	child := exec.Command("sh", "-c", "read line; exec 0<&-; :")
 	in, err := child.StdinPipe()

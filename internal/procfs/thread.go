@@ -88,7 +88,7 @@ func (t *Thread) channel() (channel, error) {
 	if err != nil || n == 0 || buf[0] == '0' {
 		return running, err
 	}
-	name, _, _ := bytes.Cut(buf[:n], []byte(".")) // compilers rename: "do_sigtimedwait.isra.0"
+	name, _, _ := bytes.Cut(buf[:n], []byte(".")) // compilers append to names: "do_sigtimedwait.isra.0"
 	switch string(name) {
 	case "poll_schedule_timeout", // poll, select: fs/select.c
 		"do_epoll_wait", "ep_poll", // epoll_wait: fs/eventpoll.c

@@ -2,9 +2,9 @@ package progress
 
 import "time"
 
-// Batch is the state of several runs, some of which go on at once.
+// Batch is the state of several runs, of which some may be running at the same time.
 type Batch struct {
-	Parallel int // the most at once
+	Parallel int // the largest number at once
 	Waiting  int // runs that have not begun
 	Ended    []time.Duration
 	Running  []Running
@@ -16,9 +16,9 @@ type Running struct {
 	Estimate
 }
 
-// Left predicts how much real time the batch will still take. Runs about which nothing is known
-// are taken to need the mean time of the others; if such a run goes on for longer, the estimate is a lower bound, and so
-// it is if that of a running run is. Nothing is known as long as no run says anything.
+// Left predicts how much real time the batch will still take. A run whose time is not known counts
+// with the mean time of the other runs. If it goes on for longer, or if the estimate of a running run is a
+// lower bound, the result is a lower bound. Nothing is known as long as the time of no run is known.
 func (b *Batch) Left() (e Estimate) {
 	var sum time.Duration
 	n := 0

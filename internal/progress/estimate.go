@@ -1,12 +1,12 @@
 // Package progress says how far a replay is, how long it will still take, and how that fits on
 // a line.
 //
-// Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts
-// and ends) and, most of all, on scheduling a full machine. None of them alone is a measure of
-// what is left: a night costs little, the hours after the last submission cost almost nothing,
-// and a queue that grows costs more and more. So [Share] mixes virtual time and jobs, and
-// [Left] mixes the speed of the whole run with its recent speed. The weights are those that did
-// best with recorded runs; the test has them (testdata/runs.jsonl).
+// Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts and
+// ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
+// what is left: a night costs little, the hours after the last submission cost almost nothing, and
+// a queue that grows costs more and more. So [Share] mixes virtual time and jobs, and [Left] mixes
+// the speed of the whole run with its recent speed. The weights are those that did best with
+// recorded runs; the test has them (testdata/runs.jsonl).
 package progress
 
 import (
@@ -23,15 +23,16 @@ type Snapshot struct {
 }
 
 const (
-	// jobsWeight is the weight of jobs in the share that is done. The rest is virtual time's.
+	// jobsWeight is the weight of jobs in the share that is done. The rest is the weight of virtual
+	// time.
 	jobsWeight = 0.25
-	// tailCost is the cost of a second of virtual time after the last submission on a machine
-	// without a queue, relative to one before.
+	// tailCost is the cost of a second of virtual time after the last submission on a machine without
+	// a queue, relative to a second before that submission.
 	tailCost = 0.15
-	// recentPart is the part of a run, up to now, whose speed is the recent one, and
-	// recentWeight its weight.
+	// recentPart is the part of a run, up to now, in which the recent speed is measured, and
+	// recentWeight is the weight of this speed.
 	recentPart, recentWeight = 0.4, 0.4
-	// most is the factor by which the recent speed may differ from that of the whole run.
+	// most is the largest factor by which the recent speed may differ from the speed of the whole run.
 	most = 3
 	// latestPart is the part of a run whose speed says that the run has become far slower.
 	latestPart = 0.1

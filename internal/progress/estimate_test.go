@@ -64,8 +64,7 @@ func recordedRuns(t *testing.T) (list []recorded) {
 	return list
 }
 
-// After the first third of a run, the time at which it is said to end is within 30 % of the
-// truth.
+// After the first third of a run, the predicted end is within 30 % of the true end.
 func TestLeft(t *testing.T) {
 	for _, run := range recordedRuns(t) {
 		total := run.snapshots[len(run.snapshots)-1].Elapsed
@@ -182,8 +181,8 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// A batch needs the time of the runs that are left, divided among those at once, and at least
-// that of the longest one.
+// A batch needs the time of the runs that are left, divided by the number of runs at once, and at
+// least the time of the longest run.
 func TestBatch(t *testing.T) {
 	s := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
 	known := func(left time.Duration) Estimate { return Estimate{Left: left, Known: true} }

@@ -17,7 +17,7 @@ type Part struct {
 }
 
 // Fit joins the parts that are not empty in their order. If width is above 0, it leaves parts out so that the line has
-// at most that many characters, and shortens the last one that is left if need be.
+// at most width characters. If the last remaining part is still too long, Fit shortens it.
 func Fit(width int, parts ...Part) string {
 	const between = "  "
 	parts = slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.Text == "" })
@@ -84,7 +84,7 @@ func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	return append(parts, Remaining(left, Share(p) < 1))
 }
 
-// beforeWindow says that a run plays the time before its window, and when that begins.
+// beforeWindow says that a run plays the time before its window, and when the window begins.
 func beforeWindow(p *replay.Progress, zone *time.Location) Part {
 	if p.Now >= p.Window {
 		return Part{}

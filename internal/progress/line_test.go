@@ -57,7 +57,7 @@ func TestBeforeWindow(t *testing.T) {
 	}
 }
 
-// What is not known is not said.
+// Unknown values are left out.
 func TestUnknown(t *testing.T) {
 	if got, want := Fit(0, Parts(&Snapshot{Progress: replay.Progress{Now: hpc.Unix(60)}}, time.UTC, Estimate{})...), "1970-01-01 00:01    0%  ended 0 of 0  60000x  running 0  pending 0"; got != want {
 		t.Errorf("got %q, want %q", got, want)

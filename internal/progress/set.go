@@ -15,14 +15,14 @@ type Set struct {
 	running map[int]*realization
 }
 
-// realization is one that runs.
+// realization is a realization that runs.
 type realization struct {
 	begun   time.Time
 	share   float64
 	history History
 }
 
-// NewSet returns the progress of a set of total realizations, so many of them at once.
+// NewSet returns the progress of a set of total realizations, of which parallel run at once.
 func NewSet(total, parallel int) *Set {
 	return &Set{total: total, batch: Batch{Parallel: parallel}, running: map[int]*realization{}}
 }

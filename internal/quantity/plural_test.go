@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// counted is a number and a noun in a format that is right for many only.
+// counted matches a number and a plural noun in a format: the format is wrong for the number 1.
 var counted = regexp.MustCompile(`%d (jobs|users|runs|realizations|records|documents|requests|files|sessions|events|` +
 	`accounts|partitions|warnings|errors|preemptions|requeues|weeks|draws|submissions)\b`)
 
@@ -21,12 +21,13 @@ var many = []string{
 	"%d jobs in one day", "want 1 to %d jobs",
 }
 
-// apart are directories whose texts nobody reads but with a mistake in a file, or tests.
+// apart matches directories whose texts are printed only after a mistake in a file, and directories
+// for tests.
 var apart = regexp.MustCompile(`/(rm/slurm|rm/slurmmodel|rm/sim|predict/trees|formats/swf|formats/sacct|` +
 	`accounting/store|accounting/health|waits/waitstest|hpc|testdata)/`)
 
-// TestPlurals finds formats that print "1 jobs": a number that is no constant, and a noun that is always many. Such a
-// format takes the noun from [Plural], or both from [Counted].
+// TestPlurals finds formats that print "1 jobs": a number that is not a constant, and a plural noun. Such a format
+// should take the noun from [Plural], or both from [Counted].
 func TestPlurals(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -54,7 +55,7 @@ func TestPlurals(t *testing.T) {
 	}
 }
 
-// alwaysMany returns the texts in calls in which a number that is no constant stands before a noun that is always many.
+// alwaysMany returns the texts in calls in which a number that is not a constant comes before a plural noun.
 func alwaysMany(file *ast.File) (list []*ast.BasicLit) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -78,7 +79,8 @@ func alwaysMany(file *ast.File) (list []*ast.BasicLit) {
 	return list
 }
 
-// isMany reports whether a format has such a noun, except for those of bounds and of many.
+// isMany reports whether a format has a plural noun after a number, except for formats of bounds
+// and the formats of many.
 func isMany(format string) bool {
 	for _, text := range many {
 		format = strings.ReplaceAll(format, text, "")

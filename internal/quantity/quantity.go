@@ -1,6 +1,6 @@
-// Package quantity writes numbers, durations and dates for people. All output that is made for
-// them has one format: thousands have separators, a number and its unit stay on one line, and a
-// duration names its two largest units.
+// Package quantity writes numbers, durations and dates for people. All output for people has one
+// format: thousands have separators, a number and its unit stay on one line, and a duration names
+// its two largest units.
 package quantity
 
 import (
@@ -198,7 +198,7 @@ func format(t hpc.Time, zone *time.Location, layout string) string {
 	return strings.ReplaceAll(t.Std().In(zone).Format(layout), " ", Space)
 }
 
-// OrUnknown returns a text, and [Unknown] instead of an empty one.
+// OrUnknown returns a text, or [Unknown] if the text is empty.
 func OrUnknown(s string) string {
 	if s == "" {
 		return Unknown

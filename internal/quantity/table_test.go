@@ -57,7 +57,7 @@ func TestColumnsDoNotTouch(t *testing.T) {
 // touching are columns of a format that touch if a figure is larger than its author thought.
 var touching = regexp.MustCompile(`%-?[0-9]+[sdqvt]%-?[0-9*]+(\.[0-9]+)?[sdqvtfg]`)
 
-// No program makes a table of a format whose columns can touch: [Table] is for that.
+// No package prints a table with a format whose columns can touch: [Table] is for tables.
 func TestTablesAreTables(t *testing.T) {
 	for _, sample := range []string{"%-24s%12s", `"%9d%9s\n"`, "%12s%-8.3f"} {
 		if !touching.MatchString(sample) {

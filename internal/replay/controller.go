@@ -6,12 +6,12 @@ import (
 )
 
 // Woken is the kind of the event that a controller gets at the instant of its [Decisions.Wake]. The
-// event does not come from the resource manager and is not recorded.
+// event does not come from the resource manager, and is not recorded.
 const Woken rm.EventKind = "woken"
 
 // Controller decides what happens to the jobs of a workload. The loop passes it every event, and it
-// answers with submissions and commands. So a controller can model users who react to the ends of
-// their jobs, or an operator who holds jobs.
+// answers with submissions and commands. A controller can, for example, model users who react to
+// the ends of their jobs, or an operator who holds jobs.
 type Controller interface {
 	// Begin returns the decisions that depend on no event.
 	Begin() Decisions
@@ -22,24 +22,25 @@ type Controller interface {
 // Event is an event of a run. It is valid until [Controller.Event] returns.
 type Event struct {
 	*rm.Event
-	// Job is the index of the event's job in the workload; -1 for an event of no job.
+	// Job is the index of the event's job in the workload; -1 if the event is not about a job.
 	Job int
-	// Over says that with this event the job has ended with all its tasks, or was rejected. A
-	// rejected job has ended too, since its user learns of it at once. (Rejected jobs also
-	// count as finished for dependent jobs in Madon et al., FGCS 2024.)
+	// Over says that with this event all tasks of the job have ended, or the job was rejected. A
+	// rejected job counts as ended, because its user learns of it at once. (In Madon et al., FGCS
+	// 2024, dependent jobs treat rejected jobs in the same way.)
 	Over bool
-	// End is the job's end by the resource manager's record; 0 unless Over. The event may come later.
+	// End is when the job ended by the resource manager's record, which may be earlier than the
+	// event; 0 unless Over.
 	End hpc.Time
 }
 
-// Decisions has a controller's decisions. Decisions for one instant are carried out in this order:
-// the submissions in the order of the workload, and then the commands in the controller's order. A
+// Decisions are a controller's decisions. Decisions for one instant are carried out in this order:
+// the submissions in the order of the workload, then the commands in the controller's order. A
 // decision for an earlier instant is carried out now.
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
-	// Wake is an instant at which the controller gets an event of kind [Woken]; 0 for none. If there
-	// are no open jobs and no other decisions, the replay ends without waiting for it.
+	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for none. The
+	// replay does not wait for it if there are no open jobs and no other decisions.
 	Wake hpc.Time
 }
 
@@ -47,8 +48,8 @@ type Decisions struct {
 type Submission struct {
 	Job int // index in the workload
 	At  hpc.Time
-	// Rewrite changes the job before it is submitted; nil for no change. The loop does not call
-	// it for preset jobs.
+	// Rewrite changes the job before its submission; nil for no change. The loop does not call it
+	// for preset jobs.
 	Rewrite Rewriter
 }
 
@@ -59,6 +60,6 @@ type Command struct {
 }
 
 // Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, and must not change what they refer to. It must keep the ID and the
-// array. The record of a run has the unchanged job of the workload.
+// maps, slices and pointers, but must not change what they refer to. It must keep the ID and the
+// array. The run's record has the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

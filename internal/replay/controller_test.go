@@ -23,9 +23,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystem is a controller for a file system that serves atOnce writing jobs at a time. It
-// holds every writing job that is submitted beyond that number. When a writing job ends, it
-// releases the one that it has held longest.
+// fileSystem is a controller for a file system that serves atOnce writing jobs at a time. It holds
+// further writing jobs when they are submitted. When a writing job ends, it releases the job that
+// it has held longest.
 type fileSystem struct {
 	replay.Controller
 	jobs          *workload.Jobs
@@ -56,7 +56,7 @@ func (f *fileSystem) Event(event *replay.Event) replay.Decisions {
 	return d
 }
 
-// command is due at the present instant.
+// command returns a command for the present instant.
 func (f *fileSystem) command(kind rm.CommandKind, job int) replay.Command {
 	return replay.Command{Command: rm.Command{Kind: kind, Job: f.jobs.At(job).ID}}
 }
@@ -65,9 +65,9 @@ func without(jobs []int, job int) []int {
 	return slices.DeleteFunc(jobs, func(other int) bool { return other == job })
 }
 
-// writers is a workload for a machine of 24 processors. The first job fills the machine, so
-// that the jobs submitted after it wait. The three jobs that write and the job that computes
-// would then start together, if the controller held none.
+// writers is a workload for a machine of 24 processors. The first job fills the machine, so that
+// the jobs submitted after it wait. Without the controller, the three jobs that write and the job
+// that computes would then start together.
 func writers(epoch hpc.Time) *workload.Workload {
 	w := &workload.Workload{Epoch: epoch}
 	for i, id := range []string{"fills", "first", "second", "third", "computes"} {
@@ -108,8 +108,8 @@ func (l *timeline) Event(ev rm.Event) error {
 	return nil
 }
 
-// engines calls test with each engine: the simulator on a machine of 24 processors and, where Slurm
-// is installed, real Slurm on a cluster of the same size. RMREPLAY_SLURM_ROOTS names a directory with
+// engines calls test with each engine: the simulator on a machine of 24 processors and, if Slurm is
+// installed, real Slurm on a cluster of the same size. RMREPLAY_SLURM_ROOTS names a directory with
 // other releases of Slurm.
 func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager)) {
 	t.Run("simulator", func(t *testing.T) {
@@ -162,7 +162,7 @@ func startSlurm(t *testing.T, in *install.Installation, w *workload.Workload) rm
 	return startCluster(t, in, w, cluster)
 }
 
-// startCluster starts a Slurm, which ends with the test.
+// startCluster starts a Slurm that is stopped at the end of the test.
 func startCluster(t *testing.T, in *install.Installation, w *workload.Workload, cluster *conf.Cluster, shared ...hpc.FileSystem) *slurm.Engine {
 	t.Helper()
 	e, err := slurm.Start(context.Background(), slurm.Config{
@@ -180,8 +180,8 @@ func startCluster(t *testing.T, in *install.Installation, w *workload.Workload, 
 	return e
 }
 
-// TestControllerOnBothEngines: one controller holds and releases jobs on both engines, and both
-// play the same schedule.
+// TestControllerOnBothEngines checks that a controller can hold and release jobs on both engines,
+// and that both play the same schedule.
 func TestControllerOnBothEngines(t *testing.T) {
 	engines(t, func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager) {
 		w := writers(epoch)
@@ -201,7 +201,7 @@ func TestControllerOnBothEngines(t *testing.T) {
 	})
 }
 
-// script is a controller that gives its commands at fixed instants.
+// script is a controller with commands at fixed instants.
 type script struct {
 	replay.Controller
 	commands []replay.Command
@@ -213,8 +213,8 @@ func (s *script) Begin() replay.Decisions {
 	return d
 }
 
-// TestCommandsOnBothEngines: every command has the same effect on both engines, and a refusal
-// is an event with its reason.
+// TestCommandsOnBothEngines checks that every command has the same effect on both engines, and that
+// a refusal is an event with its reason.
 func TestCommandsOnBothEngines(t *testing.T) {
 	engines(t, func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager) {
 		w := &workload.Workload{Epoch: epoch}
@@ -256,9 +256,9 @@ func TestCommandsOnBothEngines(t *testing.T) {
 		at(300, "later", rm.Command{Kind: rm.Release})
 		at(300, "wide", rm.Command{Kind: rm.SetNodes, Nodes: 2})
 		at(300, "wide", rm.Command{Kind: rm.Release})
-		at(400, "stretched", rm.Command{Kind: rm.SetNodes, Nodes: 2}) // refused: it runs
+		at(400, "stretched", rm.Command{Kind: rm.SetNodes, Nodes: 2}) // refused: the job runs
 		at(400, "nowhere", rm.Command{Kind: rm.Hold})
-		at(2000, "later", rm.Command{Kind: rm.Release}) // refused: it has ended
+		at(2000, "later", rm.Command{Kind: rm.Release}) // refused: the job has ended
 		l := &timeline{epoch: epoch}
 		if _, err := replay.Play(context.Background(), start(w), w, s, l, replay.Options{}); err != nil {
 			t.Fatal(err)

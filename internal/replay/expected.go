@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// expectation is the longest time that a job runs if no further command changes it.
+// expectation says how long a job runs at most, if no further command changes the job.
 type expectation struct {
-	runTime time.Duration // the run time of its longest task
-	limit   time.Duration // 0 if it requests none
+	runTime time.Duration // the longest run time of its tasks
+	limit   time.Duration // 0 if the job requests none
 }
 
 func expectationOf(job *hpc.Job) expectation {
@@ -22,8 +22,8 @@ func expectationOf(job *hpc.Job) expectation {
 	return e
 }
 
-// change takes a command into account. It ignores a command that may be refused or that shortens
-// the run time, because the expectation only says how long to wait at most.
+// change applies a command to the expectation. It ignores commands that may be refused or that
+// shorten the run time, because the expectation only says how long to wait at most.
 func (e *expectation) change(c rm.Command) {
 	switch c.Kind {
 	case rm.SetTimeLimit:
@@ -49,8 +49,8 @@ func (p *player) expectation(index int) expectation {
 	return expectationOf(&p.job)
 }
 
-// lastEnd returns the latest expected end of the jobs that run at an instant. It leaves out jobs
-// without an end of their own and without a time limit.
+// lastEnd returns the latest expected end of the jobs that run at an instant. It ignores jobs that
+// do not end by themselves and have no time limit.
 func (p *player) lastEnd(from hpc.Time) hpc.Time {
 	last := from
 	for _, i := range p.order {

@@ -6,14 +6,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fates says how those jobs have ended on which other jobs depend.
+// fates records how the jobs ended that other jobs depend on.
 type fates struct {
 	of         map[string]*fate // by the name of a job or task
-	dependents map[string][]int // the indices of the jobs that depend on it
+	dependents map[string][]int // indices of the jobs that depend on it
 }
 
-// fate has the number of a job's tasks that have not ended yet, and the number of tasks that have
-// failed.
+// fate counts the tasks of a job that have not ended, and those that have failed.
 type fate struct{ left, failed int }
 
 // fatesOf returns the fates of a workload's jobs before any has ended.
@@ -48,7 +47,7 @@ func fatesOf(w *workload.Workload) fates {
 	return f
 }
 
-// ended notes the end of a job or task. It returns the indices of the jobs that depend on it.
+// ended records the end of a job or task. It returns the indices of the jobs that depend on it.
 func (f *fates) ended(event *Event) (dependents []int) {
 	if len(f.dependents) == 0 || event.Outcome == nil {
 		return nil
@@ -69,8 +68,8 @@ func (f *fates) ended(event *Event) (dependents []int) {
 	return dependents
 }
 
-// met reports whether the dependencies of a job are met because other jobs have ended. It returns
-// false if they ask for anything but ends: a start, a delay, a singleton.
+// met reports whether the ends of other jobs have met the dependencies of a job. It returns false
+// if the job has dependencies on anything else: a start, a delay, a singleton.
 func (f *fates) met(job *hpc.Job) bool {
 	if job.Dependency == "" {
 		return true

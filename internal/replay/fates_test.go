@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestFates: the ends of jobs meet dependencies on ends, and nothing else does.
+// TestFates checks that ends of jobs meet dependencies on ends, and no other dependencies.
 func TestFates(t *testing.T) {
 	job := func(id, dependency, array string) *hpc.Job {
 		return &hpc.Job{ID: id, Request: hpc.Request{Dependency: dependency, Array: array}}

@@ -15,23 +15,23 @@ import (
 // Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// The models. All except [None] play the graphs of package session. A session without dependencies
-// is submitted at its recorded instant. Any other session is submitted after the ends of the
-// sessions on which it depends. The models differ in the unit that they move (a session, or a batch
-// of overlapping jobs) and in the times at which a user is present. docs/FEEDBACK.md names the
-// paper for each rule, and says which rules are our own.
+// These are the models. All except [None] play the graphs of package session. A session without
+// dependencies is submitted at its recorded instant. Any other session is submitted after the
+// sessions that it depends on have ended. The models differ in the unit that they move (a session,
+// or a batch of overlapping jobs), and in the times at which a user is present. docs/FEEDBACK.md
+// names the paper for each rule, and says which rules are our own.
 const (
 	// None is rigid replay: the recorded instants.
 	None Model = "none"
-	// ThinkTime moves sessions and keeps the think times between them, as Madon, Da Costa & Pierson do
-	// (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest of end + think time
-	// over the sessions on which it depends. The session's jobs keep their distances in time from its
-	// first job.
+	// ThinkTime moves sessions and keeps the think times between them, like Madon, Da Costa &
+	// Pierson (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest end +
+	// think time of the sessions that it depends on. The session's jobs keep their intervals from
+	// its first job.
 	ThinkTime Model = "think-time"
 	// Adjusted moves batches in the same way (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
-	// Fluid keeps the recorded sessions as the times at which a user is present. A batch is
-	// submitted during such a session, or else when the next one begins (ibid.).
+	// Fluid takes the recorded sessions as the times at which a user is present. A batch is
+	// submitted during such a session, or else at the start of the next one (ibid.).
 	Fluid Model = "fluid"
 	// Distribution submits a batch in random hours. The probability of an hour follows the
 	// user's recorded submissions (ibid.).
@@ -58,16 +58,16 @@ type Feedback struct {
 	Model Model
 	// Sessions decides where a user's sessions end. [None] ignores it.
 	Sessions session.Delimitation
-	// Jitter moves every submission by a random time of at most this length, earlier or later, but not
-	// into the past. Runs with several seeds show the uncertainty of a result.
+	// Jitter moves every submission by a random time of at most this length, earlier or later, but
+	// never into the past. Runs with several seeds show the uncertainty of a result.
 	Jitter time.Duration
 	// Seed decides the jitter and the hours of [Distribution].
 	Seed uint64
 }
 
-// NewController makes the controller that plays a workload with users who react. The error is
-// [session.ErrNoRecord] if the model needs the recorded ends of jobs and the workload has none. The
-// workload's jobs must be in the order of submission.
+// NewController makes the controller that plays a workload with users who react. The workload's
+// jobs must be in the order of submission. The error is [session.ErrNoRecord] if the model needs
+// the recorded ends of jobs and the workload has none.
 func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 	controller, err := NewControllers(w, f)
 	if err != nil {
@@ -76,9 +76,9 @@ func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 	return controller(f.Jitter, f.Seed), nil
 }
 
-// NewControllers is [NewController] for several runs of a workload. It finds the users' sessions
+// NewControllers is [NewController] for several runs of a workload; it finds the users' sessions
 // only once. It returns a function that makes the controller of one run, with the given jitter and
-// seed instead of f.Jitter and f.Seed. Several goroutines may call it at once.
+// seed instead of f.Jitter and f.Seed. Several goroutines may call this function at once.
 func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration, seed uint64) Controller, error) {
 	newUsers := func(uint64) Controller { return NewRigid(w) }
 	if f.Model != None && f.Model != "" {
@@ -132,15 +132,15 @@ func (f Feedback) newUsers(w *workload.Workload, sessions *session.Sessions) fun
 }
 
 // users is a [Controller]. Every user submits sessions without dependencies at their recorded
-// instants, and other sessions in reaction to the ends of the user's jobs. In the models of Zakay &
-// Feitelson, a session stands for a batch.
+// instants, and other sessions when earlier jobs of the user have ended. In the models of Zakay &
+// Feitelson, a session in the code is a batch.
 type users struct {
 	jobs     *workload.Jobs
 	memberOf []member // by job
 	users    []*user
 }
 
-// member has, for one job, the index of its user and the index of its session among the user's.
+// member has the user of a job, and the job's session, as indices.
 type member struct {
 	user, session int
 }
@@ -148,21 +148,20 @@ type member struct {
 // user is one user's progress through the graph of the user's sessions.
 type user struct {
 	graph *session.Graph
-	open  []int // number of jobs of each session that have not ended
-	rank  []int // index of each session in graph.Ended(); -1 if no session depends on it
+	open  []int // for each session, the number of jobs that have not ended
+	rank  []int // for each session, its index in graph.Ended(); -1 if no session depends on it
 	waits []wait
-	// presence has the times at which the user is present; nil for a user who is always
-	// present.
+	// presence has the times at which the user is present; nil if the user is always present.
 	presence presence
 }
 
-// wait stands for sessions with the same dependencies: the sessions from first up to, but not
+// wait is for sessions with the same dependencies: the sessions from first up to, but not
 // including, last depend on graph.Ended()[from:to].
 type wait struct {
 	from, to    int
 	first, last int
 	missing     int           // number of dependencies that have not ended
-	shift       time.Duration // how much later than recorded the deciding dependency ended
+	shift       time.Duration // by how much the deciding dependency ended later than recorded
 }
 
 // presence has the times at which a user is present.
@@ -236,18 +235,18 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. free is the instant at which
-// the last of them ended. shift is by how much the deciding dependency ended later than recorded.
+// start returns the start of a session whose dependencies have ended. free is when the last of them
+// ended. shift is by how much the deciding dependency ended later than recorded.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
-	// This is the latest end + think time over the session's dependencies: the start is shifted as
-	// much as the end of the deciding dependency.
+	// This is the latest end + think time of the session's dependencies: the start moves as much as
+	// the end of the deciding dependency.
 	kept := session.Start.Add(shift)
 	if u.presence == nil {
 		return kept
 	}
-	// A user who continues to work keeps the think times. A user who was absent returns at the
-	// recorded instant: the absence absorbs delays up to its length.
+	// A user who continues to work keeps the think times. A user who was away returns at the
+	// recorded instant, so the absence absorbs delays up to its length.
 	if s == 0 || u.graph.Sessions[s-1].Parent != session.Parent {
 		kept = max(min(kept, session.Start), free)
 	}

@@ -17,14 +17,14 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// oracle is a resource manager with a given time from submission to end for every job. It refuses
+// oracle is a resource manager that knows the time from submission to end of every job. It refuses
 // jobs for which that time is negative.
 type oracle struct {
 	rm.ResourceManager
 	now    hpc.Time
-	lag    time.Duration // from an end to its event
+	lag    time.Duration // time from an end to its event
 	takes  func(job *hpc.Job) time.Duration
-	open   []rm.Event // starts and ends to come, in order
+	open   []rm.Event // future starts and ends, in order
 	submit map[string]hpc.Time
 	end    map[string]hpc.Time
 	order  []string
@@ -98,7 +98,7 @@ func playOn(t interface{ Fatal(...any) }, o *oracle, w *workload.Workload, f Fee
 	return o
 }
 
-// start is a Monday.
+// start is the beginning of a Monday.
 var start = hpc.Unix(4 * 86400)
 
 func at(minutes int) hpc.Time { return start.Add(time.Duration(minutes) * time.Minute) }
@@ -131,7 +131,8 @@ func drawFeedback(t *rapid.T, models ...Model) Feedback {
 	}
 }
 
-// If the machine treats every job as recorded, no user has a reason to act differently.
+// TestSameMachineSameSubmissions checks that users do not act differently if the machine treats
+// every job as recorded.
 func TestSameMachineSameSubmissions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
@@ -144,8 +145,8 @@ func TestSameMachineSameSubmissions(t *testing.T) {
 	})
 }
 
-// The resource manager reports an end some seconds late. The users react to the recorded end, so
-// the delays do not add up over a chain of jobs.
+// TestLateNewsDoNotAddUp has a resource manager that reports ends some seconds late. Users react to
+// the recorded end, so the delays must not add up over a chain of jobs.
 func TestLateNewsDoNotAddUp(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 50 {
@@ -170,8 +171,8 @@ func drawTurnarounds(t *rapid.T, w *workload.Workload) func(*hpc.Job) time.Durat
 	return func(job *hpc.Job) time.Duration { return takes[job.ID] }
 }
 
-// TestThinkTimesAreKept checks the definitions of FGCS 2024, section 4.2, for any machine. A
-// session (or batch) begins at the latest end + think time of its dependencies. A session without
+// TestThinkTimesAreKept checks the definitions of FGCS 2024, section 4.2, on any machine. A session
+// (or batch) begins at the latest end + think time of its dependencies. A session without
 // dependencies begins at its recorded instant. A session moves as a whole.
 func TestThinkTimesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,8 +210,9 @@ func TestThinkTimesAreKept(t *testing.T) {
 	})
 }
 
-// Under the models with presence, no batch is submitted before the ends of its dependencies. None
-// is submitted outside the user's recorded sessions, unless all of these are over.
+// TestFluidStaysInSessions checks that under the models with presence no batch is submitted before
+// the ends of its dependencies, or outside the user's recorded sessions, unless all of these are
+// over.
 func TestFluidStaysInSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
@@ -247,8 +249,8 @@ func TestFluidStaysInSessions(t *testing.T) {
 	})
 }
 
-// A case small enough to check by hand: a session in the evening and one on the next morning. The
-// job of the evening ends three hours late.
+// TestModels has a case that can be checked by hand: a session in the evening and a session on the
+// next morning. The job of the evening ends three hours late.
 func TestModels(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf(
 		recorded("evening", "ada", 18*60, 19*60), // Monday
@@ -361,8 +363,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A job is not submitted before a job that its dependency names, although its session may begin
-// earlier.
+// TestDependenciesStayInOrder checks that a job is not submitted before a job that its dependency
+// names, even if its session may begin earlier.
 func TestDependenciesStayInOrder(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf(
 		recorded("a", "ada", 0, 10), recorded("b", "ada", 5, 500),
@@ -375,8 +377,8 @@ func TestDependenciesStayInOrder(t *testing.T) {
 	w.Jobs.Change(6, func(j *hpc.Job) { j.Dependency = "afterany:d_1:nothing" })
 	w.Jobs.Change(5, func(j *hpc.Job) { j.Dependency = "not a dependency:" })
 	w.Jobs.Sort()
-	// g stands before d in the log and names it. The resource manager may refuse it, as in a
-	// rigid replay. e comes after d.
+	// g comes before d in the log and names d. The resource manager may refuse g, as in a rigid
+	// replay. e comes after d.
 	o := play(t, w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}, func(job *hpc.Job) time.Duration {
 		if job.ID == "c" {
 			return 50 * time.Hour
@@ -411,8 +413,8 @@ func TestNewControllerErrors(t *testing.T) {
 	}
 }
 
-// A controller for a hundred thousand jobs that depend on a hundred thousand others must not
-// visit every pair.
+// TestManyEdges checks that a controller does not visit every pair if fifty thousand jobs depend on
+// fifty thousand others.
 func TestManyEdges(t *testing.T) {
 	const n = 50_000
 	w := &workload.Workload{}

@@ -14,10 +14,10 @@ import (
 
 // input is one input of the workload or of the controller. Its sequence number is its index in the
 // list of all inputs of its class. Changes of the machine come before submissions, and a job's
-// submission before its cancellation.
+// submission comes before its cancellation.
 type input = agenda.Entry[detail]
 
-// detail is the data of an input besides its class and sequence.
+// detail is the data of an input, besides its class and sequence number.
 type detail struct {
 	rewrite Rewriter    // of a submission; may be nil
 	command *rm.Command // of a command
@@ -31,14 +31,14 @@ const (
 	submission
 	cancellation
 	command
-	wake // the controller's
+	wake // wakes the controller
 )
 
-// windowBegins is the sequence of the action that begins the window. It comes before the workload's
-// own actions at that instant.
+// windowBegins is the sequence number of the action that begins the window. It comes before the
+// workload's own actions at that instant.
 const windowBegins = -1
 
-// load makes the queue of all inputs whose instants are known at the beginning.
+// load puts all inputs with known instants into the queue at the beginning.
 func (p *player) load(w *workload.Workload) error {
 	for i, ev := range w.NodeEvents {
 		p.add(ev.At, nodeEvent, i, detail{})
@@ -106,7 +106,7 @@ func (p *player) loadJobs(w *workload.Workload) {
 	p.wake(decided.Wake)
 }
 
-// putFirst moves the first of p.first into the queue.
+// putFirst moves the first submission of p.first into the queue.
 func (p *player) putFirst() {
 	if len(p.first) > 0 {
 		s := &p.first[0]
@@ -114,8 +114,8 @@ func (p *player) putFirst() {
 	}
 }
 
-// add puts an input into the queue. seq is its index in the workload. An input at [hpc.Never] does
-// not happen.
+// add puts an input into the queue. seq is its index in the workload. An input at [hpc.Never] is
+// left out.
 func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
 	if at == hpc.Never {
 		p.progress.Inputs--
@@ -130,7 +130,7 @@ func (p *player) schedule(s Submission) {
 	job, at := &p.job, s.At
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
-		// No reaction moves it.
+		// A preset job does not react to other jobs.
 		at = max(job.Submit, p.begin) // the window has not begun before that
 		if p.can.PresetAt != nil {
 			at = p.can.PresetAt(job.Recorded.Start, p.workload.Start)
@@ -149,7 +149,8 @@ func (p *player) command(c Command) {
 	p.add(c.At, command, p.commands, detail{command: &c.Command})
 }
 
-// wake puts the waking of the controller into the queue. It is not an input of the workload.
+// wake puts a waking of the controller into the queue. It does not count as an input of the
+// workload.
 func (p *player) wake(at hpc.Time) {
 	if at != 0 && at != hpc.Never {
 		p.wakes++
@@ -201,7 +202,7 @@ func (p *player) apply(in input) error {
 	return p.cancel(i)
 }
 
-// submit submits a job after its rewriting. The record has the unchanged job of the workload.
+// submit submits a job after rewriting it. The record gets the unchanged job of the workload.
 func (p *player) submit(index int, rewrite Rewriter) error {
 	job := p.jobOf(index)
 	if err := p.recorder.Job(job); err != nil {
@@ -251,8 +252,8 @@ func (p *player) rewrite(index int, job *hpc.Job, rewrite Rewriter) *hpc.Job {
 	return played
 }
 
-// forgetRewritten drops the rewritten copy of an ended job. Its memory serves another copy if the
-// memory of jobs may be reused ([Options.Released]).
+// forgetRewritten drops the rewritten copy of an ended job. If memory of jobs may be reused
+// ([Options.Released]), another copy gets its memory.
 func (p *player) forgetRewritten(index int) {
 	if p.rewritten == nil {
 		return
@@ -263,7 +264,7 @@ func (p *player) forgetRewritten(index int) {
 	p.rewritten[index] = nil
 }
 
-// cancel carries out the workload's cancellation of a job, unless the job has ended.
+// cancel carries out a cancellation of the workload, unless the job has ended.
 func (p *player) cancel(index int) error {
 	if p.open[index] == 0 {
 		return nil

@@ -9,25 +9,23 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Load is the part of [Progress] about the machine, and about what is known of the workload before
-// the replay.
+// Load is the part of [Progress] that is about the machine, or is known before the replay begins.
 type Load struct {
 	Begin hpc.Time // the first instant
-	// LastEnd is the end of the last job if every job started when it is submitted.
+	// LastEnd is when the last job would end if every job started when it is submitted.
 	LastEnd hpc.Time
 	Tasks   int // all jobs of the workload, including those not submitted yet
-	// Processors is the size of the machine; 0 if it is not known. Held is the number of
-	// processors that jobs hold.
+	// Processors is the size of the machine; 0 if not known. Held is the number of processors that
+	// jobs hold now.
 	Processors, Held int
-	// Requested is the number of processors that all started jobs requested, and Allocated the number
-	// that they got.
+	// Requested is how many processors all started jobs requested, and Allocated how many they got.
 	Requested, Allocated int64
-	// Work is the processor seconds that all jobs request. WorkDone is the processor seconds that jobs
-	// have held.
+	// Work is the processor seconds that all jobs request. WorkDone is the processor seconds that
+	// jobs have held so far.
 	Work, WorkDone float64
 }
 
-// foresight has the totals over jobs of a workload that the progress shows.
+// foresight has totals over a workload's jobs, for the progress.
 type foresight struct {
 	cancelled int // jobs that the workload cancels
 	tasks     int
@@ -57,14 +55,14 @@ func (f *foresight) add(job *hpc.Job, standard time.Duration) {
 	f.lastEnd = max(f.lastEnd, job.Submit.Add(job.Begin).Add(longest))
 }
 
-// countWork brings the work that was done up to date.
+// countWork updates the work done to the present instant.
 func (p *player) countWork() {
 	now := p.rm.Now()
 	p.progress.WorkDone += float64(p.progress.Held) * now.Sub(p.countedTo).Seconds()
 	p.countedTo = now
 }
 
-// hold counts the processors of a task that has started.
+// hold adds the processors of a task that has started.
 func (p *player) hold(ev *rm.Event, job int) {
 	if ev.Outcome == nil {
 		return
@@ -77,7 +75,7 @@ func (p *player) hold(ev *rm.Event, job int) {
 	}
 }
 
-// release counts the processors of a task that has stopped.
+// release subtracts the processors of a task that has stopped.
 func (p *player) release(ev *rm.Event) {
 	if ev.Outcome == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// TestMain lets the test program be the guard, the parent of the daemons.
+// TestMain makes the test program the guard, the parent of the daemons, if it is started as one.
 func TestMain(m *testing.M) {
 	supervise.RunIfGuard()
 	os.Exit(m.Run())

@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NeverStart returns the jobs of a list that can never start, in the order of the list. never are
-// the jobs whose dependencies can never be met; jobs that wait for one of these cannot start
-// either. pending are the jobs that a replay gave up ([Result.Undrained]).
+// NeverStart returns those jobs of a list that can never start, in the order of the list. pending
+// is the list: jobs that a replay gave up ([Result.Undrained]). never are jobs whose dependencies
+// can never be met. Jobs that wait for such a job cannot start, either.
 func NeverStart(w *workload.Workload, pending, never []string) []string {
 	if len(never) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestNeverStart: jobs that wait for a job that can never start cannot start either, unless
-// something else is enough for them.
+// TestNeverStart checks that jobs cannot start if they wait for a job that can never start, unless
+// another dependency is enough for them.
 func TestNeverStart(t *testing.T) {
 	w := &workload.Workload{}
 	for _, j := range []struct{ id, name, dependency string }{
@@ -36,7 +36,8 @@ func TestNeverStart(t *testing.T) {
 	}
 }
 
-// A cancellation that saturates the clock never happens, and the replay ends.
+// TestNeverCancelled checks that the replay ends although a cancellation is at an instant beyond
+// the last.
 func TestNeverCancelled(t *testing.T) {
 	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.EASY, Epoch: workload.DefaultEpoch})
 	if err != nil {
@@ -54,7 +55,7 @@ func TestNeverCancelled(t *testing.T) {
 	}
 }
 
-// A job that would end after the last instant is given up.
+// TestNeverEnds checks that the replay gives up a job that would end after the last instant.
 func TestNeverEnds(t *testing.T) {
 	begin := hpc.Never - hpc.Second
 	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.EASY, Epoch: begin})

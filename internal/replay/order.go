@@ -8,17 +8,17 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ordered submits a job after the jobs that its dependency names, since a resource manager does not
-// know later jobs. In a log, the order is right. Users who react may submit jobs in another order,
-// and in a replay on real Slurm preset jobs are submitted only at their starts. A job that waits
-// for a preset job's submission loses no age in Slurm, because age counts from the instant at which
-// the dependencies are met. But it loses its place among jobs of the same priority.
+// ordered submits a job after the jobs that its dependency names, because a resource manager does
+// not know later jobs. In a log the order is right. But users who react may submit jobs in another
+// order, and in a replay on real Slurm preset jobs are submitted only at their starts. A job that
+// waits for a preset job's submission loses no age in Slurm, because age counts from when the
+// dependencies are met. It only loses its place among jobs of the same priority.
 type ordered struct {
 	Controller
 	w           *workload.Workload
 	presetsWait bool               // see [rm.Capabilities]
 	names       map[int][]int      // the jobs that each job's dependency names
-	at          map[int]hpc.Time   // submit times of the jobs that name others or that others name
+	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
 	held        map[int]Submission // submissions that wait for a job that they name
 	after       map[int][]int      // the jobs that wait for each job
 }
@@ -26,7 +26,7 @@ type ordered struct {
 // ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
 type ownName struct{ user, name string }
 
-// inOrder wraps a controller if a job of the workload has a dependency.
+// inOrder wraps a controller, if a job of the workload has a dependency.
 func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 	names := make(map[int][]int)
 	var index map[string]int
@@ -45,7 +45,7 @@ func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 				}
 			}
 		}
-		// The resource manager refuses a dependency with a mistake or on an unknown job.
+		// The resource manager refuses a dependency that has a mistake or names an unknown job.
 		deps, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil {
 			continue
@@ -88,8 +88,7 @@ func (o *ordered) sorted(d Decisions) Decisions {
 	return d
 }
 
-// sort returns the submissions that may be made now. Each is followed by the submissions that waited
-// for it.
+// sort returns the submissions that may be made now. Each is followed by those that waited for it.
 func (o *ordered) sort(list []Submission) []Submission {
 	var out []Submission
 	for len(list) > 0 {
@@ -119,7 +118,7 @@ func (o *ordered) sort(list []Submission) []Submission {
 }
 
 // missing moves a submission after the jobs that it names. If the instant of such a job is not
-// known yet, it returns the job, and otherwise -1.
+// known yet, missing returns this job, and otherwise -1.
 func (o *ordered) missing(s *Submission) int {
 	for _, k := range o.names[s.Job] {
 		at, known := o.at[k]

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// sessionTimes has a user's recorded sessions, each from its first to its last submission. Only a
-// submission proves that the user was present (Zakay & Feitelson, JSSPP 2012). Sessions do not
-// overlap, so both lists are in order.
+// sessionTimes has a user's recorded sessions, each from its first to its last submission, because
+// only a submission proves that the user was present (Zakay & Feitelson, JSSPP 2012). Sessions do
+// not overlap, so both lists are in order.
 type sessionTimes struct{ start, end []hpc.Time }
 
 func recordedPresence(g *session.Graph) presence {
@@ -25,8 +25,8 @@ func recordedPresence(g *session.Graph) presence {
 	return p
 }
 
-// next implements [presence]. After the last recorded session the user is always present, since the
-// record does not say more.
+// next implements [presence]. After the last recorded session the user counts as always present,
+// because the record says no more.
 func (p sessionTimes) next(t hpc.Time) hpc.Time {
 	i := sort.Search(len(p.end), func(i int) bool { return p.end[i] >= t })
 	if i == len(p.end) {
@@ -46,8 +46,8 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day of an instant since 1970 and its hour of the day. Both are in UTC, which is
-// enough because the pattern is learned and used in the same zone.
+// slot returns the day of an instant, counted from 1970, and its hour of the day. Both are in UTC,
+// which is enough, because the pattern is learned and used in the same zone.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)
 	if t%day < 0 {
@@ -62,7 +62,7 @@ func (p *profile) add(t hpc.Time, weight float64) {
 	p.hour[h] += weight
 }
 
-// newProfile returns the share of each day and hour in the submissions of all jobs.
+// newProfile returns each day's and each hour's share of the submissions of all jobs.
 func newProfile(jobs *workload.Jobs) profile {
 	var p profile
 	for i := range jobs.Len() {
@@ -71,15 +71,15 @@ func newProfile(jobs *workload.Jobs) profile {
 	return p
 }
 
-// populationWeight is the weight of all users' profile, as a number of the user's own submissions.
-// It lets a user with only three submissions also work in other hours than those three.
+// populationWeight is the weight of the profile of all users, compared with one submission of the
+// user. With it, a user with only three submissions also works in other hours than those three.
 const populationWeight = 10
 
 // habits decides at random, for each hour, whether a user is present. The probability that the user
-// works on a date is the frequency of its day of the week in the user's submissions, relative to
-// the most frequent day. On such a date, the probability of an hour is the frequency of that hour
-// of the day, relative to the most frequent hour. The result for an hour does not depend on other
-// calls.
+// works on a date is the frequency of its day of the week in the user's submissions, divided by
+// that of the most frequent day. On such a date, the probability of an hour is the frequency of
+// that hour of the day, divided by that of the most frequent hour. The result for an hour does not
+// depend on other calls.
 type habits struct {
 	day  [7]float64
 	hour [24]float64
@@ -118,7 +118,7 @@ func relative(counts, out []float64) {
 	}
 }
 
-// next implements [presence]. It ends within a week, because the most frequent day and
+// next implements [presence]. It finds an hour within a week, because the most frequent day and
 // hour have probability 1.
 func (h *habits) next(t hpc.Time) hpc.Time {
 	date, hourOfDay := slot(t)

@@ -1,10 +1,11 @@
-// Package replay is the loop that plays a workload on a resource manager. It makes every submission,
-// cancellation, node event and reservation at its instant of virtual time, until all jobs have
-// ended. It does not know which resource manager it drives.
+// Package replay is the loop that plays a workload on a resource manager. It carries out every
+// submission, cancellation, node event and reservation at its instant of virtual time, until all
+// jobs have ended. It works with any resource manager.
 //
-// A [Controller] decides when jobs are submitted and which commands they get. [NewRigid] submits
-// them at their recorded instants. [NewController] models users who react to the ends of their jobs.
-// [Rewriting] changes the jobs of any controller before their submission.
+// A [Controller] decides when jobs are submitted and which commands they get. The controller of
+// [NewRigid] submits jobs at their recorded instants. That of [NewController] models users who
+// react to the ends of their jobs. [Rewriting] changes the jobs of any controller before their
+// submission.
 package replay
 
 import (
@@ -18,7 +19,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Recorder keeps the jobs and events of a run. [rmreplay/internal/run.Writer] is a Recorder.
+// Recorder records the jobs and events of a run. [rmreplay/internal/run.Writer] is a Recorder.
 type Recorder interface {
 	Job(job *hpc.Job) error
 	Event(event rm.Event) error
@@ -26,20 +27,19 @@ type Recorder interface {
 
 // Options change how a workload is played.
 type Options struct {
-	// DrainLimit is virtual time. The replay gives up the open jobs if there is no event for this time
-	// after both the last input and the last expected end of a running job. Some jobs never end: held
-	// jobs, jobs with impossible dependencies, suspended jobs, and jobs that are always requeued for
-	// their exit code. 0 means 24 hours.
+	// DrainLimit is a virtual time; 0 means 24 hours. If there is no event for this time after both
+	// the last input and the last expected end of a running job, the replay gives up the open jobs.
+	// Some jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
+	// that are always requeued for their exit code.
 	DrainLimit time.Duration
-	// DefaultLimit is the longest time limit of a job that requests none; 0 if that is not
-	// known. It is used for the expected ends of running jobs.
+	// DefaultLimit is at least the time limit of a job that requests none; 0 if it is not known. It
+	// is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
-	// Processors is the size of the machine, for the progress; 0 if it is not known.
+	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int
-	// Released, if set, returns an ended job that neither the recorder nor the resource manager needs
-	// any more; nil if there is none. The job's memory is used for the next job. Without Released
-	// every job takes 900 bytes of new memory, and tools/feedbackpaper takes a third more CPU time
-	// with the KTH log.
+	// Released, if set, returns an ended job that neither the recorder nor the resource manager
+	// needs any more, or nil. The next job uses its memory. Without Released every job takes 900
+	// bytes of new memory, and tools/feedbackpaper takes a third more CPU time with the KTH log.
 	Released func() *hpc.Job
 	// Observe is called, if set, after every instant with an event.
 	Observe func(Progress)
@@ -52,7 +52,7 @@ type Progress struct {
 	Submitted, Pending, Running, Ended, Refused int
 	// LastInput is the instant of the workload's last input.
 	LastInput hpc.Time
-	// Window is when the workload's window begins; 0 for a workload without one.
+	// Window is when the workload's window begins; 0 if it has none.
 	Window hpc.Time
 	Load
 }
@@ -64,63 +64,63 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// PendingReasons has, for each reason to wait, the number of undrained pending jobs that waited
-	// for it last. It is empty if the resource manager gives no reasons.
+	// PendingReasons counts the undrained pending jobs by the reason that they waited for last. It
+	// is empty if the resource manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were also
+	// Rejected are the jobs that the resource manager rejected, without those that were also
 	// rejected when the workload was recorded. Missing are the rejected jobs that ran when the
 	// workload was recorded, or that have no record.
 	Rejected []Rejection
 	Missing  []Rejection
 }
 
-// Rejection is a job that the resource manager rejected, with its reason.
+// Rejection is a rejected job with the reason.
 type Rejection struct{ Job, Reason string }
 
-// player is a replay under way.
+// player is a replay in progress.
 type player struct {
 	rm         rm.ResourceManager
 	can        rm.Capabilities
 	controller Controller
 	workload   *workload.Workload
-	begin      hpc.Time // of the workload
+	begin      hpc.Time // the beginning of the workload
 	recorder   Recorder
 	opts       Options
 	queue      agenda.Agenda[detail]
-	// first has the submissions that are known at the beginning and have no cancellation. Only the
-	// next of them is in the queue; the others follow one by one.
+	// first has the submissions that are known at the beginning and have no cancellation. To keep
+	// the queue short, only the next of them is in the queue.
 	first    []Submission
 	commands int     // number of the controller's commands so far
 	wakes    int     // number of the controller's wakings in the queue
 	job      hpc.Job // the job read last
 	progress Progress
-	// open is, for each job of the workload, the number of its tasks that have been submitted
-	// and have not ended. running is the number of running tasks.
+	// open is, for each job of the workload, how many of its tasks have been submitted and have not
+	// ended. running is how many of its tasks run.
 	open, running []int32
 	requested     []int32  // processors of each job's tasks
 	countedTo     hpc.Time // the instant up to which the work done has been counted
 	openJobs      int      // number of jobs with open tasks
-	// rewritten has the open jobs that a rewriter has changed, by their indices; nil without a
-	// rewriter. spare has the memory of rewritten jobs that have ended.
+	// rewritten has the open jobs that a rewriter has changed, by index; nil without a rewriter.
+	// spare has memory of rewritten jobs that have ended.
 	rewritten []*hpc.Job
 	spare     []*hpc.Job
 	// expected has the expectations of jobs that a command has changed.
 	expected map[int]expectation
 	requeues map[int]int    // number of requeues of each job
-	reasons  map[int]string // the last reason of each job that has waited and not ended
+	reasons  map[int]string // last reason of each job that has waited and has not ended
 	order    []int32        // the jobs in the order of their submission
 	byID     map[string]int // jobs by ID; nil until the first search
-	// administers says that there are inputs besides submissions and cancellations, so answers
-	// may come after the last job's end.
+	// administers says that there are inputs besides submissions and cancellations. Answers to
+	// these may come after the last job's end.
 	administers  bool
-	reservations []hpc.ReservationEvent // the reservations that the resource manager will make
+	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
 	told         Event // the event that the controller gets
 	result       Result
 }
 
-// Rigid plays the workload with every job at its recorded submit time. It returns when every job
-// has ended. After an error, including ctx's, the result and the recorder have everything that
+// Rigid plays the workload with every job submitted at its recorded instant. It returns when every
+// job has ended. After an error, including that of ctx, the result and the recorder have all that
 // happened before the error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
@@ -128,8 +128,8 @@ func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload
 }
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and no
-// decision of the controller is open. After an error, including ctx's, the result and the recorder
-// have everything that happened before the error.
+// decision of the controller is left. After an error, including that of ctx, the result and the
+// recorder have all that happened before the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
@@ -165,14 +165,14 @@ func (p *player) jobOf(index int) *hpc.Job {
 		job = p.opts.Released()
 	}
 	if job == nil {
-		// The memory is written to before it is read, so that the kernel maps its page only once.
+		// The memory is written before it is read, so that the kernel maps each page only once.
 		job = &hpc.Job{Recorded: new(hpc.Recorded)}
 	}
 	p.workload.Jobs.Get(index, job)
 	return job
 }
 
-// of returns the index of an event's job in the workload; -1 for an event of no job.
+// of returns the index of an event's job in the workload; -1 if the event is not about a job.
 func (p *player) of(ev *rm.Event) int {
 	if n := ev.Submission; n > 0 && n <= len(p.order) {
 		return int(p.order[n-1])
@@ -180,7 +180,7 @@ func (p *player) of(ev *rm.Event) int {
 	return p.byName(ev.Job)
 }
 
-// byName returns the index of the job with an ID; -1 if the workload has none.
+// byName returns the index of the job with an ID; -1 if the workload has no such job.
 func (p *player) byName(id string) int {
 	if p.byID == nil {
 		p.byID = make(map[string]int, p.workload.Jobs.Len())
@@ -230,14 +230,15 @@ func (p *player) play(ctx context.Context) error {
 		}
 		last := p.lastEnd(happened)
 		if last <= quiet {
-			return nil // no event for the drain limit, and none expected
+			return nil // there was no event for the drain limit, and none is expected
 		}
 		quiet = last
 	}
 }
 
 // isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
-// and again do not: it may never end, for example because the site requeues jobs with its exit code.
+// and again do not: such a job may never end, for example because the site requeues jobs with its
+// exit code.
 func (p *player) isNew(ev rm.Event) bool {
 	if ev.Kind == rm.Waiting { // the reason of a job that never starts may change again and again
 		return false
@@ -247,8 +248,8 @@ func (p *player) isNew(ev rm.Event) bool {
 	return job < 0 || p.requeues[job] < often
 }
 
-// lastAnswers waits for the answers to administration and commands after the last job. A resource
-// manager may need some virtual time for an answer.
+// lastAnswers waits for answers to administration and commands after the last job has ended. A
+// resource manager may need some virtual time for an answer.
 func (p *player) lastAnswers(ctx context.Context) error {
 	const moment = time.Second
 	for p.administers {
@@ -329,7 +330,7 @@ func (p *player) decide(d Decisions) {
 }
 
 // rejected records that the resource manager rejected a job. A job without a record counts as a job
-// that should have run.
+// that ran in the record.
 func (p *player) rejected(ev *rm.Event, job int) {
 	why := Rejection{ev.Job, ev.Reason}
 	if job >= 0 {
@@ -353,8 +354,8 @@ func (p *player) started(job int) {
 	}
 }
 
-// stopped counts a task of a job as not running and reports whether it was running. A task that had
-// nodes but was not launched yet, for example while nodes boot, was not running.
+// stopped counts a task of a job as not running. It returns false if the task was not running: a
+// task that had nodes may not have been launched yet, for example while nodes boot.
 func (p *player) stopped(job int) bool {
 	if job >= 0 {
 		if p.running[job] == 0 {
@@ -366,8 +367,8 @@ func (p *player) stopped(job int) bool {
 	return true
 }
 
-// end records the end of tasks of a job. It reports whether all tasks of the job have ended, and
-// when.
+// end records that tasks of a job have ended. It reports whether all tasks of the job have ended,
+// and when.
 func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	if job < 0 || p.open[job] == 0 {
 		return false, 0
@@ -380,12 +381,12 @@ func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	delete(p.reasons, job)
 	p.forgetRewritten(job)
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
-		return true, ev.Outcome.End // the end in the outcome; Slurm rounds it to seconds and reports it later
+		return true, ev.Outcome.End // Slurm rounds this end to seconds, and reports it later
 	}
 	return true, ev.At
 }
 
-// reopen records that a task that had ended runs again. It does not undo reactions to its end.
+// reopen records that an ended task runs again. Reactions to its end are not undone.
 func (p *player) reopen(job int) {
 	p.progress.Ended--
 	p.progress.Pending++
@@ -410,7 +411,7 @@ func (p *player) undrained() []string {
 }
 
 // pendingReasons counts the open jobs without a running task, by their last reason to wait. It
-// returns nil if there is no such job.
+// returns nil if there are no such jobs.
 func (p *player) pendingReasons() map[string]int {
 	var counts map[string]int
 	for job, reason := range p.reasons {

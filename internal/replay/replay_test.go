@@ -37,8 +37,8 @@ func (f *fake) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return nil, ctx.Err()
 }
 
-// Inputs of one instant come in the order of their class, then of the workload. The replay gives
-// up jobs that stay pending for ever, and names them.
+// TestRigidOrderAndDrain checks that inputs of one instant are in the order of their class, then of
+// the workload. The replay must give up jobs that stay pending for ever, and name them.
 func TestRigidOrderAndDrain(t *testing.T) {
 	const at = 10 * hpc.Second
 	w := &workload.Workload{
@@ -70,7 +70,7 @@ func TestRigidOrderAndDrain(t *testing.T) {
 	}
 }
 
-// scripted is a resource manager with a list of events at given times.
+// scripted is a resource manager with given events at given times.
 type scripted struct {
 	fake
 	events []rm.Event
@@ -95,8 +95,8 @@ func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.E
 	return ev
 }
 
-// TestCounts checks the loop's counts with requeues, refused arrays and jobs cancelled before
-// their start. Every job ends exactly once, and a replay ends with the last job.
+// TestCounts checks the loop's counts with requeues, refused arrays, and jobs cancelled before
+// their start. Every job must end exactly once, and a replay must end with the last job.
 func TestCounts(t *testing.T) {
 	array := hpc.Request{Array: "1-3"}
 	for name, tt := range map[string]struct {
@@ -159,8 +159,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// The replay gives up a job that a requeue left in the queue for ever, as any other job, and
-// names it.
+// TestRequeuedForGood checks that the replay gives up a job that stays in the queue for ever after
+// a requeue, and names it.
 func TestRequeuedForGood(t *testing.T) {
 	s := &scripted{events: []rm.Event{happens(3, rm.Started, "j", -1, true), happens(5, rm.Requeue, "j", -1, true)}}
 	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "j", Submit: hpc.Second}}...)}

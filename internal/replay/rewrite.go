@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Rewriting makes a controller with the decisions of c. It changes every job with the rewriters, in
-// their order, after c's own rewriter.
+// Rewriting makes a controller with the decisions of c. Every job is changed by c's own rewriter
+// first, and then by the given rewriters in their order.
 func Rewriting(c Controller, rewriters ...Rewriter) Controller {
 	switch len(rewriters) {
 	case 0:
@@ -54,8 +54,8 @@ func (r *rewriting) add(d Decisions) Decisions {
 	return d
 }
 
-// Performance makes a rewriter for processors that are factor times as fast. It divides run times by
-// factor, which must be above 0, and keeps time limits.
+// Performance makes a rewriter for processors that are factor times as fast. It divides run times
+// by factor, which must be above 0, and does not change time limits.
 func Performance(factor float64) Rewriter {
 	scaled := func(d time.Duration) time.Duration {
 		if d == hpc.Unlimited {
@@ -65,7 +65,7 @@ func Performance(factor float64) Rewriter {
 	}
 	return func(job *hpc.Job) {
 		job.RunTime = scaled(job.RunTime)
-		job.IO = slices.Clone(job.IO) // the volumes of I/O stay, so faster nodes demand more bandwidth
+		job.IO = slices.Clone(job.IO) // the volume of I/O stays, so faster nodes demand more bandwidth
 		for i := range job.IO {
 			p := &job.IO[i]
 			p.Duration = scaled(p.Duration)
@@ -81,10 +81,10 @@ func Performance(factor float64) Rewriter {
 	}
 }
 
-// TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that no job is
-// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that is ended only by
-// its time limit keeps the requested limit. With [Performance] the rewriter must come first,
-// because it refers to the recorded run time.
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that jobs are
+// not killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that only its time
+// limit ends keeps the requested limit. If [Performance] is used, too, TwiceRunTime must come
+// first, because it refers to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
 	switch {
 	case job.RunTime == hpc.Unlimited:
@@ -96,15 +96,15 @@ func TwiceRunTime(job *hpc.Job) {
 }
 
 // FixedPriorities gives every job its recorded priority, if it has one. The resource manager then
-// does not compute priorities itself.
+// does not compute priorities.
 type FixedPriorities struct {
-	// Unknown is the number of jobs that started and have no recorded priority. A job that is
-	// cancelled before its start has none.
+	// Unknown is the number of jobs that have no recorded priority, and none that an operator gave.
+	// It leaves out jobs that were cancelled before they started, because these never have one.
 	Unknown int
 }
 
-// NewFixedPriorities makes the rewriter for a resource manager. It returns an error if the resource
-// manager cannot order jobs by given priorities.
+// NewFixedPriorities makes the rewriter. It returns an error if the resource manager cannot order
+// jobs by given priorities.
 func NewFixedPriorities(can rm.Capabilities) (*FixedPriorities, error) {
 	if !can.FixedPriorities {
 		return nil, fmt.Errorf(

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// diary keeps all calls of a recorder.
+// diary records all calls of a recorder.
 type diary struct{ strings.Builder }
 
 func (d *diary) Job(j *hpc.Job) error {
@@ -31,7 +31,7 @@ func (d *diary) Event(ev rm.Event) error {
 	return nil
 }
 
-// watcher makes no decisions. It must get every event.
+// watcher is a controller that makes no decisions of its own. It must get every event.
 type watcher struct {
 	replay.Controller
 	events, over int
@@ -45,8 +45,8 @@ func (w *watcher) Event(event *replay.Event) replay.Decisions {
 	return w.Controller.Event(event)
 }
 
-// If a controller only watches and the rewriters change nothing, the recorder gets the same bytes
-// as without them.
+// TestWatching checks that the recorder gets the same bytes with a controller that only watches and
+// rewriters that change nothing.
 func TestWatching(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workload.Workload{Epoch: after(0)}
@@ -78,8 +78,8 @@ func TestWatching(t *testing.T) {
 	})
 }
 
-// A rewriter changes the submitted job. It changes neither the workload nor the record. After a
-// command that makes a job longer, the loop waits for the later end.
+// TestRewriting checks that a rewriter changes the submitted job, but neither the workload nor the
+// record. After a command that makes a job longer, the loop must wait for the later end.
 func TestRewriting(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(windowJob("a", 0, 600, 900), windowJob("b", 0, 600, 900))}
 	limits := func(job *hpc.Job) { job.TimeLimit /= 3 }
@@ -119,8 +119,9 @@ func TestRewriting(t *testing.T) {
 	}
 }
 
-// A request that the resource manager cannot carry out ends the run with an error that names it.
-// So does a rewriter that changes a job's ID or array.
+// TestControlErrors checks that a command which the resource manager does not have ends the run
+// with an error that names the command, and that a rewriter which changes a job's ID or array is an
+// error, too.
 func TestControlErrors(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(windowJob("a", 0, 600, 900))}
 	priority := &script{Controller: replay.NewRigid(w), commands: []replay.Command{{Command: rm.Command{Kind: rm.SetPriority, Job: "a", Priority: 7}}}}

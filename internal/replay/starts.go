@@ -17,20 +17,20 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Starts says how a driver outside the resource manager decides on the starts of jobs.
+// Starts says how a driver outside the resource manager decides when jobs start.
 type Starts struct {
 	ioaware.Options
-	// Interval is the time between two rounds at fixed instants. With 0, rounds follow changes
+	// Interval is the time between two rounds at fixed instants. If it is 0, rounds follow changes
 	// ([ioaware.Rounds]).
 	Interval time.Duration
 	// Estimator predicts the use of jobs that request no licenses of the file system.
 	Estimator  ioaware.Estimator
 	FileSystem hpc.FileSystem
-	// Measured returns the use of the file system, in licenses. NextPhase returns the next instant at
-	// which the use changes while the same jobs run; [hpc.Never] if no change is foreseen.
+	// Measured returns the use of the file system, in licenses. NextPhase returns when the use will
+	// next change while the same jobs run, or [hpc.Never].
 	Measured  func() int64
 	NextPhase func() hpc.Time
-	// Nodes are the nodes on which jobs run. Licenses are the resource manager's licenses.
+	// Nodes are the nodes on which jobs run. Licenses are the resource manager's licenses by name.
 	Nodes    []string
 	Licenses map[string]int64
 	// NodesOf returns the number of nodes that a job needs. PoolOf returns the set of nodes on which a
@@ -41,24 +41,25 @@ type Starts struct {
 	DefaultLimit time.Duration
 }
 
-// starts is a [Controller] that submits every job held and releases it when package driver decides
-// so. It holds a job with dependencies only when the dependencies are met; until then the resource
-// manager tests them. It leaves some jobs to the resource manager, and the driver counts these once
-// they run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and jobs with
-// dependencies on anything but the ends of other jobs. starts implements [driver.Cluster].
+// starts is a [Controller] that submits every job held, and releases it when package driver decides
+// so. A job with dependencies is only held when its dependencies are met; until then the resource
+// manager tests them. starts leaves some jobs to the resource manager, and the driver only counts
+// them while they run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and
+// jobs with dependencies on anything but the ends of other jobs. starts implements
+// [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
 	w      *workload.Workload
 	driver driver.Driver
 	rounds ioaware.Rounds
-	next   hpc.Time // the instant of the next round; 0 for none
-	look   hpc.Time // the instant of the next waking: for a round, or to look for changes that have no event
+	next   hpc.Time // instant of the next round; 0 if none is planned
+	look   hpc.Time // instant of the next waking: for a round, or for changes that have no event
 	now    hpc.Time
-	// counted is the measured use that the last round used.
+	// counted is the measured use that the last round assumed.
 	counted int64
-	// pending are the jobs of the driver, in the order of their submission. Each task of a job array
-	// counts as a job.
+	// pending are the driver's pending jobs, in the order of their submission. Each task of a job
+	// array counts as a job.
 	pending []*planned
 	later   []*planned          // the driver's jobs that may not start yet (--begin)
 	running map[string]*planned // by name
@@ -68,34 +69,34 @@ type starts struct {
 	fates   fates
 	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
-	events  int             // number of the workload's node events that have happened
-	booked  driver.Bookings // when nodes are reserved, by the reservations that exist
-	rebook  hpc.Time        // the instant at which the bookings change next
-	// reserved are the booked nodes in service; nil if they have to be counted anew.
+	events  int             // number of the workload's node events so far
+	booked  driver.Bookings // when existing reservations have nodes
+	rebook  hpc.Time        // when the bookings next change
+	// reserved are the booked nodes in service; nil if they must be counted again.
 	reserved []ioaware.Reserved
 	out      Decisions
 }
 
-// pool is a set of nodes on which jobs of one kind may run.
+// pool is a set of nodes on which some jobs may run.
 type pool struct {
 	nodes    map[string]bool
 	overlaps []string
 }
 
-// planned is a job, or a task of a job array, that pends or runs.
+// planned is a pending or running job, or task of a job array.
 type planned struct {
 	driver.Pending
 	job, task int
 	order     int
 	begin     hpc.Time // the earliest start that the job's user allows
 	end       hpc.Time
-	nodes     []string // while it runs
+	nodes     []string // of a running job
 	uses      map[string]int
-	twice     []ioaware.Reserved // its nodes that are booked or drained
+	twice     []ioaware.Reserved // booked or drained nodes of the job
 }
 
-// DecideStarts makes a controller that takes the submissions from c, and lets a driver decide when
-// the jobs start.
+// DecideStarts makes a controller that takes the submissions from c. A driver decides when the jobs
+// start.
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 	s := &starts{
 		Controller: c, Starts: how, w: w, rounds: ioaware.Rounds{Fixed: how.Interval, Begin: max(w.Begin(), w.Start)},
@@ -132,7 +133,7 @@ func (s *starts) findPools() {
 // Begin implements [Controller].
 func (s *starts) Begin() Decisions { return s.hold(s.Controller.Begin()) }
 
-// hold makes the loop submit the driver's jobs held.
+// hold makes the loop submit the driver's jobs in the held state.
 func (s *starts) hold(d Decisions) Decisions {
 	for i := range d.Submit {
 		one := &d.Submit[i]
@@ -180,7 +181,7 @@ func (s *starts) Event(event *Event) Decisions {
 	return s.out
 }
 
-// name is the name of a job or of a task.
+// name returns the name of a job or task.
 func name(job string, task int) string {
 	if task < 0 {
 		return job
@@ -206,7 +207,8 @@ func (s *starts) accepted(event *Event) {
 	}
 }
 
-// adopt holds a job whose dependencies are met now. slurmctld may have started it already.
+// adopt holds a job whose dependencies have just been met. slurmctld may have started the job
+// already.
 func (s *starts) adopt(index int) {
 	job := s.w.Jobs.At(index)
 	if s.ours[index] || !s.may(job) || !s.fates.met(job) {
@@ -250,7 +252,7 @@ func (s *starts) begin() {
 	s.await(true)
 }
 
-// plan returns what the driver knows about a job or task.
+// plan returns the driver's record of a job or task.
 func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
 	id := name(job.ID, task)
 	if p := s.byName[id]; p != nil {
@@ -309,7 +311,7 @@ func (s *starts) dequeue(p *planned) {
 	s.pending, s.later = slices.DeleteFunc(s.pending, same), slices.DeleteFunc(s.later, same)
 }
 
-// requeued puts a job back into the queue. slurmctld does not hold it.
+// requeued puts a job back into the queue. slurmctld does not hold a requeued job.
 func (s *starts) requeued(event *Event) {
 	p := s.byName[name(event.Event.Job, event.Task)]
 	if p == nil || s.running[p.ID] == nil || !s.ours[p.job] {
@@ -320,7 +322,7 @@ func (s *starts) requeued(event *Event) {
 	s.enqueue(p)
 }
 
-// ended forgets a job, and adopts the jobs that waited for its end.
+// ended removes a job, and adopts the jobs that waited for its end.
 func (s *starts) ended(event *Event) {
 	if p := s.byName[name(event.Event.Job, event.Task)]; p != nil {
 		s.dequeue(p)
@@ -332,8 +334,7 @@ func (s *starts) ended(event *Event) {
 	}
 }
 
-// await plans the driver's waking for the next round. changed says whether something has changed
-// since the last round.
+// await plans the next round. changed says that something has changed since the last round.
 func (s *starts) await(changed bool) {
 	if len(s.pending) == 0 {
 		return
@@ -343,8 +344,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the driver's next waking: for the next round, or earlier for a change that has no
-// event, such as the end of a phase of I/O or a node event.
+// foresee plans the next waking: at the next round, or earlier at a change that has no event, such
+// as the end of a phase of I/O, or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {
@@ -367,7 +368,7 @@ func (s *starts) foresee() {
 	}
 }
 
-// sooner returns the earlier of two instants, but ignores at if it has passed.
+// sooner returns the earlier of two instants. It ignores at if at has passed.
 func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	if at > s.now {
 		return min(known, at)
@@ -375,15 +376,15 @@ func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	return known
 }
 
-// measures reports whether measured use counts.
+// measures reports whether the strategy uses measured use.
 func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken lets the driver decide, if it is time for a round, or looks for changes.
+// woken does a round if it is time for one, or looks for changes.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
-		return // the waking is another controller's
+		return // another controller asked for this waking
 	}
 	s.look = 0
 	s.begin()
@@ -449,8 +450,7 @@ func (s *starts) State() (driver.State, error) {
 	return state, nil
 }
 
-// changeNodes takes the workload's node events up to now into account, and reports whether there
-// were new ones.
+// changeNodes applies the workload's node events up to now. It reports whether there were new ones.
 func (s *starts) changeNodes() (changed bool) {
 	for ; s.events < len(s.w.NodeEvents) && s.w.NodeEvents[s.events].At <= s.now; s.events++ {
 		ev := &s.w.NodeEvents[s.events]
@@ -471,9 +471,9 @@ func (s *starts) changeNodes() (changed bool) {
 	return changed
 }
 
-// changeReservations takes the workload's present reservations into account, and reports whether
-// they have changed. It does not know the nodes that the resource manager chooses for a
-// reservation, or the next time of a recurring reservation.
+// changeReservations applies the workload's present reservations. It reports whether they have
+// changed. It does not know the nodes that the resource manager chooses for a reservation, or the
+// next time of a recurring reservation.
 func (s *starts) changeReservations() (changed bool) {
 	if s.now < s.rebook || len(s.w.Reservations) == 0 {
 		return false
@@ -529,7 +529,7 @@ func (s *starts) overlapAll() {
 }
 
 // overlap finds the nodes of a running job that would be counted wrongly. Reserved nodes would
-// count twice. Drained nodes count for the job, but not for the cluster.
+// count twice. Drained nodes would count for the job, but not for the cluster.
 func (s *starts) overlap(p *planned) {
 	p.twice = s.booked.Overlaps(p.nodes, s.serving)
 	drained := slices.DeleteFunc(slices.Clone(p.nodes), func(n string) bool { return !s.down[n] })
@@ -561,7 +561,7 @@ func (s *starts) Hold(job string) error {
 	return err
 }
 
-// command gives a command to a pending job now.
+// command sends a command for a pending job.
 func (s *starts) command(kind rm.CommandKind, job string) (*planned, error) {
 	p := s.byName[job]
 	if p == nil {

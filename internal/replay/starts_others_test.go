@@ -14,9 +14,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestJobsOfOthers: jobs that the driver leaves to Slurm start, and no job of the driver is held for ever
-// because of them. "single" waits with a priority for all four nodes from 300 s on, so that sched/builtin
-// starts neither "behind", which the driver has to hold again and again, nor jobs that come later.
+// TestJobsOfOthers checks that jobs that the driver leaves to Slurm start, and that they do not
+// keep jobs of the driver waiting for ever. From 300 s on, "single" waits with a priority for all
+// four nodes. Therefore sched/builtin starts neither "behind", which the driver has to hold again
+// and again, nor jobs that come later.
 func TestJobsOfOthers(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch
@@ -58,7 +59,7 @@ func TestJobsOfOthers(t *testing.T) {
 	})
 }
 
-// TestDrainedNodes: a job that runs on drained nodes takes nothing from the nodes in service.
+// TestDrainedNodes checks that a job on drained nodes takes nothing from the nodes in service.
 func TestDrainedNodes(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch

@@ -22,7 +22,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ioRig is a cluster with the scheduling of a site, which the driver's settings replace.
+// ioRig is a cluster with a site's scheduling parameters, which the driver's settings replace.
 const ioRig = `ClusterName=rig
 SlurmctldHost=head
 SelectType=select/cons_tres
@@ -36,7 +36,7 @@ PartitionName=rig Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 var lustre = hpc.FileSystem{Name: "lustre", Bandwidth: 100 << 20}.Complete()
 
-// writer makes a job that writes at a rate, in MiB/s, for so many seconds.
+// writer makes a job that writes for some seconds at a rate in MiB/s.
 func writer(epoch hpc.Time, id string, at, seconds, rate int, change ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(at) * time.Second)}
 	j.User, j.Tasks, j.MinNodes, j.TimeLimit = "ann", 1, 1, 20*time.Minute
@@ -69,8 +69,8 @@ func eachRelease(t *testing.T, test func(t *testing.T, in *install.Installation)
 	}
 }
 
-// startRig starts a Slurm whose jobs share a file system. With outside, it has the scheduling that a
-// driver needs.
+// startRig starts a Slurm whose jobs share a file system. With outside, its scheduling parameters
+// are those that a driver needs.
 func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outside bool) *slurm.Engine {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,8 +87,9 @@ func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outs
 	return startCluster(t, in, w, cluster, lustre)
 }
 
-// TestSharedBandwidth: jobs that share a file system take longer on real Slurm, as the model says.
-// The first two share 100 MiB/s for the first 100 s; suspension and other ends give the bandwidth back.
+// TestSharedBandwidth checks that jobs that share a file system take longer on real Slurm, as the
+// model says. The first two share 100 MiB/s for the first 100 s. Suspension and other ends of jobs
+// must give the bandwidth back.
 func TestSharedBandwidth(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch
@@ -102,8 +103,8 @@ func TestSharedBandwidth(t *testing.T) {
 		if _, err := replay.Play(context.Background(), startRig(t, in, w, false), w, replay.NewRigid(w), l, replay.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		// a and b get 50 MiB/s each until a has ended at 200; b then has 100 s left. c has half of the
-		// bandwidth for 100 s.
+		// a and b get 50 MiB/s each until a has ended at 200. b then needs 100 s more. c has half
+		// of the bandwidth for 100 s.
 		want := "computes COMPLETED 0-150; a COMPLETED 0-200; b COMPLETED 0-300; cancelled CANCELLED 1000-1100; c COMPLETED 1000-1150; limited TIMEOUT 2000-2060; array COMPLETED 3000-3200; array COMPLETED 3000-3200"
 		got := strings.Join(l.lines, "; ")
 		for _, late := range []string{"2070", "2080", "2090"} { // slurmctld checks time limits every 30 seconds
@@ -115,7 +116,7 @@ func TestSharedBandwidth(t *testing.T) {
 	})
 }
 
-// decided records how long jobs took to start after their release.
+// decided records the time between the release and the start of jobs.
 type decided struct {
 	timeline
 	released map[string]hpc.Time
@@ -133,7 +134,7 @@ func (d *decided) Event(ev rm.Event) error {
 	return d.timeline.Event(ev)
 }
 
-// drives is the driver of the rig's file system.
+// drives returns the settings of a driver for the rig's file system.
 func drives(e *slurm.Engine, strategy ioaware.Strategy, interval time.Duration) replay.Starts {
 	nodes := []string{"n1", "n2", "n3", "n4"}
 	return replay.Starts{
@@ -143,8 +144,8 @@ func drives(e *slurm.Engine, strategy ioaware.Strategy, interval time.Duration) 
 	}
 }
 
-// TestMeasuredUse: a job starts within seconds after another one has written its data and computes, and
-// after a node has returned.
+// TestMeasuredUse checks that a job starts within seconds after another job has written its data
+// and computes, and after a node has returned.
 func TestMeasuredUse(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch
@@ -166,7 +167,8 @@ func TestMeasuredUse(t *testing.T) {
 	})
 }
 
-// TestDecideStarts: the driver decides on starts on real Slurm, and the jobs start within two seconds.
+// TestDecideStarts checks that the driver decides when jobs start on real Slurm, and that they
+// start within two seconds.
 func TestDecideStarts(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		for _, test := range []struct {
@@ -174,10 +176,10 @@ func TestDecideStarts(t *testing.T) {
 			interval time.Duration
 			want     string
 		}{
-			// Three write at once, and four from 240 s on, when z has ended. The job that depends on the
-			// array starts in the round after its end.
+			// Three jobs write at once, and from 240 s on, when z has ended, four. The job that
+			// depends on the array starts in the round after the array's end.
 			{ioaware.Baseline, 30 * time.Second, "after COMPLETED 540-550; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
-			// One writes at a time. z computes, and starts beside w.
+			// One job writes at a time. z computes, and starts beside w.
 			{ioaware.Aware, 30 * time.Second, "after COMPLETED 630-640; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
 			// Rounds follow the submissions and ends.
 			{ioaware.Aware, 0, "after COMPLETED 510-520; array COMPLETED 310-410; array COMPLETED 410-510; w COMPLETED 10-110; x COMPLETED 110-210; y COMPLETED 210-310; z COMPLETED 10-210"},
@@ -214,9 +216,10 @@ func TestDecideStarts(t *testing.T) {
 	})
 }
 
-// TestReservedNodes: the driver releases no job that a reservation keeps from starting. Two of the four
-// nodes are reserved from 600 s to 1,200 s, and jobs have a limit of 20 minutes. One job runs in the
-// reservation, and one on its nodes when it is made.
+// TestReservedNodes checks that the driver does not release jobs that cannot start because of a
+// reservation. Two of the four nodes are reserved from 600 s to 1,200 s, and jobs have a limit of
+// 20 minutes. One job runs in the reservation, and one is on its nodes when the reservation is
+// made.
 func TestReservedNodes(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch
@@ -248,9 +251,9 @@ func TestReservedNodes(t *testing.T) {
 	})
 }
 
-// TestAdoptedJobs: the driver holds a job as soon as its dependency is met or its begin has come, and
-// plans it. Otherwise "wide" would wait for its nodes with a priority until 500 s, and sched/builtin would
-// start no released job before it.
+// TestAdoptedJobs checks that the driver holds and plans a job as soon as its dependency is met or
+// its begin time has come. Otherwise "wide" would wait for its nodes with a priority until 500 s,
+// and sched/builtin would start no released job before it.
 func TestAdoptedJobs(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch
@@ -279,8 +282,9 @@ func TestAdoptedJobs(t *testing.T) {
 	})
 }
 
-// TestIdleReservedNodes: two of four nodes are idle and reserved in 540 s. The others are free by then, so
-// that the number of nodes suffices for "long". It starts when one of them is free.
+// TestIdleReservedNodes has two idle nodes of four that are reserved from 540 s on. The other two
+// are free by then, so the number of nodes would be enough for "long". But "long" can start only
+// when one of these two is free.
 func TestIdleReservedNodes(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch

@@ -9,12 +9,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// InitialUsage returns the fair-share usage with which a resource manager starts at the instant at,
-// so that it has the workload's usage when the window begins (or at the epoch without a window).
-// Between the two instants, usage decays by half in every halfLife (PriorityDecayHalfLife of
-// slurm.conf; [hpc.Unlimited] for no decay), and the preset jobs add usage. accrued has the usage
-// that each preset job adds. It is subtracted from the usage at the start. InitialUsage bills
-// preset jobs by their recorded processors or, without a record of these, by their requested
+// InitialUsage returns the fair-share usage with which a resource manager must start at the instant
+// at, so that it has the workload's usage when the window begins (or, without a window, at the
+// epoch). Between the two instants usage halves in every halfLife (PriorityDecayHalfLife of
+// slurm.conf; [hpc.Unlimited] for no decay), and the preset jobs add usage. accrued is the usage
+// that each preset job adds; it is subtracted from the usage at the start. InitialUsage bills
+// preset jobs by their recorded processors or, if these are not recorded, by their requested
 // processors, as Slurm does without TRESBillingWeights.
 func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage,
 	accrued []hpc.Accrual) {
@@ -38,6 +38,6 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 	return usage, accrued
 }
 
-// UsageInstant returns the instant of the workload's usage: the window's start, or the epoch without a
-// window.
+// UsageInstant returns the instant of the workload's usage: the window's start or, without a
+// window, the epoch.
 func UsageInstant(w *workload.Workload) hpc.Time { return cmp.Or(w.Start, w.Epoch) }

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NewWindow describes a workload's window for a resource manager. The workload must have one.
+// NewWindow describes a workload's window for a resource manager. The workload must have a window.
 func NewWindow(w *workload.Workload) rm.Window {
 	win := rm.Window{Begin: w.Begin(), Start: w.Start, Named: namedFirst(w)}
 	win.Open, win.Later = workload.ReservationsAt(w.Reservations, w.Start)
@@ -25,8 +25,8 @@ func NewWindow(w *workload.Workload) rm.Window {
 	return win
 }
 
-// BeforeWindow returns a text for users that says what is played before a workload's window, and
-// why. It is empty if nothing is played before the window.
+// BeforeWindow returns a text for users about what is played before a workload's window, and why.
+// It is empty if nothing is played before.
 func BeforeWindow(w *workload.Workload) string {
 	jobs := 0
 	for _, job := range w.Jobs.All() {
@@ -43,8 +43,8 @@ func BeforeWindow(w *workload.Workload) string {
 		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
 }
 
-// namedFirst returns, for each reservation, the first submission that names it among the jobs that
-// are pending when the window begins.
+// namedFirst returns, for each reservation, when the first job that names it is submitted. It
+// considers only jobs that are pending when the window begins.
 func namedFirst(w *workload.Workload) map[string]hpc.Time {
 	named := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {
@@ -60,7 +60,7 @@ func namedFirst(w *workload.Workload) map[string]hpc.Time {
 	return named
 }
 
-// presets has, for each preset job by its ID, whether it runs. It is nil for a workload without a
+// presets says for each preset job, by ID, whether it runs. It is nil if the workload has no
 // window.
 type presets map[string]bool
 
@@ -77,14 +77,14 @@ func newPresets(w *workload.Workload) presets {
 	return p
 }
 
-// note records that a job has started or stopped.
+// note records that a preset job has started or stopped. It ignores other jobs.
 func (p presets) note(job string, runs bool) {
 	if _, preset := p[job]; preset {
 		p[job] = runs
 	}
 }
 
-// waiting returns the preset jobs that do not run: they have not started or have ended.
+// waiting returns the preset jobs that do not run, because they have not started or have ended.
 func (p presets) waiting() []string {
 	var list []string
 	for id, runs := range p {

@@ -80,7 +80,7 @@ type failer interface {
 	Fatal(...any)
 }
 
-// simulateWindow plays a workload to four nodes of four processors each.
+// simulateWindow plays a workload on four simulated nodes of four processors each.
 func simulateWindow(t failer, w *workload.Workload, name string, change ...func(*sim.Config)) (string, replay.Result) {
 	t.Helper()
 	made, err := policy.New(name)
@@ -110,19 +110,19 @@ func simulateWindow(t failer, w *workload.Workload, name string, change ...func(
 	return b.String(), result
 }
 
-// When the window begins, the simulated machine is in the recorded state under every policy.
-// Preset jobs run on their recorded nodes since their recorded starts, even if other jobs had
-// waited longer. No other job has started.
+// TestWindowOnSimulator checks that when the window begins, the simulated machine is in the
+// recorded state under every policy. Preset jobs run on their recorded nodes since their recorded
+// starts, even if other jobs have waited longer. No other job has started.
 func TestWindowOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
-		// The job requests fewer processors than it got, and depends on an unknown job.
+		// This job requests fewer processors than it got, and depends on an unknown job.
 		windowJob("old", -5000, 0, 14400, ran("n1", -3000, 6000), func(j *hpc.Job) { j.Dependency, j.Begin = "afterok:gone", time.Hour }),
-		// The first job waited for the whole machine, and the second one for a free node.
+		// The first job waited for the whole machine, and the second for a free node.
 		windowJob("all", -4000, 100, 200, tasks(16)),
 		windowJob("pending", -3500, 60, 120, on("n4")),
 		windowJob("two", 0, 0, 7200, tasks(4), ran("n[2-3]", 700, 5000)),
-		// Its recorded end is later than start + run time, because it was suspended.
+		// The recorded end is later than start + run time, because the job was suspended.
 		windowJob("stopped", 100, 0, 7200, ran("n4", 800, 3700), func(j *hpc.Job) { j.EndAt = after(3650) }),
 		windowJob("later", 4000, 60, 120, on("n4")),
 	)
@@ -162,8 +162,8 @@ later COMPLETED 4000-4060 n4
 	}
 }
 
-// A job that depends on a preset job is submitted at the start of that job, and waits for its
-// end.
+// TestWindowDependencies checks that a job that depends on a preset job is submitted at the start
+// of that job, and waits for its end.
 func TestWindowDependencies(t *testing.T) {
 	depends := func(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
@@ -199,8 +199,8 @@ func TestBeforeWindow(t *testing.T) {
 	}
 }
 
-// A preset job that was suspended ends at its recorded end. The replay reports a preset job that
-// no longer runs when the window begins.
+// TestPresetsThatRunLonger checks that a preset job that was suspended ends at its recorded end.
+// The result must name a preset job that no longer runs when the window begins.
 func TestPresetsThatRunLonger(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
@@ -219,8 +219,8 @@ over TIMEOUT 600-2400 n2
 	}
 }
 
-// If a job without a record is rejected, it counts as a job that should have run. A job that
-// never ran does not count so. A job that was also rejected in the record is not reported.
+// TestRejected checks that a rejected job without a record counts as a job that should have run,
+// and a job that never ran does not. A job that was also rejected in the record is not reported.
 func TestRejected(t *testing.T) {
 	never := func(state hpc.State) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{State: state} }
@@ -238,9 +238,10 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Reservations of a workload with a window. A reservation that is made before the window begins
-// gets its nodes, although the replay has reserved all nodes until then. A preset job that was
-// recorded in a reservation runs. A preset job also runs on into a reservation that begins later.
+// TestReservationsOfWindow has reservations in a workload with a window. A reservation that is made
+// before the window begins gets its nodes, although the replay has reserved all nodes until then. A
+// preset job that was recorded in a reservation runs. A preset job also goes on running when a
+// later reservation begins.
 func TestReservationsOfWindow(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	reserve := func(at int, r hpc.Reservation) {
@@ -255,7 +256,8 @@ func TestReservationsOfWindow(t *testing.T) {
 	)
 	reserve(100, hpc.Reservation{Name: "old", Start: after(200), Duration: time.Hour, Nodes: "n1", Users: []string{"ann"}})
 	reserve(1200, hpc.Reservation{Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "n4", Users: []string{"ben"}})
-	// It gets nodes of n2 and n3: the others are reserved at that time. A job runs on n2.
+	// "two" gets nodes of n2 and n3, because the others are reserved at that time. A job runs on
+	// n2.
 	reserve(1300, hpc.Reservation{Name: "two", Start: after(3000), Duration: time.Hour, NodeCount: 2, Users: []string{"ben"}})
 	got, result := simulateWindow(t, w, "easy")
 	want := `inside COMPLETED 500-4000 n1
@@ -272,8 +274,9 @@ second COMPLETED 3700-4300 n3
 	}
 }
 
-// Reservations that exist when the window begins are made in their state of that instant, when
-// the clock starts. So no preset job is in their way, and pending jobs can name them.
+// TestReservationsBeforeWindow checks that reservations that exist when the window begins are made
+// when the clock starts, in their state at the window's begin. Preset jobs are then not in their
+// way, and pending jobs can name them.
 func TestReservationsBeforeWindow(t *testing.T) {
 	event := func(at int, action, name string, start, length int, nodes string, flags ...string) hpc.ReservationEvent {
 		r := hpc.Reservation{Name: name, Duration: time.Duration(length) * time.Second, Nodes: nodes, Flags: flags}
@@ -327,8 +330,8 @@ func TestReservationsBeforeWindow(t *testing.T) {
 	}
 }
 
-// Preset jobs run as recorded, and no other job runs before the window. This holds for any
-// pending jobs, any reservations and every policy.
+// TestPresetsOnSimulator checks that preset jobs run as recorded and that no other job runs before
+// the window, with any pending jobs, any reservations and every policy.
 func TestPresetsOnSimulator(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workload.Workload{Start: after(3600), Epoch: after(0)}
@@ -377,8 +380,8 @@ func TestPresetsOnSimulator(t *testing.T) {
 	})
 }
 
-// A preset job does not run while its node is out of service, and the result reports that. It
-// runs when the node returns.
+// TestLatePresetOnSimulator checks that a preset job does not run while its node is out of service,
+// that the result reports this, and that the job runs when the node returns.
 func TestLatePresetOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(windowJob("lost", 0, 0, 900, ran("n1", 100, 1000)))
@@ -392,8 +395,9 @@ func TestLatePresetOnSimulator(t *testing.T) {
 	}
 }
 
-// Users do not decide about preset jobs. Users who waited for a preset job submit after its end.
-// A faster machine changes the starts in the window, and not the jobs that ran when it began.
+// TestWindowWithFeedback checks that users do not decide about preset jobs, but that users who
+// waited for a preset job submit after its end. A faster machine must change the starts in the
+// window, but not the jobs that ran when it began.
 func TestWindowWithFeedback(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
@@ -424,8 +428,9 @@ func TestWindowWithFeedback(t *testing.T) {
 	}
 }
 
-// Processors that are twice as fast halve run times, also those of single tasks. They change neither
-// time limits nor endless jobs. Processors half as fast make jobs reach their limits.
+// TestPerformance checks that processors that are twice as fast halve run times, also those of
+// single tasks, but change neither time limits nor endless jobs. Processors half as fast must make
+// jobs reach their limits.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {
@@ -461,8 +466,9 @@ func TestPerformance(t *testing.T) {
 	}
 }
 
-// With limits of twice the run time no job is killed, even on processors half as fast. A higher limit
-// stays, and so does the limit of a job that only its limit ends.
+// TestTwiceRunTime checks that jobs with limits of twice the run time are not killed, even on
+// processors half as fast. A higher limit stays, and so does the limit of a job that only its limit
+// ends.
 func TestTwiceRunTime(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(
 		windowJob("short", 0, 600, 300), windowJob("long", 0, 600, 7200), windowJob("endless", 0, 600, 60),
@@ -483,7 +489,7 @@ func TestTwiceRunTime(t *testing.T) {
 	}
 }
 
-// playOnNodes simulates a workload on four nodes with four processors each, and returns the schedule.
+// playOnNodes simulates a workload on four nodes of four processors, and returns the schedule.
 func playOnNodes(t *testing.T, w *workload.Workload, controller replay.Controller) string {
 	t.Helper()
 	cfg := sim.Config{Epoch: w.Epoch, Policy: policy.EASY, Cluster: &sim.Cluster{}}

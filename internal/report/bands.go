@@ -19,9 +19,9 @@ import (
 // band is a period in which nodes were reserved or out of service.
 type band struct {
 	kind       bandKind
-	name       string  // of a reservation
-	detail     string  // whom a reservation is for, or the administrator's reason
-	nodes      string  // host list, or how many nodes
+	name       string  // the name of a reservation
+	detail     string  // the users of a reservation, or the administrator's reason
+	nodes      string  // a host list, or the number of nodes
 	start, end float64 // seconds since the first submission
 	ranges     []nodeRange
 }
@@ -37,13 +37,13 @@ const (
 
 var bandKinds = []bandKind{reserved, down, drained}
 
-// hatching describes how a kind is drawn.
+// hatching describes the pattern of each kind.
 var hatching = map[bandKind]string{reserved: "rising lines", down: "grid of lines", drained: "falling lines"}
 
 // allNodes stands for every node in a reservation.
 const allNodes = "ALL"
 
-// newBands returns the bands of a run, by their start.
+// newBands returns the bands of a run, sorted by their start.
 func newBands(a *run.Administration, from hpc.Time, span float64, index map[string]int) []band {
 	list := append(reservationBands(a.Reservations, from, span, index), outageBands(a.NodeEvents, from, span, index)...)
 	slices.SortStableFunc(list, func(a, b band) int { return cmp.Compare(a.start, b.start) })
@@ -58,7 +58,7 @@ func outageBands(events []hpc.NodeEvent, from hpc.Time, span float64, index map[
 		reason     string
 		start, end float64
 	}
-	open := make(map[int]outage) // of each node that is out of service
+	open := make(map[int]outage) // for each node that is out of service
 	nodes := make(map[outage][]int)
 	var order []outage
 	end := func(node int, at float64) {
@@ -107,7 +107,7 @@ func outageBands(events []hpc.NodeEvent, from hpc.Time, span float64, index map[
 	return list
 }
 
-// namesOf returns the nodes by index.
+// namesOf returns the names of the nodes in the order of their indices.
 func namesOf(index map[string]int) []string {
 	names := make([]string, len(index))
 	for name, i := range index {
@@ -165,7 +165,7 @@ func reservationBands(events []hpc.ReservationEvent, from hpc.Time, span float64
 	return list
 }
 
-// updated returns a reservation with the fields that an update gives.
+// updated returns the reservation r with the fields that the update by gives.
 func updated(r, by hpc.Reservation) hpc.Reservation {
 	r.Start, r.Duration = cmp.Or(by.Start, r.Start), cmp.Or(by.Duration, r.Duration)
 	if by.Nodes != "" || by.NodeCount != 0 {
@@ -181,7 +181,7 @@ func updated(r, by hpc.Reservation) hpc.Reservation {
 }
 
 // periods returns the periods of one version of a reservation between two instants. A recurring
-// reservation has one for each repetition.
+// reservation has a period for each repetition.
 func periods(r *hpc.Reservation, since, until float64, from hpc.Time, index map[string]int) (list []band) {
 	b := band{kind: reserved, name: r.Name, detail: strings.Join(slices.Concat(r.Users, r.Accounts), ", ")}
 	switch names, err := hostlist.Expand(r.Nodes); {
@@ -202,7 +202,7 @@ func periods(r *hpc.Reservation, since, until float64, from hpc.Time, index map[
 		length = math.Inf(1)
 	}
 	step := repeats(r)
-	for at := start; at < until && len(list) < 10_000; at += step { // an hourly one for a year
+	for at := start; at < until && len(list) < 10_000; at += step { // more than a year of an hourly reservation
 		b.start, b.end = max(0, since, at), min(until, at+length)
 		weekday := from.Std().Add(time.Duration(at * float64(time.Second))).Weekday()
 		skipped := r.HasFlag("WEEKDAY") && (weekday == 0 || weekday == 6) || r.HasFlag("WEEKEND") && weekday > 0 &&
@@ -227,7 +227,7 @@ func repeats(r *hpc.Reservation) float64 {
 	return math.Inf(1)
 }
 
-// describe tells what a band is, without its time.
+// describe says what a band shows, without its time.
 func (g *Gantt) describe(b *band) string {
 	text := map[bandKind]string{reserved: "Reservation " + b.name, down: "Down", drained: "Drain"}[b.kind]
 	if b.detail != "" {

@@ -54,8 +54,7 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// withoutScripts checks that the page has its pictures and tables without scripts and on
-// paper.
+// withoutScripts checks that the page shows its pictures and tables without scripts and on paper.
 func withoutScripts(t *testing.T, b *chromium.Browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
@@ -97,8 +96,8 @@ func withoutScripts(t *testing.T, b *chromium.Browser) {
 	}
 }
 
-// tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone,
-// with everything unfolded.
+// tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone, with
+// all folded parts open.
 func tablesFit(t *testing.T, b *chromium.Browser) {
 	small := machine{nodes: 40, processors: 8}
 	reacted, err := New([]compare.Set{{Name: "reacting", Runs: []compare.Realization{reacting(schedule("r", 2, 100, small))}}}, Options{})

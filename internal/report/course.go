@@ -11,13 +11,13 @@ import (
 	"rmreplay/internal/run"
 )
 
-// frame is the period that the figures over time show. Runs on other dates than the first
-// run are shown on its dates.
+// frame is the period that the figures over time show. Runs on other dates than the first run are
+// shown on the first run's dates.
 type frame struct {
 	from, to hpc.Time
 	base     hpc.Time // the first run's origin
 	zone     *time.Location
-	moved    bool // some run is on other dates
+	moved    bool // whether some run is on other dates
 }
 
 // otherDates is the difference of origins above which runs are on different dates.
@@ -43,7 +43,7 @@ func newFrame(sets []compare.Set, zone *time.Location) frame {
 	return f
 }
 
-// shift is what is added to a run's instants to get the dates of the first run.
+// shift returns what is added to a run's instants to get the first run's dates.
 func (f *frame) shift(r *compare.Realization) time.Duration {
 	if gap := f.base.Sub(origin(r)); gap > otherDates || gap < -otherDates {
 		return gap
@@ -68,11 +68,11 @@ func (f *frame) points() []float64 {
 // curve sums up values that hold for a period. add takes the same time for long and short
 // periods.
 type curve struct {
-	part [bins + 1]float64 // of bins that a period covers in part
+	part [bins + 1]float64 // changes in the bins that a period covers in part
 	step [bins + 1]float64 // changes of the sum over whole bins
 }
 
-// add adds a value from one place to another. Places count bins.
+// add adds a value from one place to another. The unit of places is a bin.
 func (c *curve) add(from, to, value float64) {
 	from, to = min(max(from, 0), bins), min(max(to, 0), bins)
 	if !(to > from) {
@@ -105,10 +105,10 @@ type course struct {
 	processors, running, queued, gpus []float64
 	parts                             [][]float64 // processors of each group of jobs
 	longest                           metrics.Point
-	full                              float64 // share of the time with at least fullShare of the processors in use
+	full                              float64 // share of the time in which at least fullShare of the processors are in use
 }
 
-// fullShare is the share of its processors from which on a machine counts as full.
+// A machine counts as full if jobs hold at least this share of its processors.
 const fullShare = 0.95
 
 // courseOf computes the course of a run. group numbers the groups of jobs from 0.
@@ -179,7 +179,7 @@ func (f *frame) courseOf(r *compare.Realization, groups int, group func(*run.Row
 // courses are the courses of all runs of all sets, with the groups of their jobs.
 type courses struct {
 	frame
-	by     metrics.By // by which jobs are grouped
+	by     metrics.By // the property by which jobs are grouped
 	groups []string   // the largest groups, and "others" if there are more
 	sets   [][]course
 }
@@ -187,8 +187,8 @@ type courses struct {
 // listedGroups is the number of groups with a colour of their own.
 const listedGroups = 6
 
-// newCourses computes the courses of all runs. It groups jobs by their partition, or else by
-// their account, whichever first has two values.
+// newCourses computes the courses of all runs. It groups jobs by their partition, or else by their
+// account, by the first of these that has two values.
 func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Location) *courses {
 	c := &courses{frame: newFrame(sets, zone)}
 	if c.empty() {
@@ -227,8 +227,8 @@ func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Lo
 	return c
 }
 
-// largest returns the names of the groups of all sets, the one with the most processor
-// seconds first.
+// largest returns the names of the groups of all sets, the group with the most processor seconds
+// first.
 func largest(overviews []*metrics.Overview, by metrics.By) []string {
 	sum := make(map[string]float64)
 	var names []string

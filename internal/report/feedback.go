@@ -15,7 +15,7 @@ import (
 // (FGCS 155, 2024). It is empty for rigid replays.
 func (r *Report) feedback() (Section, error) {
 	s := Section{ID: "feedback", Title: "Users who react"}
-	var sets []compare.Set // those with feedback
+	var sets []compare.Set // the sets with feedback
 	var names []string
 	for i, set := range r.Sets {
 		if compare.Reacted(set.Runs[0].Manifest) {
@@ -97,7 +97,7 @@ func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
 	return recorded, at
 }
 
-// submissionLines returns the cumulative numbers of submissions; the recorded ones come
+// submissionLines returns the cumulative numbers of submissions; the recorded submissions come
 // first.
 func submissionLines(sets []compare.Set, names []string) []figure.Series {
 	var first, last hpc.Time
@@ -124,7 +124,7 @@ func submissionLines(sets []compare.Set, names []string) []figure.Series {
 			if i == bins-1 {
 				until = last
 			}
-			n, _ := slices.BinarySearch(list, until+1) // how many are at or before it
+			n, _ := slices.BinarySearch(list, until+1) // the number of submissions until then
 			line[i] = float64(n)
 		}
 		return line

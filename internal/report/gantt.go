@@ -27,19 +27,19 @@ type Gantt struct {
 	Picture template.HTML
 	Data    *Table
 	Bands   *Table // nil if nothing was reserved or out of service
-	// Payload is the JSON from which the page's script draws. It is empty if it would make
-	// the page too large; the picture is there in any case.
+	// Payload is the JSON from which the page's script draws. It is empty if the JSON would make the
+	// page too large; the page has the picture in any case.
 	Payload template.JS
 
 	image image.Image
-	nodes []string // sorted by name, numbers by their value
+	nodes []string // sorted by name; numbers in names by their value
 	from  time.Time
 	span  float64 // seconds
 	jobs  []occupation
 	bands []band
 }
 
-// occupation is what a job held.
+// occupation says which nodes a job held, and when.
 type occupation struct {
 	row        *run.Row
 	start, end float64 // seconds since the first submission
@@ -53,7 +53,7 @@ type nodeRange struct {
 	lanes        lanes
 }
 
-// payloadLimit is the size in bytes above which a chart is a picture only.
+// payloadLimit is the size in bytes above which a chart has only its picture.
 const payloadLimit = 6 << 20
 
 // The size of the picture, in pixels.
@@ -94,12 +94,12 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 // zone is the name of the time zone at the beginning of the chart.
 func (g *Gantt) zone() string { return g.from.Format("MST") }
 
-// date writes the instant so many seconds after the beginning.
+// date writes the date at a number of seconds after the chart's beginning.
 func (g *Gantt) date(seconds float64) string {
 	return g.from.Add(time.Duration(seconds * float64(time.Second))).Format("2006-01-02 15:04")
 }
 
-// placeJobs finds out what each job held.
+// placeJobs finds out which nodes each job held, and when.
 func (g *Gantt) placeJobs(r *compare.Realization, index map[string]int) {
 	from, last := origin(r), ending(r)
 	for i := range r.Rows {
@@ -156,7 +156,7 @@ func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 	return index
 }
 
-// indices returns the sorted indices of nodes; those that the chart does not have are left out.
+// indices returns the sorted indices of nodes; nodes that the chart does not have are left out.
 func indices(names []string, index map[string]int) []int {
 	places := make([]int, 0, len(names))
 	for _, name := range names {
@@ -190,7 +190,7 @@ func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 type cells struct {
 	width, height int
 	held          []float32    // 1 for a cell that jobs held completely
-	colour        [][3]float32 // weighted by held
+	colour        [][3]float32 // the jobs' colours, multiplied by held
 }
 
 // fill draws the chart on a grid. Each cell has the share of its area that jobs cover, so
@@ -216,7 +216,7 @@ func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cel
 	return c
 }
 
-// add covers a rectangle. It covers cells at the edges in part.
+// add covers a rectangle. A cell at an edge of the rectangle is covered in part.
 func (c *cells) add(x0, x1, y0, y1 float64, paint color.RGBA) {
 	x0, x1 = max(0, x0), min(float64(c.width), x1)
 	y0, y1 = max(0, y0), min(float64(c.height), y1)
@@ -255,7 +255,7 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is the number of categories with a colour of their own. All others are
+// listedCategories is the number of categories with a colour of their own. All other categories are
 // grey.
 const listedCategories = 7
 
@@ -303,7 +303,7 @@ func (g *Gantt) categories(value func(*run.Row) string) (names []string, of []in
 	return names, of
 }
 
-// table returns the chart in numbers: how busy groups of nodes were over time.
+// table returns the numbers of the chart: how busy groups of nodes were over time.
 func (g *Gantt) table() *Table {
 	const columns = 12
 	bands := min(20, len(g.nodes))

@@ -219,8 +219,8 @@ func chartByPointer(t *testing.T, b *chromium.Browser) {
 	}
 }
 
-// chartShowsBands looks at pixels: reserved nodes and nodes out of service differ from free
-// ones, and jobs that share a node lie apart. The legend has the patterns.
+// chartShowsBands looks at pixels: reserved nodes and nodes out of service differ from free nodes,
+// and jobs that share a node are drawn apart. The legend has the patterns.
 func chartShowsBands(t *testing.T, b *chromium.Browser) {
 	openBusy(t, b)
 	// colours counts the colours of a part of the chart.

@@ -17,15 +17,15 @@ import (
 type ganttPayload struct {
 	Nodes      []string            `json:"nodes"`
 	Span       float64             `json:"span"`              // seconds
-	Epoch      int64               `json:"epoch"`             // of the first submission, Unix seconds
-	Zone       string              `json:"zone"`              // its name at the first submission
-	Offsets    []offset            `json:"offsets,omitempty"` // of dates from UTC
+	Epoch      int64               `json:"epoch"`             // time of the first submission, Unix seconds
+	Zone       string              `json:"zone"`              // the zone's name at the first submission
+	Offsets    []offset            `json:"offsets,omitempty"` // offsets of the zone from UTC
 	Jobs       []string            `json:"jobs"`
 	Names      category            `json:"names"`
 	Submit     []int               `json:"submit"` // seconds
 	Processors []int               `json:"processors"`
 	By         map[string]category `json:"by"`
-	Segments   string              `json:"segments"` // see pack
+	Segments   string              `json:"segments"` // encoded by pack
 	Bands      []ganttBand         `json:"bands,omitempty"`
 	Colours    []string            `json:"colours"`
 }
@@ -36,7 +36,7 @@ type ganttBand struct {
 	Text   string   `json:"text"`
 	Start  float64  `json:"start"`
 	End    float64  `json:"end"`
-	Ranges [][2]int `json:"ranges"` // first node, and the node after the last one
+	Ranges [][2]int `json:"ranges"` // first node, and the index after the last node
 }
 
 type category struct {
@@ -50,8 +50,8 @@ type offset struct {
 	Seconds int     `json:"seconds"`
 }
 
-// offsets returns the differences of a date's time zone from UTC over a span of seconds; none
-// for UTC.
+// offsets returns the differences of a date's time zone from UTC over a span of seconds; nil for
+// UTC.
 func offsets(from time.Time, span float64) (list []offset) {
 	if from.Location() == time.UTC {
 		return nil
@@ -128,7 +128,7 @@ func (g *Gantt) pack() string {
 				b = binary.AppendUvarint(b, uint64(2*r.count))
 			} else {
 				b = binary.AppendUvarint(b, uint64(2*r.count+1))
-				b = append(b, r.lanes.first, r.lanes.count) // both below 128
+				b = append(b, r.lanes.first, r.lanes.count) // both are below 128
 			}
 			next = r.first + r.count
 		}

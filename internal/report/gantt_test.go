@@ -21,7 +21,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// The picture loses nothing: the cells together hold what the jobs held.
+// The picture loses no job: all cells together have the node seconds of the jobs.
 func TestGanttKeepsArea(t *testing.T) {
 	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
 	g, err := newGantt("g", "g", &r, time.UTC)
@@ -89,7 +89,7 @@ func TestPack(t *testing.T) {
 	r := schedule("r", 5, 200, machine{nodes: 300, processors: 4})
 	for i := range r.Rows {
 		if i%3 == 0 {
-			r.Rows[i].Processors /= 2 // of its nodes' processors, so that it has some lanes
+			r.Rows[i].Processors /= 2 // half of its nodes' processors, so that the job has only some lanes
 		}
 	}
 	g, err := newGantt("g", "g", &r, time.UTC)
@@ -124,7 +124,7 @@ func TestNaturalOrder(t *testing.T) {
 	})
 }
 
-// The script of a chart shows dates in the zone of the report, also when its clocks change.
+// The script of a chart shows dates in the zone of the report, also after a change of the clocks.
 func TestOffsets(t *testing.T) {
 	zurich, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {
@@ -143,7 +143,7 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// hostile is text from a workload that a page must not take for its own.
+// hostile is text from a workload that must not become markup of a page.
 const hostile = `</script><img src=x onerror=alert(1)>"'&`
 
 // busyMachine is a run on eight nodes of eight processors. Jobs share its nodes, a node goes
@@ -222,7 +222,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Lanes are free ones, and none is beyond the row.
+// freeLanes returns free lanes within the row.
 func TestFreeLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		busy := rapid.Uint64().Draw(t, "busy") & rapid.Uint64().Draw(t, "fewer")
@@ -282,8 +282,8 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// The page says in a table what the bands show, in the selected zone. It has text from the
-// workload as text.
+// The page says in a table what the bands show, in the selected zone. Names from the workload
+// appear as plain text.
 func TestBandsOnThePage(t *testing.T) {
 	zurich, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {

@@ -18,7 +18,7 @@ func TestFileSystemsSection(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		sets  []compare.Set
-		panel int // of the figure of the bandwidth
+		panel int // number of panels in the figure of the bandwidth
 	}{
 		"one run": {[]compare.Set{of(shared)}, 1}, "two": {[]compare.Set{of(shared), of(shared)}, 2},
 		"one of two": {[]compare.Set{of(other), of(shared)}, 1}, "none": {[]compare.Set{of(none)}, 0},

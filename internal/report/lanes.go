@@ -15,7 +15,7 @@ type lanes struct{ first, count uint8 }
 // rowLanes is the number of lanes of each row.
 const rowLanes = 64
 
-// whole is the share of a node's processors from which on a job has the whole row.
+// A job that holds at least this share of a node's processors has the whole row.
 const whole = 0.98
 
 // share returns the lanes as fractions of the row.
@@ -26,10 +26,10 @@ func (l lanes) share() (low, high float64) {
 	return float64(l.first) / rowLanes, float64(l.first+l.count) / rowLanes
 }
 
-// shareNodes gives each job a part of the rows of its nodes in proportion to its processors
-// there, so that jobs that share a node lie one above the other. A record does not have each node's processors. A
-// node is taken to have as many as jobs ever held there at once, but no fewer than the cluster's nodes have on
-// average. Suspended jobs do not count.
+// shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs
+// that share a node lie one above the other. A record does not have each node's processors. shareNodes takes as
+// a node's processors the largest number that jobs held there at the same time, but at least the average of the
+// cluster's nodes. Suspended jobs do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {
@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns count free lanes side by side, or half as many if there are not so many, and so on. If none is
-// free, the jobs overlap.
+// freeLanes returns count free lanes side by side, or count/2 if there are fewer free lanes, or count/4, and so
+// on. If no lane is free, the jobs overlap.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy
@@ -108,7 +108,7 @@ func freeLanes(busy uint64, count uint8) lanes {
 	return lanes{0, count}
 }
 
-// processorsPerNode returns a job's average; 0 if it is unknown.
+// processorsPerNode returns a job's average processors on a node; 0 if they are not known.
 func (o *occupation) processorsPerNode() float64 {
 	nodes := 0
 	for _, r := range o.ranges {

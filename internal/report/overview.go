@@ -17,8 +17,8 @@ import (
 
 // StateBar shows how the jobs of a set ended.
 type StateBar struct {
-	Set   string // its name; empty for a single set
-	Jobs  string // how many there were
+	Set   string // the set's name; empty for a single set
+	Jobs  string // the number of jobs
 	Parts []StatePart
 }
 
@@ -26,14 +26,14 @@ type StateBar struct {
 type StatePart struct {
 	Label, Count, Share string
 	Width               float64 // per cent of the bar
-	Colour              string  // its name in the page's style
+	Colour              string  // the colour's name in the page's style
 }
 
-// Term is a word and what it means.
+// Term is a word with its meaning.
 type Term struct{ Word, Meaning string }
 
-// ending describes a state: in a sentence of one job and of several, on a tile, and by its
-// colour.
+// endings describe states: the words in a sentence about one job and about several, the label on a
+// tile, and the colour.
 var endings = []struct {
 	state         hpc.State
 	one, many     string
@@ -336,7 +336,7 @@ func hours(seconds float64) string {
 	return strconv.FormatFloat(h, 'f', 1, 64)
 }
 
-// ofSet names a set at the end of a caption, if there are several.
+// ofSet names a set at the end of a caption if the report has several sets.
 func (r *Report) ofSet(set int) string {
 	text := ""
 	if len(r.Sets) > 1 {

@@ -47,7 +47,7 @@ func textOf(t testing.TB, r *Report) string {
 func TestStory(t *testing.T) {
 	r := schedule("run", 1, 2, machine{nodes: 2, processors: 5})
 	row := func(i int, user, partition string, state hpc.State, submit, start, end time.Duration) {
-		x := r.Rows[i%2] // any
+		x := r.Rows[i%2] // either row; its fields are replaced
 		x.Job, x.User, x.Account, x.Partition, x.State, x.Processors, x.NodeCount = fmt.Sprint(i), user, "project", partition, state, 10, 2
 		x.Submit, x.Start, x.End = noon.Add(submit), noon.Add(start), noon.Add(end)
 		if start == 0 {
@@ -83,8 +83,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// An administrator's questions come before the statistics, and one run shows nothing that
-// needs two.
+// An administrator's questions come before the statistics, and a report of one run has no parts
+// that need two runs.
 func TestOneRun(t *testing.T) {
 	r := alone(t, schedule("run", 1, 500, machine{nodes: 40, processors: 8}), Options{})
 	var ids []string
@@ -107,7 +107,7 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// GPUs have a figure where jobs had any.
+// The page has a figure of GPUs if jobs had GPUs.
 func TestGPUFigure(t *testing.T) {
 	has := func(r *Report) bool {
 		return slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.Name == "gpus" })
@@ -123,12 +123,12 @@ func TestGPUFigure(t *testing.T) {
 	}
 }
 
-// Every section has contents, every table rows of the length of its head, and no text has
-// the plural of one.
+// Every section has contents, every table rows of the length of its head, and no text has a plural
+// after the number 1.
 func TestNothingEmpty(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}
 	one := schedule("one", 1, 1, small)
-	bare := schedule("bare", 1, 30, small) // as from a log: no names but users
+	bare := schedule("bare", 1, 30, small) // like the jobs of a log, which has only the names of users
 	for i := range bare.Rows {
 		row := &bare.Rows[i]
 		row.Nodes, row.NodeCount, row.Partition, row.Account, row.QOS = "", 0, "", "", ""
@@ -182,7 +182,7 @@ func tablesOf(b Block) []*Table {
 	return list
 }
 
-// A figure is the same file each time, whenever it is drawn.
+// A figure gives the same file whenever it is drawn.
 func TestFiguresAreReproducible(t *testing.T) {
 	draw := func() map[string][]byte {
 		files := make(map[string][]byte)
@@ -212,7 +212,7 @@ func TestFiguresAreReproducible(t *testing.T) {
 	}
 }
 
-// Names come from outside. None becomes a part of the page, wherever it appears.
+// Names come from outside. They must not become markup, wherever they appear.
 func TestHostileNames(t *testing.T) {
 	const bad = `"><img src=x onerror=alert(1)><script>alert(1)</script>`
 	run := schedule(bad, 1, 60, machine{nodes: 6, processors: 8})
@@ -264,7 +264,8 @@ func TestOtherDates(t *testing.T) {
 	}
 }
 
-// Only groups with some jobs are named as those that waited longest, and only among others.
+// A group is named as the group that waited longest only if it has some jobs and is not the only
+// group.
 func TestLongestWaiting(t *testing.T) {
 	of := func(name string, jobs int, mean float64) metrics.Usage {
 		return metrics.Usage{Name: name, Jobs: jobs, Waits: metrics.Waits{Jobs: jobs, Seconds: mean * float64(jobs)}}
@@ -288,8 +289,8 @@ func TestLongestWaiting(t *testing.T) {
 	}
 }
 
-// TestStackUnits checks that panels of one figure are all in per cent or all in processors: a record often lacks the size
-// of its machine, which a run has.
+// TestStackUnits checks that panels of one figure are all in per cent or all in processors: the
+// record of a real machine often lacks the machine's size, which a run has.
 func TestStackUnits(t *testing.T) {
 	parts := make([]float64, bins)
 	for i := range parts {

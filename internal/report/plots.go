@@ -74,7 +74,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 			"the blocks within a set and the blocks between sets would look alike.",
 	}
 	if len(d.Rows) > mostColumns {
-		return f, nil // the table above has the means of the blocks
+		return f, nil // the page's table above has the means of the blocks
 	}
 	f.Data = &Table{Head: []string{"run"}, Folded: true}
 	for _, row := range d.Rows {
@@ -90,7 +90,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	return f, nil
 }
 
-// mostColumns is the number of runs whose distances fit beside each other in a table.
+// mostColumns is the largest number of runs whose distances fit side by side in a table.
 const mostColumns = 12
 
 func runName(row compare.DistanceRow) string {
@@ -164,7 +164,7 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	bottom, top := n-0.5+0.03*n, n-0.5+0.06*n
 	right := -0.5 + 3*n/4
 	for i, c := range colors {
-		// Each rectangle covers the end of the previous one, so that there are no seams.
+		// Each rectangle covers the end of the previous rectangle, so that there are no seams.
 		left := right - n/2*float64(len(colors)-i)/float64(len(colors))
 		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top},
 			{X: left, Y: top}})
@@ -191,8 +191,8 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	return nil
 }
 
-// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates
-// of the baseline. first is its first submission. It has the panels with differences, and is nil if there are none.
+// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates of the baseline. first
+// is the baseline's first submission. The figure has the panels with differences; it is nil without differences.
 func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.Location) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// newReasons returns the figure of why jobs waited over time, with a panel for the first run of each
-// set. It returns nil if no run says why.
+// newReasons returns the figure of the reasons for which jobs waited, over time, with a panel for
+// the first run of each set. It returns nil if no run has reasons.
 func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	sets = sets[:min(len(sets), chart.MostPanels)]
 	names := partNames(sets)
@@ -69,7 +69,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	return f, nil
 }
 
-// eachPart calls a function for each period of a run's waits that belongs to one part.
+// eachPart calls a function for each period of the jobs' waits, each of a single part.
 func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Time)) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -99,7 +99,7 @@ func partNames(sets []compare.Set) (names []waits.Part) {
 	return names
 }
 
-// last returns a key for sorting that puts the part "unknown" after all others.
+// last returns a key for sorting that puts the part "unknown" after all other parts.
 func last(part waits.Part) string {
 	if part == waits.Unknown {
 		return "unknown"
@@ -122,7 +122,7 @@ func (c *courses) reasonParts(r *compare.Realization, names []waits.Part) [][]fl
 	return parts
 }
 
-// causesOf returns the largest causes of the waits of a run, and who held the processors for which its jobs waited.
+// causesOf returns the largest causes of a run's waits, and the groups that held the missing processors.
 func causesOf(r *compare.Realization) ([]Block, error) {
 	record, err := explain.Of(r.Manifest, r.Rows, r.Administration)
 	if err != nil {

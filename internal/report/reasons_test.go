@@ -47,7 +47,7 @@ func TestPendingReasons(t *testing.T) {
 	}
 }
 
-// A run without reasons has no figure of them, and neither preset nor rejected jobs wait.
+// A run without reasons has no figure of reasons. Preset jobs and rejected jobs do not wait.
 func TestWithoutReasons(t *testing.T) {
 	quiet := schedule("quiet", 3, 50, machine{nodes: 40, processors: 8})
 	if f, err := newReasons([]compare.Set{{Name: "quiet", Runs: []compare.Realization{quiet}}}, newCourses([]compare.Set{{Runs: []compare.Realization{quiet}}}, nil, time.UTC)); f != nil || err != nil {

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// releases say what two releases of Slurm made of the same workload and configuration before any
-// decision of the scheduler. There are none for runs on one release.
+// releases says how two releases of Slurm changed the same workload and configuration before the
+// scheduler decided anything. It is empty for runs on one release.
 func (r *Report) releases(p *compare.Pair) []Block {
 	d := p.Releases
 	if d == nil {
@@ -65,7 +65,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 	return list
 }
 
-// causes list why the first runs of both sides diverged, as far as the records say it.
+// causes list why the first runs of both sides diverged, as far as the records show the causes.
 func causes(d *compare.Divergence) []string {
 	var list []string
 	for _, cause := range d.Causes {

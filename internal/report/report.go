@@ -23,9 +23,9 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Options are what a report depends on besides the runs. The zero value is usable.
+// Options are the inputs of a report besides the runs. The zero value is usable.
 type Options struct {
-	Title   string // of the page; the sets' names if empty
+	Title   string // title of the page; the sets' names if empty
 	Compare compare.Options
 	// Created is the time of the report, Command the command line that made it, and Version
 	// the version of the program. Empty values do not appear.
@@ -42,10 +42,10 @@ type Report struct {
 	Sets       []compare.Set
 	Comparison *compare.Comparison
 	Sections   []Section
-	Figures    []*Figure // of all sections, to be written to files
+	Figures    []*Figure // the figures of all sections, which can also be written to files
 
 	options   Options
-	overviews []*metrics.Overview // of the first run of each set
+	overviews []*metrics.Overview // for the first run of each set
 	courses   *courses
 }
 
@@ -59,7 +59,7 @@ type Section struct {
 // Block is one paragraph, list, row of tiles, table, figure or Gantt chart.
 type Block struct {
 	Text   string
-	Kind   string // of a text: "", "story", "warning" or "verdict"
+	Kind   string // the kind of a text: "", "story", "warning" or "verdict"
 	List   []string
 	Terms  []Term
 	States []StateBar
@@ -69,16 +69,16 @@ type Block struct {
 	Gantt  *Gantt
 }
 
-// Tile shows one metric in the summary.
+// Tile shows one metric in the page's summary.
 type Tile struct {
 	Label   string
-	Values  []TileValue // of each set
+	Values  []TileValue // a value for each set
 	Meaning string
 }
 
 // TileValue is the value of a set in a [Tile].
 type TileValue struct {
-	Set    string // its letter; empty for a single set
+	Set    string // the set's letter; empty for a single set
 	Value  string
 	Change string // relative to the baseline; empty for the baseline
 	// Kind is "significant" for a significant change. It is empty for other changes and without
@@ -186,7 +186,7 @@ const generator = `<meta name="generator" content="rmreplay report">`
 
 // IsPage reports whether a file that begins like this is a page of this package.
 func IsPage(head []byte) bool {
-	// of earlier versions
+	// only the title marks pages of earlier versions
 	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>"))
 }
 

@@ -49,8 +49,8 @@ func (e *ends) Pop() any {
 	return last
 }
 
-// schedule makes a run of the given number of jobs, first come, first served, on the free
-// nodes with the lowest numbers. After a while these are scattered, as on a real machine.
+// schedule makes a run of the given number of jobs, first come, first served, on the free nodes
+// with the lowest numbers. After a while the free nodes are scattered, as on a real machine.
 func schedule(name string, seed uint64, jobs int, m machine) compare.Realization {
 	random := rand.New(rand.NewPCG(seed, 9))
 	free := make([]bool, m.nodes)
@@ -183,7 +183,7 @@ func pageOf(t testing.TB, r *Report) []byte {
 	return b.Bytes()
 }
 
-// A verdict of few runs says that they are few: with four and four runs no figure can be
+// The verdict on few runs says that the runs are few: with four and four runs no figure can be
 // significant after the correction, however large the difference.
 func TestVerdictOfFewRuns(t *testing.T) {
 	page := string(pageOf(t, mustReport(t)))
@@ -545,7 +545,8 @@ func TestSlowJobs(t *testing.T) {
 	}
 }
 
-// Every number that a reader sees has a sane number of digits: at most six decimals, and no exponent below zero.
+// Every number that a reader sees has a suitable number of digits: at most six decimals, and no exponent below
+// zero.
 func TestDigits(t *testing.T) {
 	manyDigits := regexp.MustCompile(`\d\.\d{7,}|\d[eE]-\d`)
 	root, err := html.Parse(bytes.NewReader(pageOf(t, mustReport(t))))

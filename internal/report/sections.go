@@ -468,7 +468,7 @@ func (r *Report) figures(table []compare.Metric) (blocks []Block) {
 	return blocks
 }
 
-// differences returns the table of a set against the baseline.
+// differences returns the table of a set's differences from the baseline.
 func (r *Report) differences(set int, table []compare.Metric) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
@@ -568,7 +568,7 @@ func (r *Report) machine() (Section, error) {
 		{"gpus", "GPUs", "GPUs in use", "GPUs that jobs held.", func(_ *compare.Realization, c *course) []float64 { return c.gpus }},
 	} {
 		if f.name == "utilization" && stack != nil && r.single() {
-			continue // its upper edge is the utilization
+			continue // the upper edge of the stack is the utilization
 		}
 		lines := c.lines(r.Sets, f.value)
 		if f.name == "gpus" && !slices.ContainsFunc(lines, positive) {
@@ -808,7 +808,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	return list
 }
 
-// twoSamples are the tables of two samples of jobs.
+// twoSamples returns the tables that compare two samples of jobs.
 func twoSamples(p *compare.Pair) []Block {
 	if p.Periods == nil {
 		return nil

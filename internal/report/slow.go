@@ -21,13 +21,13 @@ import (
 // slowJobs are the jobs of a set with a high slowdown.
 type slowJobs struct {
 	name      string
-	slowdowns []float64 // of these jobs in all runs, ascending
+	slowdowns []float64 // slowdowns of these jobs in all runs, ascending
 	counts    []float64 // the number of these jobs in each run
-	shares    []float64 // their share of the jobs that have a slowdown
+	shares    []float64 // share of these jobs among the jobs that have a slowdown
 }
 
-// plainSlowdown returns turnaround / run time. known is false for a job without one of the two, and for a preset
-// job, because the scheduler did not decide its wait.
+// plainSlowdown returns turnaround / run time. known is false for a job without a turnaround or a run time, and
+// for a preset job, because the scheduler did not decide its wait.
 func plainSlowdown(r *run.Row, m *run.Manifest) (s float64, known bool) {
 	if !(waits.Seconds(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 // a panel for each set. It returns nil if the jobs have no groups.
 func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 	if c.by == "" {
-		return nil, nil // one group is no stack
+		return nil, nil // a stack needs at least two groups
 	}
 	f := &Figure{
 		Name: "utilization-" + string(c.by), Title: "Utilization by " + string(c.by), Width: figure.Wide,
@@ -107,7 +107,7 @@ func (c *courses) addRows(t *Table, sets []compare.Set, k int, parts [][]float64
 	}
 }
 
-// groupColour is the colour of a group. The last one, which has the others, is grey.
+// groupColour is the colour of a group. The last group, which has all other jobs, is grey.
 func groupColour(group, groups int) color.RGBA {
 	if group == listedGroups && groups == listedGroups+1 {
 		return figure.Colours[len(figure.Colours)-1]

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestCollectLate: the collector waits for its first cycle only. Afterwards it has the
-// percentage of before.
+// TestCollectLate: only the collector's first cycle is delayed. Afterwards the previous percentage
+// applies again.
 func TestCollectLate(t *testing.T) {
 	percent := func() int {
 		p := debug.SetGCPercent(-1)

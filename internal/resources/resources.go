@@ -32,9 +32,9 @@ func Limit(resource int) (uint64, error) {
 	return lim.Max, nil
 }
 
-// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit
-// allows it. Processes that it starts inherit the new limit; otherwise they would get the one
-// with which this process started.
+// RaiseOpenFiles raises this process's limit of open files to at least n, if the hard limit allows
+// it. Processes that it starts inherit the new limit; otherwise they would get the limit with which
+// this process started.
 func RaiseOpenFiles(n uint64) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -56,8 +56,8 @@ func Room(dir string) (free, total uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// Memory returns the bytes of memory that this process can still get: what the machine has
-// available, and no more than its control groups leave.
+// Memory returns the bytes of memory that this process can still get: the memory that the machine
+// has available, limited by what the process's control groups leave.
 func Memory() (uint64, error) {
 	available, err := field("/proc/meminfo", "MemAvailable")
 	if err != nil {
@@ -100,8 +100,8 @@ func field(path, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s has no %s", path, name)
 }
 
-// controlGroups returns the smallest difference of a limit and its use from this process's
-// control group up to the root of the hierarchy. ok is false if there is no limit.
+// controlGroups returns the smallest part of a limit that is not in use, among this process's
+// control group and the groups above it. ok is false if there is no limit.
 func controlGroups(selfFile, root, controller, limitFile, useFile string) (left uint64, ok bool) {
 	data, err := os.ReadFile(selfFile)
 	if err != nil {
@@ -116,7 +116,7 @@ func controlGroups(selfFile, root, controller, limitFile, useFile string) (left 
 		for group := filepath.Join("/", parts[2]); ; group = filepath.Dir(group) {
 			dir := filepath.Join(root, parts[1], group)
 			if limit, err := number(filepath.Join(dir, limitFile)); err == nil {
-				used, _ := number(filepath.Join(dir, useFile)) // 0 if it is not there
+				used, _ := number(filepath.Join(dir, useFile)) // 0 if the file does not exist
 				if n := limit - min(limit, used); !ok || n < left {
 					left, ok = n, true
 				}

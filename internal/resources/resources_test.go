@@ -59,7 +59,7 @@ func TestShortage(t *testing.T) {
 		{syscall.EFBIG, "a file may have "},
 		{syscall.EACCES, ""},
 		{errors.New("broken"), ""},
-		{syscall.ENOSPC, ""}, // of no file
+		{syscall.ENOSPC, ""}, // an error without a file
 	} {
 		if got := Shortage(test.err); !strings.HasPrefix(got, test.want) || got != "" && test.want == "" {
 			t.Errorf("%v: %q, want %q", test.err, got, test.want)

@@ -17,14 +17,14 @@ type CommandKind string
 
 // The kinds of commands. The comment on each kind names the fields of [Command] that it uses.
 const (
-	Cancel       CommandKind = "cancel"         // ends the job, pending or running, as its user
+	Cancel       CommandKind = "cancel"         // ends a pending or running job in its user's name
 	Hold         CommandKind = "hold"           // keeps a job from starting, or from starting again if it runs
 	Release      CommandKind = "release"        // lets a held job start again
-	SetPriority  CommandKind = "set priority"   // Priority, of a pending job
-	SetTimeLimit CommandKind = "set time limit" // TimeLimit, of a pending or running job
-	SetNodes     CommandKind = "set nodes"      // Nodes, NodeList or both, of a pending job
-	Stretch      CommandKind = "stretch"        // Factor, by which the rest of the run time is multiplied
-	SetRunTime   CommandKind = "set run time"   // RunTime, counted from the job's start
+	SetPriority  CommandKind = "set priority"   // Priority is the new priority of a pending job
+	SetTimeLimit CommandKind = "set time limit" // TimeLimit is the new limit of a pending or running job
+	SetNodes     CommandKind = "set nodes"      // Nodes, NodeList or both are new for a pending job
+	Stretch      CommandKind = "stretch"        // multiplies the remaining run time by Factor
+	SetRunTime   CommandKind = "set run time"   // RunTime is the new run time, counted from the job's start
 )
 
 // Command is a change to one job. An operator gives all commands except [Cancel], which the job's
@@ -37,9 +37,9 @@ type Command struct {
 	Tasks []int
 
 	Priority  uint32
-	TimeLimit time.Duration // above 0; [hpc.Unlimited] for none
+	TimeLimit time.Duration // above 0; [hpc.Unlimited] removes the limit
 	Nodes     int           // the exact number of nodes; 0 for no change
-	NodeList  string        // a host list, all of which the job gets; "" for no change
+	NodeList  string        // a host list; the job gets all its nodes; "" for no change
 	Factor    float64       // above 0
 	RunTime   time.Duration // 0 or more; [hpc.Unlimited] to run until the time limit
 }
@@ -87,7 +87,8 @@ func (c Command) subject() string {
 func (c Command) For(task int) bool { return len(c.Tasks) == 0 || slices.Contains(c.Tasks, task) }
 
 // Done returns the event of a command. If refused is nil, the resource manager has carried out the
-// command; otherwise refused is the reason of its refusal. submission and rmJob are as in [Event].
+// command; otherwise refused is the reason for which it refused the command. submission and rmJob
+// are as in [Event].
 func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	ev := Event{Kind: Commanded, Job: c.Job, Task: -1, Submission: submission, RMJob: rmJob, Reason: c.String()}
 	if len(c.Tasks) == 1 {
@@ -108,7 +109,7 @@ func (c Command) Unknown() Event {
 
 // Capabilities say what a resource manager can do.
 type Capabilities struct {
-	// Name is its name in errors: "Slurm", "the simulator".
+	// Name is the resource manager's name in errors: "Slurm", "the simulator".
 	Name string
 	// Commands are the kinds of commands that the resource manager carries out.
 	Commands []CommandKind
@@ -118,12 +119,12 @@ type Capabilities struct {
 	FixedPriorities bool
 	// PresetAt returns when the loop submits a preset job that starts at start, before a window that
 	// begins at window. It is nil if the resource manager itself delays a preset job until its start.
-	// Then the loop submits each preset job when its user did.
+	// In that case the loop submits each preset job at its recorded submit time.
 	PresetAt func(start, window hpc.Time) hpc.Time
 }
 
 // Check returns an error for a command with a wrong value or of a kind that the resource manager
-// does not know.
+// does not carry out.
 func (c Capabilities) Check(command Command) error {
 	err := command.check()
 	if err == nil && !slices.Contains(c.Commands, command.Kind) {

@@ -2,10 +2,10 @@ package rm
 
 // PriorityPart is a part of a job's priority, in points.
 type PriorityPart struct {
-	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition, qos,
-	// site, nice, or tres/ and a resource.
+	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition,
+	// qos, site, nice, or tres/ and a resource.
 	Name string `parquet:"name,dict" json:"name"`
-	// Points are what the part adds. A nice value that lowers the priority has negative points.
+	// Points is what the part adds to the priority; below 0 for a nice value that lowers the priority.
 	Points float64 `parquet:"points" json:"points"`
 }
 
@@ -14,10 +14,10 @@ type Backfill string
 
 // What a cycle of backfill does with a job that it does not start.
 const (
-	// Planned jobs have a start in the plan, and nodes that others may not have then.
+	// Planned jobs have a planned start, and nodes that are reserved for them from that start on.
 	Planned Backfill = "planned"
-	// NotReached are jobs that the cycle did not reach. It ended earlier because of bf_max_job_test,
-	// bf_max_job_start, bf_node_space_size or bf_max_time, or it stopped after a pause.
+	// NotReached are jobs that the cycle did not reach. The cycle ended earlier because of
+	// bf_max_job_test, bf_max_job_start, bf_node_space_size or bf_max_time, or after a pause.
 	NotReached Backfill = "not-reached"
 	// UserDepth and PartitionDepth are jobs beyond bf_max_job_user, bf_max_job_part or
 	// bf_max_job_user_part.
@@ -25,12 +25,14 @@ const (
 	PartitionDepth Backfill = "partition-depth"
 	// OverLimit are jobs that a limit of an association or a QOS keeps pending.
 	OverLimit Backfill = "over-limit"
-	// NoNodes are jobs for which too few nodes are free of planned jobs until the end of the window.
+	// NoNodes are jobs for which too few nodes are free of planned jobs at every start within
+	// bf_window.
 	NoNodes Backfill = "no-nodes"
-	// BeyondWindow are jobs that could start after bf_window.
+	// BeyondWindow are jobs whose earliest start would be after bf_window.
 	BeyondWindow Backfill = "beyond-window"
-	// NotPlanned are jobs that cannot start now and may not be planned: bf_min_age_reserve,
-	// bf_min_prio_reserve, bf_one_resv_per_job, bf_job_part_count_reserve, a QOS with NoReserve.
+	// NotPlanned are jobs that cannot start now and that a setting keeps out of the plan:
+	// bf_min_age_reserve, bf_min_prio_reserve, bf_one_resv_per_job, bf_job_part_count_reserve, or
+	// NoReserve of the QOS.
 	NotPlanned Backfill = "not-planned"
 )
 
@@ -39,7 +41,7 @@ func (b Backfill) Tried() bool {
 	return b == Planned || b == NoNodes || b == BeyondWindow || b == NotPlanned || b == OverLimit
 }
 
-// Meaning says for people what a cycle did with a job.
+// Meaning describes in words what a cycle did with a job.
 func (b Backfill) Meaning() string { return backfillMeanings[b] }
 
 var backfillMeanings = map[Backfill]string{

@@ -14,18 +14,18 @@ import (
 // advances virtual time. The other methods take effect at the instant that the last AdvanceTo
 // reached, in the order of the calls.
 //
-// An error means that the resource manager is broken, or that it does not have the operation at all
-// ([Capabilities]). The run must end then. A refusal in a single case is an event with the reason.
+// An error means that the resource manager is broken, or that it does not support the operation
+// ([Capabilities]). The run must end then. The refusal of a single job, command or change is an
+// event with the reason.
 type ResourceManager interface {
 	// Can returns the capabilities of the resource manager. They never change.
 	Can() Capabilities
-	// Submit submits a job. The answer is an event, since a real controller may sleep for some
-	// virtual time before it answers. The job
-	// must not be modified before its last event.
+	// Submit submits a job. The answer is an event, since a real controller may sleep for some virtual
+	// time before it answers. The job must not be modified before its last event.
 	Submit(job *hpc.Job) error
-	// Do carries out a command to a submitted job. The outcome is a [Commanded] event. A
-	// cancelled job has an [Ended] event instead. A refused cancellation has a [Commanded]
-	// event. A cancellation of a job that has ended has no event.
+	// Do carries out a command to a submitted job. Its event is [Commanded]. A cancellation has an
+	// [Ended] event instead, if it is not refused. The cancellation of a job that has ended has no
+	// event.
 	Do(command Command) error
 	// SetNode changes the state of nodes. Its event is [NodeState].
 	SetNode(event hpc.NodeEvent) error
@@ -34,14 +34,14 @@ type ResourceManager interface {
 	// Act carries out an administrator's action. Its event, [Acted], comes when the action has
 	// ended.
 	Act(action hpc.Action) error
-	// PlanWindow is called once, before all other calls, for a workload with a window. It
-	// returns the reservations that the loop makes instead of the window's, each at its
-	// instant. The resource manager may change the window's reservations and add its own, which
-	// keep the machine free for preset jobs.
+	// PlanWindow is called once, before all other calls, for a workload with a window. The loop makes
+	// the returned reservations, each at its instant, instead of the window's. The resource manager
+	// may change the window's reservations, and may add reservations that keep nodes free for preset
+	// jobs.
 	PlanWindow(window Window) ([]hpc.ReservationEvent, error)
 	// SubmitPreset submits a job that ran when the window began. The loop calls it at the instant that
 	// [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded start, on
-	// job.Recorded.Nodes, and ends at its recorded end. The rest is as for Submit.
+	// job.Recorded.Nodes, and ends at its recorded end. Otherwise SubmitPreset is like Submit.
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error
@@ -56,15 +56,15 @@ type ResourceManager interface {
 // EventKind is the kind of an event.
 type EventKind string
 
-// The kinds of events. A job's events come in the order accepted|rejected, started, suspended,
-// resumed, requeued (back to before started), ended.
+// The kinds of events. A job's events come in the order accepted or rejected, started, suspended,
+// resumed, requeued, ended. A requeued job can start again.
 const (
 	Accepted  EventKind = "accepted"  // the resource manager accepted the job
 	Refused   EventKind = "rejected"  // the resource manager rejected the job: Reason; final
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // its processes were stopped
 	Resume    EventKind = "resumed"   // its processes were continued
-	Requeue   EventKind = "requeued"  // the job is pending again; without an Outcome if it had ended before
+	Requeue   EventKind = "requeued"  // the job is pending again; without Outcome if it had an Ended event before
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"
@@ -73,10 +73,11 @@ const (
 	// Dependency says that the dependencies of a pending job can never be met, so that it waits
 	// for ever: Reason.
 	Dependency EventKind = "dependency"
-	// Waiting says why a pending job waits, when that has changed: Reason, in Slurm's words. Its
-	// Outcome has the job's priority, and as Start the instant at which the scheduler plans the
-	// job to start; zero if it does not. The model of Slurm adds the parts of the priority and what
-	// backfill did with the job. For an array, Task -1 stands for all tasks that pend.
+	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
+	// reason, in Slurm's words. Outcome has the job's priority. Outcome.Start is the start that the
+	// scheduler plans; zero if the scheduler has not planned the job. The model of Slurm adds the
+	// parts of the priority and what backfill did with the job. For an array, Task -1 means all
+	// pending tasks.
 	Waiting EventKind = "waiting"
 )
 
@@ -98,7 +99,7 @@ type Event struct {
 	// Reason is the reason for which a job was rejected or requeued, or a description of the
 	// change to a node, a reservation or a job, with the reason of a refusal.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is set on started, requeued and ended events. It has everything known so far.
+	// Outcome is set on started, requeued and ended events. It has what is known of the job so far.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -114,14 +115,14 @@ type Outcome struct {
 	User, Group                  string
 	Account, Partition, QOS      string
 	Reservation                  string
-	TimeLimit                    int64 // seconds; -1 for none
+	TimeLimit                    int64 // seconds; -1 for no limit
 	ExitCode, Signal             int
 	Restarts                     int // number of requeues
 	// Priority is the job's priority when it started; 0 if the resource manager does not report
 	// it.
 	Priority uint32
-	// Parts are the parts of Priority, which is their sum without its fraction; nil if the resource
-	// manager does not report them.
+	// Parts are the parts of Priority. Priority is their sum, rounded down. Parts is nil if the
+	// resource manager does not report them.
 	Parts []PriorityPart
 	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
 	// it; empty if the resource manager does not report it.

@@ -6,16 +6,16 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Statistics are the counters of slurmctld at an instant, as Slurm's sdiag shows them. They are a
-// row of a record's scheduler.parquet. Counters begin at Since, which is the last midnight (UTC) or
-// slurmctld's start; only Requests are counted from slurmctld's start. Times of cycles are virtual:
-// with the frozen clock, only sleeps take time in a cycle.
+// Statistics are the counters of slurmctld at an instant, as Slurm's sdiag shows them. A value of
+// this type is a row of scheduler.parquet in the run's record. Counters begin at Since, which is
+// the last midnight (UTC) or slurmctld's start; only Requests are counted from slurmctld's start.
+// Times of cycles are virtual: with the frozen clock, only sleeps take time in a cycle.
 type Statistics struct {
 	At    hpc.Time `parquet:"at_time,timestamp(nanosecond)"`
 	Since hpc.Time `parquet:"since_time,timestamp(nanosecond)"`
 
-	// Requests in service, messages that wait for nodes, threads that send them, and messages
-	// that wait for slurmdbd.
+	// Requests that slurmctld is serving, messages that wait for nodes, threads that send such
+	// messages, and messages that wait for slurmdbd.
 	ServerThreads int64 `parquet:"server_threads"`
 	AgentQueue    int64 `parquet:"agent_queue"`
 	Agents        int64 `parquet:"agents"`
@@ -29,8 +29,8 @@ type Statistics struct {
 	JobsCancelled int64 `parquet:"jobs_cancelled"`
 	JobsFailed    int64 `parquet:"jobs_failed"`
 
-	// The main scheduler: cycles, their times added up, the longest and the last one, the jobs
-	// that all cycles looked at, and the queue of the last cycle.
+	// The main scheduler: the number of cycles; the sum, the maximum and the last of their times; the
+	// number of jobs that all cycles considered; the length of the queue in the last cycle.
 	MainCycles int64         `parquet:"main_cycles"`
 	MainSum    time.Duration `parquet:"main_sum_ns"`
 	MainMax    time.Duration `parquet:"main_max_ns"`
@@ -38,8 +38,9 @@ type Statistics struct {
 	MainDepth  int64         `parquet:"main_depth"`
 	MainQueue  int64         `parquet:"main_queue"`
 
-	// The backfill scheduler: the same, the jobs that all cycles tried to place, the size of the
-	// table of future states after the last cycle, and the jobs that it started.
+	// The backfill scheduler: the same, and the number of jobs that all cycles tried to place, the
+	// size of the table of future states after the last cycle, and the number of jobs that backfill
+	// started.
 	BackfillCycles int64         `parquet:"backfill_cycles"`
 	BackfillSum    time.Duration `parquet:"backfill_sum_ns"`
 	BackfillMax    time.Duration `parquet:"backfill_max_ns"`
@@ -109,7 +110,7 @@ type Scheduler struct {
 	ServerThreadsMax int `json:"server_threads_max"`
 }
 
-// Add combines the statistics of both: sums, maxima, and means weighted by cycles.
+// Add returns the statistics of s and o together: sums, maxima, and means weighted by cycles.
 func (s Scheduler) Add(o Scheduler) Scheduler {
 	mean := func(a, b float64, n, m int) float64 {
 		if n+m == 0 {

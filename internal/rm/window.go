@@ -9,10 +9,10 @@ type Window struct {
 	Begin, Start hpc.Time
 	// Users are the users of the preset jobs, sorted. Preset jobs run when the window begins.
 	Users []string
-	// Open has the reservations that exist when the window begins, in their state at that
-	// instant. At is when each was made. Later has the later events of reservations.
+	// Open has the reservations that exist at Start, in their state at Start. Their At is when they
+	// were made. Later has the events of reservations after Start.
 	Open, Later []hpc.ReservationEvent
-	// Named has, for each reservation, the first submission to it among the jobs that are
-	// pending when the window begins.
+	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
+	// are pending at Start.
 	Named map[string]hpc.Time
 }

@@ -15,8 +15,8 @@ type Administration struct {
 	Reservations []hpc.ReservationEvent
 }
 
-// Administration returns the run's administration. It leaves out what the resource manager
-// refused and what had not happened when the run ended.
+// Administration returns the run's administration. It leaves out what the resource manager refused,
+// and what had not happened when the run ended.
 func (r *Run) Administration() (a Administration, err error) {
 	w, err := r.setting()
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *Run) Administration() (a Administration, err error) {
 	return a, nil
 }
 
-// answers are the resource manager's answers to administration, in order. An answer that has
-// been taken has no text.
+// answers are the resource manager's answers to administration, in order. An answer that take has
+// taken has an empty text.
 type answers struct{ list []Event }
 
 func newAnswers(events []Event) *answers {
@@ -60,8 +60,9 @@ func newAnswers(events []Event) *answers {
 }
 
 // take takes the first answer to a request. It reports whether the request was carried out, and
-// when. The simulator writes "refused: " before the request, and Slurm's engine ": refused: "
-// after the administrator's reason, which may have these words, too.
+// when. A refusal has "refused: " before the request in the simulator, and ": refused: " after the
+// administrator's reason in Slurm's engine. The administrator's reason may contain these words,
+// too.
 func (a *answers) take(kind rm.EventKind, request, reason string) (at hpc.Time, done bool) {
 	for len(a.list) > 0 && a.list[0].Reason == "" {
 		a.list = a.list[1:]

@@ -13,9 +13,9 @@ const (
 	waitingBatches = 4
 )
 
-// backgroundTable writes a table in its own goroutine during the run. put writes batches of T
-// as rows of type R. The goroutine ends with commit or abandon, and the owner must call one of
-// them. commit returns the goroutine's error.
+// backgroundTable writes a table in its own goroutine during the run. put writes batches of T as
+// rows of type R. The owner must call commit or abandon, which end the goroutine. commit returns
+// the goroutine's error.
 //
 // The owner and the goroutine reuse the batches. New memory for each batch would take 17 MiB
 // for the events of the KTH log.
@@ -26,8 +26,8 @@ type backgroundTable[T, R any] struct {
 	full  chan []T   // to the goroutine; nil after stop
 	used  chan []T   // back from the goroutine, written
 	done  chan error // the goroutine's error, once
-	// written, if not nil, is called with each value that the goroutine has written. add makes
-	// the calls.
+	// written, if not nil, is called with each value that the goroutine has written. The calls are
+	// made in add.
 	written func(T)
 }
 
@@ -60,7 +60,7 @@ func (b *backgroundTable[T, R]) run(full <-chan []T) {
 }
 
 // add appends to the table. The goroutine reads what v points to, so the caller must not change
-// it afterwards.
+// that afterwards.
 func (b *backgroundTable[T, R]) add(v T) {
 	if b.batch = append(b.batch, v); len(b.batch) < batchSize {
 		return
@@ -74,7 +74,7 @@ func (b *backgroundTable[T, R]) add(v T) {
 			b.written(v)
 		}
 	}
-	clear(b.batch) // so that the collector frees what the values refer to
+	clear(b.batch) // so that the garbage collector frees what the values refer to
 	b.batch = b.batch[:0]
 }
 
@@ -103,7 +103,7 @@ func (b *backgroundTable[T, R]) abandon() {
 	if b == nil {
 		return
 	}
-	_ = b.stop() // the error does not matter: the table is removed
+	_ = b.stop() // the table is removed anyway
 	b.table.abandon()
 }
 

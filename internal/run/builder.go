@@ -12,18 +12,18 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// builder makes the rows of jobs.parquet from submissions and events. The writer uses it during
-// the run. The reader of a journal uses it afterwards. So both make the same rows.
+// builder makes the rows of jobs.parquet from submissions and events. The writer uses it during the
+// run, and the reader of a journal afterwards, so that both make the same rows.
 //
-// A builder keeps every job until the run ends, and a run may have millions. It therefore keeps
-// the job's history and a pointer to the request, and makes the row on demand. When a row is on
-// the disk, the builder keeps only the packed outcome, for the metrics.
+// A builder keeps every job until the run ends, and a run may have millions of jobs. It therefore
+// stores only the job's history and a pointer to the request, and makes the row when it is needed.
+// When a row is on the disk, the builder keeps only its packed outcome, for the metrics.
 type builder struct {
 	final finalRows              // the oldest submissions, if the writer has finalized them
 	open  []*submission          // the others, in the order of submission
 	heard []*submission          // known only from events, in the order of their first events
 	byID  map[string]*submission // all submissions; nil until an event without a submission number
-	spare []submission           // allocated and unused
+	spare []submission           // allocated, but not yet used
 
 	accepted, rejected int
 	reasons            bool // some events are reasons of pending jobs
@@ -52,7 +52,7 @@ type taskRow struct {
 	job                          *hpc.Job
 	submit, eligible, start, end hpc.Time
 	first                        hpc.Time
-	limit                        time.Duration // in force
+	limit                        time.Duration // the time limit in force
 	state                        hpc.State
 	nodes                        string
 	processors                   int
@@ -79,9 +79,9 @@ type rareRow struct {
 
 func newBuilder() *builder { return &builder{} }
 
-// submissionChunk is the number of submissions that are allocated together. With single
-// allocations the simulation of the KTH log takes 5 % more time. Larger chunks are slower, too:
-// above 32 KiB Go's allocator takes a lock and new pages for each.
+// submissionChunk is the number of submissions that are allocated together. With single allocations
+// the simulation of the KTH log takes 5 % more time. Larger chunks are slower, too: above 32 KiB
+// Go's allocator takes a lock and new pages for each chunk.
 const submissionChunk = 64
 
 func (b *builder) newSubmission() *submission {
@@ -119,7 +119,7 @@ func (b *builder) job(job *hpc.Job) {
 	}
 }
 
-// without is a list without one of its elements.
+// without returns a list without one of its elements.
 func without(list []*submission, s *submission) []*submission {
 	for i := range list {
 		if list[i] == s {
@@ -211,8 +211,8 @@ func (b *builder) finalize() {
 // Submissions that are known only from events come last.
 func (b *builder) unfinalized() []*submission { return slices.Concat(b.open, b.heard) }
 
-// hasEnded reports whether the job has ended. It is always false for an array, because it would
-// have to check all tasks whenever one ends.
+// hasEnded reports whether the job has ended. It always returns false for an array, because
+// checking all tasks whenever one ends would take too long.
 func (s *submission) hasEnded() bool {
 	return s.array == nil && s.made && s.first.state.Ended()
 }
@@ -265,7 +265,7 @@ func (s *submission) row(task int) *taskRow {
 	return row
 }
 
-// rows are the rows of a submission.
+// rows yields the rows of a submission.
 func (s *submission) rows(yield func(*taskRow) bool) {
 	if !s.made || !yield(&s.first) || s.array == nil {
 		return
@@ -327,8 +327,8 @@ func (r *taskRow) apply(e *rm.Event) {
 	}
 }
 
-// begin gives the job its nodes. It prefers the outcome's times to the event's time, because
-// the resource manager's accounting uses the former.
+// begin gives the job its nodes. It prefers the times of the outcome to the time of the event,
+// because they are those of the resource manager's accounting.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
 		r.listSegments()
@@ -359,19 +359,19 @@ func (r *taskRow) endSuspension(at hpc.Time) {
 func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
 	if o := e.Outcome; o != nil {
-		if o.Start != 0 && o.Start <= e.At { // a later one is when the job that waits again may start
+		if o.Start != 0 && o.Start <= e.At { // a later start is that of the job's next run
 			r.ranFrom(o.Start)
 		}
 		if o.End >= r.start && o.End != 0 {
 			lost = o.End
 		}
 	}
-	if r.state == hpc.Suspended { // so that the run ends here, and not where it was suspended
+	if r.state == hpc.Suspended { // so that the run ends here, and not when it was suspended
 		r.openSegment(lost)
 	}
 	r.closeSegment(lost, rm.Requeue)
 	r.preempted(e.Outcome)
-	nodes, eligible := r.nodes, r.eligible // the outcome of a requeue may be about the job that waits again
+	nodes, eligible := r.nodes, r.eligible // the outcome of a requeue may have the values of the next run
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)
@@ -383,8 +383,8 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// ranFrom sets the start of the present run as the accounting has it, so that both its ends are of one source: an event
-// has the instant at which it was seen.
+// ranFrom sets the start of the present run to the one in the accounting. The time of an event is
+// when the event was seen. With both ends of the run from the accounting, they are consistent.
 func (r *taskRow) ranFrom(start hpc.Time) {
 	if !r.started {
 		return
@@ -404,8 +404,9 @@ func (r *taskRow) ranFrom(start hpc.Time) {
 	}
 }
 
-// keepLost stores, with a lost run, its nodes, its cause, and when the job was eligible for it. The job's own
-// fields will have the values of its next run. eligible is the time that was known before the requeue.
+// keepLost stores the nodes of a lost run, its cause, and when the job became eligible for it,
+// because the job's own fields will have the values of its next run. eligible is the time that was
+// known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -440,7 +441,7 @@ func (r *taskRow) finish(e *rm.Event) {
 	r.preempted(o)
 }
 
-// preempted notes the job that preempted this one and so ended the last period, if the resource manager names it.
+// preempted records the job that preempted this one and so ended the last period, if it is known.
 func (r *taskRow) preempted(o *rm.Outcome) {
 	if o == nil || o.PreemptedBy == "" {
 		return
@@ -485,7 +486,7 @@ func (r *taskRow) segments() []Segment {
 }
 
 // openSegment begins a period in which the job holds processors. The first period follows from
-// start and end. openSegment lists it only if there is more to say.
+// start and end, so openSegment lists it only when there is a second one.
 func (r *taskRow) openSegment(at hpc.Time) {
 	if !r.held && len(r.segments()) == 0 {
 		r.held = true
@@ -525,8 +526,8 @@ func (r *taskRow) closeSegment(at hpc.Time, by rm.EventKind) {
 	}
 }
 
-// merge copies what an outcome says about the job itself. Where the outcome's value is empty,
-// the requested value remains.
+// merge copies what an outcome says about the job itself. If the outcome's value is empty, the
+// requested value is kept.
 func (r *taskRow) merge(o *rm.Outcome) {
 	if o == nil {
 		return
@@ -539,7 +540,7 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o.Eligible != 0 {
 		r.eligible = o.Eligible
 	}
-	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // in the event of an end, First may be that end
+	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // in an end's event, First may be the end
 		r.first = o.First
 	}
 	if o.NodeCount != 0 {
@@ -585,7 +586,7 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 // same reports whether a name is empty or equal to the requested one.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit keeps the first submit time. It keeps the later one of a requeued job beside it.
+// mergeSubmit keeps the first submit time. For a requeued job, it also stores the latest one.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:
@@ -598,7 +599,7 @@ func (r *taskRow) mergeSubmit(at hpc.Time) {
 	}
 }
 
-// put writes the row without the request.
+// put writes the row except its request.
 func (r *taskRow) put(row *Row) {
 	job := r.job
 	*row = Row{
@@ -733,13 +734,13 @@ func (b *builder) counts(workload int) Counts {
 	return c
 }
 
-// finalRows are rows that can no longer change and are being written to the disk. A
-// [packed.Store] holds only the columns of their outcomes. With all columns, the simulation of
-// the LLNL-Thunder log would take 7 % more time.
+// finalRows are rows that can no longer change and are being written to the disk. A [packed.Store]
+// has only the columns of their outcomes. With all columns, the simulation of the LLNL-Thunder log
+// would take 7 % more time.
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]
-	row   Row // the last added row; a local variable would escape to the heap
+	row   Row // the last added row; here because a local variable would escape to the heap
 	ended int // number of jobs that were accepted and have ended
 }
 

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// at returns a time of the tests: sec seconds after 1000 s since the epoch.
+// at returns an instant of the tests: 1000 + sec seconds since the Unix epoch.
 func at(sec int64) hpc.Time { return hpc.Unix(1000 + sec) }
 
 func event(sec int64, kind rm.EventKind, job string, outcome *rm.Outcome) rm.Event {
@@ -48,7 +48,7 @@ func TestBuilder(t *testing.T) {
 		change(o)
 		return o
 	}
-	const seen = 900 * time.Millisecond // how much later than the accounting's second an event comes
+	const seen = 900 * time.Millisecond // time from the accounting's second to the event
 	late := func(e rm.Event) rm.Event {
 		e.At = e.At.Add(seen)
 		return e
@@ -322,8 +322,8 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// TestBuilderUnknownJob checks that a builder keeps the events of a job that the record does
-// not submit. Such a job may come from an earlier run's state.
+// TestBuilderUnknownJob checks that a builder keeps the events of a job that the record does not
+// submit. Such a job may be from the state of an earlier run.
 func TestBuilderUnknownJob(t *testing.T) {
 	_, got := build(nil, []rm.Event{event(4, rm.Ended, "ghost", &rm.Outcome{
 		State: hpc.Completed, Submit: at(1), Start: at(2), End: at(3), NodeCount: 1, Processors: 2, Name: "g",

@@ -17,9 +17,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// The structs of rm have no JSON names, and most of their fields are zero in most events. A
-// compact codec gives the fields snake_case names with units and omits zero fields. It derives
-// the names from the type. So the journal includes every field that is added to rm.Outcome.
+// The structs of package rm have no JSON names, and most of their fields are zero in most events. A
+// compact codec gives the fields snake_case names with units, and omits zero fields. It derives the
+// names from the type, so the journal includes every field that is added to rm.Outcome.
 type compact[T any] struct {
 	wire   reflect.Type
 	fields []compactField
@@ -50,9 +50,9 @@ func newCompact[T any]() compact[T] {
 	return c
 }
 
-// append encodes the struct that v points to. A journal has one or two objects for each job of
-// a run, and most of their fields are zero. append visits only the other fields. That is ten
-// times as fast as building a value for encoding/json.
+// append encodes the struct that v points to. A journal has one or two objects for each job of a
+// run, and most of their fields are zero. append visits only the other fields, which is ten times
+// as fast as building a value for encoding/json.
 func (c compact[T]) append(b []byte, v *T) ([]byte, error) {
 	value := reflect.ValueOf(v).Elem()
 	b = append(b, '{')
@@ -136,7 +136,7 @@ func wireName(f reflect.StructField) string {
 
 // snakeCase turns a Go name into snake_case: "MinCPUsPerNode" into "min_cpus_per_node".
 func snakeCase(name string) string {
-	// Without this replacement, the plural of an acronym would be split before its last letter.
+	// Without this replacement, "CPUs" would become "cp_us".
 	runes := []rune(strings.NewReplacer("CPUs", "Cpus", "GPUs", "Gpus").Replace(name))
 	var b strings.Builder
 	for i, r := range runes {
@@ -153,8 +153,8 @@ func snakeCase(name string) string {
 
 var outcomeCodec = newCompact[rm.Outcome]()
 
-// EncodeJob returns a whole submission as one compact JSON object in the dialect of package
-// jobjson. The request column of jobs.parquet holds it.
+// EncodeJob returns a whole submission as one compact JSON object in the format of package jobjson.
+// It is the value of the column request of jobs.parquet.
 func EncodeJob(job *hpc.Job) []byte { return jobjson.Append(nil, job) }
 
 // DecodeJob decodes the result of [EncodeJob].
@@ -204,7 +204,7 @@ func appendEvent(b []byte, e rm.Event) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// event is the inverse of appendEvent.
+// event returns the event; it is the inverse of appendEvent.
 func (in *eventIn) event() (rm.Event, error) {
 	e := rm.Event{At: in.At, Kind: in.Kind, Job: in.Job, Task: in.Task, RMJob: in.RMJob, Reason: in.Reason}
 	if len(in.Outcome) > 0 && string(in.Outcome) != "null" {

@@ -36,7 +36,8 @@ func TestSnakeCase(t *testing.T) {
 	}
 }
 
-// TestEncodeJobKeys pins the names and units of the request column. Other programs read them.
+// TestEncodeJobKeys fixes the names and units in the column request, because other programs read
+// them.
 func TestEncodeJobKeys(t *testing.T) {
 	nice := false
 	job := &hpc.Job{
@@ -108,7 +109,7 @@ func fill(t *testing.T, v reflect.Value, next *int) {
 	}
 }
 
-// TestJobRoundTrip fails when a field of hpc.Job does not survive the record.
+// TestJobRoundTrip fails if the record loses a field of hpc.Job.
 func TestJobRoundTrip(t *testing.T) {
 	var full hpc.Job
 	n := 0
@@ -134,7 +135,7 @@ func TestEventRoundTrip(t *testing.T) {
 	var full rm.Event
 	n := 0
 	fill(t, reflect.ValueOf(&full).Elem(), &n)
-	full.Submission = 0 // not encoded: it has a meaning only within one process
+	full.Submission = 0 // not encoded, because it has a meaning only within one process
 	for _, want := range []rm.Event{{}, full, {Task: -1, Outcome: &rm.Outcome{}}} {
 		data, err := appendEvent(nil, want)
 		if err != nil {

@@ -24,8 +24,8 @@ const (
 	tempSuffix    = ".tmp"
 )
 
-// CheckNew returns the error that [Create] would return because of what the directory holds. It
-// changes nothing. So a caller can refuse a directory before a long computation.
+// CheckNew returns the error that [Create] would return because of the contents of the directory.
+// It changes nothing. With it a caller can refuse a directory before a long computation.
 func CheckNew(dir string, overwrite bool) error {
 	if err := checkNew(dir, overwrite); err != nil {
 		return fmt.Errorf("creating run record %s: %w", dir, err)
@@ -70,7 +70,7 @@ func removeRecord(dir string) error {
 			return err
 		}
 	}
-	// The manifest goes last. So an interrupted removal leaves a directory that is still
+	// The manifest is removed last, so that after an interrupted removal the directory is still
 	// recognized as a record.
 	for _, name := range []string{jobsFile, eventsFile, schedulerFile, settingFile, journalFile, manifestFile} {
 		for _, suffix := range []string{tempSuffix, ""} {
@@ -93,8 +93,8 @@ func HasPart(path string) bool {
 	return err == nil
 }
 
-// Overwritable returns nil if dir holds a record and no process is writing it. Otherwise the error
-// is [ErrLive], [ErrNotRun], or says why the record cannot be read.
+// Overwritable returns nil if dir is a record that no process is writing. Otherwise the error is
+// [ErrLive], [ErrNotRun], or says why the record cannot be read.
 func Overwritable(dir string) error {
 	file, err := input.Open(filepath.Join(dir, journalFile))
 	if err == nil {
@@ -114,7 +114,7 @@ func Overwritable(dir string) error {
 	return err
 }
 
-// begun reports whether dir has nothing but an empty logs directory, which is made first.
+// begun reports whether dir has only an empty logs directory, which [Create] makes first.
 func begun(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	logs, lerr := os.ReadDir(filepath.Join(dir, logsDir))

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestStrangeFiles: a record of somebody else whose files are pipes or devices hangs nobody and fills no memory.
+// TestStrangeFiles checks that reading a foreign record whose files are pipes or devices neither
+// hangs nor fills the memory.
 func TestStrangeFiles(t *testing.T) {
 	manifest := `{"format":1,"state":"running"}`
 	for name, fill := range map[string]func(dir string) error{

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// interruptions returns what ended or stopped the job's runs. A run whose cause is not known counts
-// as preempted if the record has the preemptor, and otherwise as requeued.
+// interruptions returns what ended or stopped the job's runs. If the cause of a lost run is not
+// known, it counts as preempted if the record names the preempting job, and otherwise as requeued.
 func (r *Row) interruptions() (i hpc.Interruptions) {
 	for k, s := range r.Segments {
 		if s.EndedBy != rm.Suspend {
@@ -48,8 +48,8 @@ type history struct {
 	events      []rm.Event
 	job         *hpc.Job
 	task        int
-	eligible    hpc.Time         // for the next run
-	suspensions []hpc.Suspension // those that are no events yet
+	eligible    hpc.Time         // when the job was eligible for the next run
+	suspensions []hpc.Suspension // suspensions for which there are no events yet
 }
 
 // append adds the events of all runs.
@@ -78,7 +78,7 @@ func (h *history) append(r *hpc.Recorded) {
 	}
 }
 
-// outcome returns what is known of the next run.
+// outcome returns what is known about the next run.
 func (h *history) outcome(nodes string, processors int) rm.Outcome {
 	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, Processors: processors}
 	if names, err := hostlist.Expand(nodes); err == nil && nodes != "" {
@@ -95,9 +95,9 @@ func (h *history) start(at hpc.Time, o rm.Outcome) {
 	h.add(at, rm.Started, &o)
 }
 
-// suspend adds the suspensions of a run that ended at the instant end, or that still lasts if end
-// is 0. A suspension of the last run may last until the run's end; nothing is resumed after it. A
-// suspension in a lost run always ends with the job's return to the queue.
+// suspend adds the suspensions of a run that ended at end, or that still lasts if end is 0. A
+// suspension of the last run may last until the run's end, and then has no resumption. A suspension
+// in a lost run always ends with the job's return to the queue.
 func (h *history) suspend(end hpc.Time, lost bool) {
 	for len(h.suspensions) > 0 && (end == 0 || h.suspensions[0].From <= end) {
 		s := h.suspensions[0]

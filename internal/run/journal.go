@@ -17,7 +17,7 @@ import (
 // journalHeader is the first line of a journal.
 const journalHeader = `{"rmreplay_journal":1}`
 
-// maxLine is the maximum length of a journal's line, in bytes. A file with a longer line is no
+// maxLine is the maximum length of a journal's line, in bytes. A file with a longer line is not a
 // journal.
 const maxLine = 64 << 20
 
@@ -43,7 +43,7 @@ func openJournal(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// On a file system without locks, readers only cannot tell whether the writer is alive.
+	// On a file system without locks, readers only cannot tell whether the writer still runs.
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
 	return file, nil
 }
@@ -57,8 +57,8 @@ func locked(file *os.File) bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// readJournal reads a journal up to its last complete line. A killed writer may leave an
-// incomplete line, which is ignored. A warning counts the complete lines that cannot be parsed.
+// readJournal reads a journal up to its last complete line. It ignores an incomplete line, which a
+// killed writer may leave. A warning counts the complete lines that cannot be parsed.
 func readJournal(r io.Reader) (*journal, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)

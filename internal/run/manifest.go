@@ -31,19 +31,19 @@ type State string
 const (
 	StateRunning     State = "running"     // not finished
 	StateComplete    State = "complete"    // the workload was played to its end
-	StateInterrupted State = "interrupted" // the user ended it; the results until then are true
+	StateInterrupted State = "interrupted" // the user ended it; the results until then are valid
 	StateFailed      State = "failed"      // the run could not go on; Error says why
 )
 
-// Manifest describes a run: its inputs, its software, and its course. It is manifest.json of
-// the record, with the keys in the tags. It must not contain secrets. When it is written, the
-// values of configuration keys that look like secrets are replaced.
+// Manifest describes a run: its inputs, its software, and its course. It is the file manifest.json
+// of the record, with the keys in the tags. It must not contain secrets: values of configuration
+// keys that look like secrets are replaced when it is written.
 type Manifest struct {
 	Format int    `json:"format"` // version of the record's layout, [Format]
 	State  State  `json:"state"`
 	Error  string `json:"error,omitempty"` // why the run failed
-	// Valid says that the results are not in doubt: the workload was played to its end, and no
-	// warning affects the result. If not, [Manifest.Doubt] says why.
+	// Valid says that the workload was played to its end, and no warning affects the result. If it
+	// is false, [Manifest.Doubt] says why.
 	Valid    bool      `json:"valid"`
 	Warnings []Warning `json:"warnings"`
 
@@ -51,8 +51,8 @@ type Manifest struct {
 	Policy  string   `json:"policy,omitempty"` // the simulator's scheduling policy
 	Seed    uint64   `json:"seed"`
 	Command []string `json:"command"` // the command line, program first
-	// Spec says how the run was made, with all defaults and whole paths, so that it can be made again
-	// ([rmreplay/internal/experiment.SpecOf]); nil for a workload that is read as a run.
+	// Spec says how the run was made, with all defaults and whole paths, so that the run can be
+	// repeated ([rmreplay/internal/experiment.SpecOf]); nil for a workload that is read as a run.
 	Spec json.RawMessage `json:"spec,omitempty"`
 
 	Versions Versions `json:"versions"`
@@ -61,13 +61,14 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // set by the writer
 
-	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). Older records of Slurm do
-	// not say it.
+	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). It is false in
+	// older records of Slurm, which may have them, too.
 	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
-	// Made are the fields of the workload that nobody recorded, with the rules and draws that made them.
+	// Made are the fields of the workload that were not recorded, with the rules and draws that
+	// made them.
 	Made []workload.MadeField `json:"made_fields,omitempty"`
 
 	// Started and Finished are real times, RFC 3339.
@@ -81,8 +82,8 @@ type Manifest struct {
 	VirtualStart hpc.Time `json:"-"`
 	VirtualEnd   hpc.Time `json:"-"`
 
-	// VirtualSeconds is virtual end − virtual start. WallSeconds is finished − started. Speedup
-	// is their ratio. [Writer.Finish] computes those that are 0. A value of 0 means unknown.
+	// VirtualSeconds is virtual end − virtual start. WallSeconds is finished − started. Speedup is
+	// their ratio. 0 means unknown; [Writer.Finish] computes values that are 0.
 	VirtualSeconds float64 `json:"virtual_s"`
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
@@ -95,22 +96,22 @@ type Manifest struct {
 	FileSystems []FileSystem `json:"file_systems,omitempty"`
 	// IOSchedule is the strategy of the driver outside slurmctld that decided on starts.
 	IOSchedule string `json:"io_schedule,omitempty"`
-	// IOEstimate names the estimates that the scheduler or the driver had of the jobs' use of file
-	// systems, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty if it has none.
+	// IOEstimate names the estimates of the jobs' use of file systems that the scheduler or the
+	// driver had, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty if it had none.
 	IOEstimate string `json:"io_estimate,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *rm.Scheduler `json:"scheduler,omitempty"`
 
-	// Network is the network of the daemons: "private", which no other process can reach, or
-	// "shared", in which the daemons refuse connections of other processes.
+	// Network is the network of the daemons. It is "private" if other processes cannot reach it. In
+	// a "shared" one, the daemons refuse connections of other processes.
 	Network string `json:"network,omitempty"`
 
-	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds. It
-	// includes the driver that decided on starts as "io-schedule".
+	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
+	// "io-schedule" is the driver that decided when jobs start.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
-	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. It includes
-	// the replay itself as "rmreplay".
+	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. "rmreplay" is the
+	// replay itself.
 	PeakMemory map[string]float64 `json:"peak_memory_mib,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
 	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
@@ -142,16 +143,16 @@ type Versions struct {
 
 // Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen", "measured" or "charged". With "frozen", the controller's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor. With "charged", which only
-	// the model of Slurm has, a job that the main scheduler considers takes MainJob seconds, and a job
+	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no
+	// virtual time. With "measured", it takes its CPU time times Factor. Only the model of Slurm
+	// has "charged": each job that the main scheduler considers takes MainJob seconds, and each job
 	// for which backfill looks for nodes takes BackfillJob seconds.
 	Model       string  `json:"model"`
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`
 	BackfillJob float64 `json:"backfill_job_s,omitempty"`
 	Steps       int64   `json:"steps,omitempty"` // number of advances of virtual time
-	// ComputingSeconds is the virtual time of the controller's computing. It is the sum over
+	// ComputingSeconds is the virtual time that slurmctld's computing took. It is the sum over
 	// threads, which may compute at the same time.
 	ComputingSeconds float64 `json:"computing_s,omitempty"`
 }
@@ -202,7 +203,7 @@ type Counts struct {
 	Unanswered   int `json:"unanswered"`    // sent, but the run ended before an answer
 	Accepted     int `json:"accepted"`
 	Rejected     int `json:"rejected"`
-	Rows         int `json:"rows"`  // rows of jobs.parquet: one a task of an array
+	Rows         int `json:"rows"`  // rows of jobs.parquet; an array has one for each task
 	Ended        int `json:"ended"` // rows in a final state, without rejected jobs
 }
 
@@ -216,8 +217,8 @@ type Warning struct {
 	Count         int  `json:"count"` // number of occurrences, at least 1
 }
 
-// addWarning merges w into list. Warnings with the same code and text become one warning, and
-// their counts are added. So a million repetitions stay one line.
+// addWarning adds w to list. Warnings with the same code and text become one warning with the sum
+// of their counts, so a million repetitions take one line.
 func addWarning(list []Warning, w Warning) []Warning {
 	w.Count = max(w.Count, 1)
 	for i := range list {
@@ -235,11 +236,12 @@ func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
 
-// OfSlurm reports whether Slurm or the model of it made the run. The record then has the reasons for which
-// all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
+// OfSlurm reports whether Slurm or its model made the run. The record then has the reasons for
+// which all jobs waited. Other policies of the simulator give a reason only if the queue does not
+// explain the wait.
 func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
 
-// MadeBy names for people what made the run: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
+// MadeBy names the engine for people: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
 func (m *Manifest) MadeBy() string {
 	if m.Engine != "slurm" && m.OfSlurm() {
 		var made struct {
@@ -248,7 +250,7 @@ func (m *Manifest) MadeBy() string {
 			} `json:"simulator"`
 		}
 		if json.Unmarshal(m.Spec, &made) != nil || made.Simulator.Release == "" {
-			made.Simulator.Release = "22.05" // which is modelled unless the run was given another release
+			made.Simulator.Release = "22.05" // the modelled release, unless another was given
 		}
 		return "model of Slurm " + made.Simulator.Release
 	}
@@ -297,7 +299,7 @@ func (m *Manifest) derive() {
 	}
 }
 
-// manifestJSON is a Manifest whose virtual times any JSON reader can hold.
+// manifestJSON is a Manifest whose virtual times have a form that every JSON reader can hold.
 type manifestJSON struct {
 	*plainManifest
 	WindowStart  time.Time `json:"window_start,omitzero"`
@@ -305,7 +307,7 @@ type manifestJSON struct {
 	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
 }
 
-// plainManifest has the fields of Manifest without its methods. So its encoding does not
+// plainManifest has the fields of Manifest without its methods, so that encoding it does not
 // recurse.
 type plainManifest Manifest
 
@@ -388,7 +390,7 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
-// notRun is the error about a directory without a manifest: the directory may not exist, or have runs in it.
+// notRun returns the error for a directory without a manifest: it may not exist, or contain runs.
 func notRun(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRun, err)
@@ -399,13 +401,13 @@ func notRun(dir string) error {
 	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
 }
 
-// globbed quotes what a pattern of [filepath.Glob] would take for a wildcard.
+// globbed quotes the characters that are wildcards in a pattern of [filepath.Glob].
 func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// mostManifest bounds a manifest, in bytes. The manifest of a run with thousands of warnings has
-// less than a megabyte.
+// mostManifest is the maximum size of a manifest in bytes. The manifest of a run with thousands of
+// warnings has less than a megabyte.
 const mostManifest = 64 << 20
 
 // readManifest reads dir/manifest.json.

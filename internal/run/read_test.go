@@ -26,7 +26,7 @@ const goodJournal = journalHeader + `
 {"event":{"at_ns":6,"kind":"started","job":"a","task":-1,"outcome":{"processors":4}}}
 `
 
-// TestJournalTorn cuts a journal at every byte. Every cut journal can be read, and gives
+// TestJournalTorn cuts a journal at every byte. Every cut journal must be readable, and have
 // exactly the content of its complete lines.
 func TestJournalTorn(t *testing.T) {
 	for cut := len(journalHeader) + 1; cut <= len(goodJournal); cut++ {
@@ -145,7 +145,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedTables checks that a damaged table gives an error or rows, and never a panic. The
+// TestDamagedTables checks that a damaged table gives an error or rows, but never a panic. The
 // table is missing, truncated, or has one changed byte.
 func TestDamagedTables(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
@@ -185,7 +185,7 @@ func TestDamagedTables(t *testing.T) {
 	}
 }
 
-// manyRows returns the rows of a large run, as varied as real ones.
+// manyRows returns the rows of a large run, with values as varied as real ones.
 func manyRows(n int) []Row {
 	rows := make([]Row, n)
 	for i := range rows {
@@ -213,7 +213,7 @@ func writeTable[T any](path string, rows []T) error {
 	return errors.Join(t.write(rows), t.commit())
 }
 
-// TestTableRoundTrip covers more than one row group and every column.
+// TestTableRoundTrip writes and reads more than one row group, with every column.
 func TestTableRoundTrip(t *testing.T) {
 	want := manyRows(rowGroup + 10)
 	want[3].Segments = []Segment{{Start: at(1), End: at(2), NodeCount: 3, Processors: 4, EndedBy: rm.Requeue}, {Start: at(5)}}
@@ -233,7 +233,7 @@ func TestTableRoundTrip(t *testing.T) {
 		t.Fatalf("%d rows, want %d", len(got), len(want))
 	}
 	for i := range want {
-		// The cheap comparison comes first, because cmp takes seconds for all rows.
+		// A cheap comparison comes first, because cmp takes seconds for all rows.
 		if len(got[i].Segments) == 0 {
 			got[i].Segments = nil
 		}

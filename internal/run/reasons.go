@@ -8,12 +8,13 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Reasons are the reasons of pending jobs ([rm.Waiting]), by job.
+// Reasons are the reasons of the pending jobs ([rm.Waiting]) of a run.
 type Reasons struct {
-	// seen has spans without their ends, in the order of the events; task -1 also stands for the tasks of an array.
+	// seen has spans without their ends, in the order of the events. Those of task -1 are for all
+	// tasks of an array.
 	seen   map[reasonKey][]Span
-	starts map[reasonKey][]rm.PriorityPart // the parts of priorities at the last starts
-	end    hpc.Time                        // of the run, or the last event if that is later
+	starts map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
+	end    hpc.Time                        // end of the run, or its last event if that is later
 	window hpc.Time                        // see BeforeWindow; 0 without one
 }
 
@@ -22,7 +23,7 @@ type reasonKey struct {
 	task int
 }
 
-// NewReasons collects the reasons in the events of a run that ended at an instant.
+// NewReasons collects the reasons from the events of a run that ended at end.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
 	r := &Reasons{seen: map[reasonKey][]Span{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
 	for i := range events {
@@ -38,7 +39,7 @@ func NewReasons(events []Event, end hpc.Time) *Reasons {
 	return r
 }
 
-// add adds the event of a pending job.
+// add adds an event of a pending job.
 func (r *Reasons) add(e *Event) {
 	k := reasonKey{e.Job, e.Task}
 	r.seen[k] = append(r.seen[k], Span{
@@ -46,14 +47,15 @@ func (r *Reasons) add(e *Event) {
 	})
 }
 
-// Any reports whether the run has any reason.
+// Any reports whether the run has reasons.
 func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
-// BeforeWindow is the reason of the time before a workload's window. Until the window begins, a reservation of the
-// engine keeps jobs from starting, and the run does not know the queue. So nothing of the site explains that time.
+// BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a
+// reservation of the engine keeps jobs from starting, and the record does not know the real queue.
+// So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
-// beforeWindow gives the time before the window its reason, if the row has no reasons.
+// beforeWindow adds the reason for the time before the window, if the row has no reasons.
 func (r *Row) beforeWindow(window hpc.Time) {
 	if to := min(window, cmp.Or(r.Start, r.End, window)); r.Reasons == nil && r.Submit != 0 && r.Submit < to {
 		r.Reasons = []Span{{From: r.Submit, To: to, Reason: BeforeWindow}}
@@ -66,7 +68,7 @@ func (r *Row) HasReasons() bool {
 }
 
 // Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
-// Planned is the start that the scheduler then planned for the job; 0 if it planned none.
+// Planned is the start that the scheduler had planned for the job; 0 if it had planned none.
 type Span struct {
 	From, To hpc.Time
 	Reason   string
@@ -77,8 +79,8 @@ type Span struct {
 	Backfill rm.Backfill
 }
 
-// Parts returns the parts of a job's priority: at its last start, or when it last was seen waiting. It
-// returns nil if they are not known.
+// Parts returns the components of a job's priority at its last start or, if it has not started,
+// when it was last seen waiting. It returns nil if they are not known.
 func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 	if row.Start != 0 {
 		return r.starts[reasonKey{row.Job, row.Task}]
@@ -90,7 +92,7 @@ func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 	return spans[len(spans)-1].Parts
 }
 
-// give gives a row its reasons.
+// give sets a row's reasons.
 func (r *Reasons) give(row *Row) {
 	if !r.Any() {
 		row.beforeWindow(r.window)
@@ -99,10 +101,11 @@ func (r *Reasons) give(row *Row) {
 	row.Reasons = r.Of(row)
 }
 
-// requeued is the reason of a job that was requeued, until it is eligible again.
+// requeued is the reason of a requeued job until it is eligible again.
 const requeued = "BeginTime"
 
-// requeues are spans without their ends, one for each requeue: what the job waited for before its lost run is over.
+// requeues returns a span without its end for each requeue: earlier reasons do not hold after a
+// lost run.
 func (r *Row) requeues() []Span {
 	var list []Span
 	for i, s := range r.Segments {
@@ -122,8 +125,9 @@ func (r *Row) requeues() []Span {
 	return list
 }
 
-// Of returns the reasons of a job, from its first submission until its last start, its end or the
-// end of the run. They start anew at each requeue. The time before a window has the reason [BeforeWindow].
+// Of returns the reasons of a job, from its first submission until its last start, its end, or the
+// end of the run. They begin anew at each requeue. The time before a window has the reason
+// [BeforeWindow].
 func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]
@@ -131,11 +135,11 @@ func (r *Reasons) Of(row *Row) []Span {
 		array := []Span(nil)
 		if row.Task >= 0 {
 			array = r.seen[reasonKey{row.Job, -1}]
-			if len(again) > 0 { // the array no longer stands for it
+			if len(again) > 0 { // the array's reasons no longer apply to the task
 				array = slices.DeleteFunc(slices.Clone(array), func(s Span) bool { return s.From > row.Segments[0].Start })
 			}
 		}
-		seen = slices.Concat(array, again, seen) // of one instant, the task's counts
+		seen = slices.Concat(array, again, seen) // at the same instant, the task's reason counts
 		slices.SortStableFunc(seen, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	}
 	var list []Span
@@ -156,7 +160,7 @@ func (r *Reasons) Of(row *Row) []Span {
 		if s.From < row.Submit || s.From >= until {
 			continue
 		}
-		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // the resource manager says it, too
+		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // a reported reason
 			s.From = current.From
 		} else {
 			add(s.From)

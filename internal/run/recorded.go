@@ -15,14 +15,14 @@ import (
 // ([FromWorkload]).
 const EngineRecorded = "recorded"
 
-// FromWorkload returns a recorded workload as a run, "as it happened": the submissions, starts,
-// ends, nodes, processors, priorities and states of the jobs' records ([hpc.Recorded]), and the
-// workload's reservations and node events. It leaves out jobs without a record and counts them in
-// a warning. The run has no directory, no clock and no configuration. Its machine has the size
-// that the workload gives, or an unknown one.
+// FromWorkload returns a recorded workload as a run, as it happened: the submissions, starts, ends,
+// nodes, processors, priorities and states in the jobs' records ([hpc.Recorded]), and the
+// workload's reservations and node events. It leaves out jobs without a record, and counts them in
+// a warning. The run has no directory, no clock and no configuration. Its machine has the size that
+// the workload gives, or an unknown size.
 //
-// The manifest's warnings with the prefix [LackPrefix] say what the workload does not record and
-// what follows from that. The error says that no job has a start.
+// Warnings of the manifest with the prefix [LackPrefix] say what the workload does not record, and
+// what follows from that. FromWorkload returns an error if no job has a start.
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
@@ -83,21 +83,22 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	return r, nil
 }
 
-// beginsEligible reports whether a job's begin time is when it became eligible. If the builder of the workload notes
-// that it made such begin times ([finished.NoteBegin]), nobody knows what kept the job from being eligible.
+// beginsEligible reports whether a job's begin time is the instant at which it became eligible. The
+// builder of the workload may have made such begin times ([finished.NoteBegin]); what kept the job
+// from being eligible is then not known.
 func beginsEligible(job *hpc.Job) bool {
 	return job.Begin > 0 && job.Submit.Add(job.Begin) == job.Recorded.Eligible
 }
 
-// appendRecorded appends the events that the record of a job implies. If the runs of a job or a
-// task are impossible, it counts this in impossible, and takes the last run only.
+// appendRecorded appends the events that follow from the record of a job. If the runs of a job or
+// task are impossible, it counts this in impossible, and uses only the last run.
 func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event {
 	if job.Recorded.State == hpc.Rejected {
 		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1,
 			Reason: "rejected when the workload was recorded"})
 	}
 	accepted := rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1}
-	if r := job.Recorded; r.Eligible != 0 && (r.Start == 0 || r.End == 0) { // no other event may say it
+	if r := job.Recorded; r.Eligible != 0 && (r.Start == 0 || r.End == 0) { // no other event may have it
 		accepted.Outcome = &rm.Outcome{Eligible: r.Eligible}
 	}
 	events = append(events, accepted)
@@ -118,20 +119,20 @@ func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event
 	return events
 }
 
-// LackPrefix begins the codes of the warnings that say what a recorded workload does not have. A
-// replay can then differ from what happened although the scheduler is not the reason.
+// LackPrefix begins the codes of warnings about what a recorded workload does not have. Because of
+// that, a replay may differ from what happened even if the scheduler is exact.
 const LackPrefix = "not-recorded-"
 
-// LostRuns follows [LackPrefix] in the code of the warning that a workload has only the number of
-// the runs that jobs lost to requeues.
+// LostRuns follows [LackPrefix] in the code of the warning that the workload only has the number of
+// the runs that jobs lost to requeues, and not their times.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of the warning that some jobs end as FAILED although, when their workload was
-// recorded, they were cancelled while they ran, or ended neither by themselves nor by their limit.
+// EndsAsFailed is the code of the warning that some jobs end as FAILED in a replay, although in the
+// record they were cancelled while they ran, or ended neither by themselves nor by their limit.
 const EndsAsFailed = "ends-as-failed"
 
-// Lacks returns what the workload that the run was given does not have. The warnings have the codes
-// of the manifest of [FromWorkload]. The error says which part of the record cannot be read.
+// Lacks returns what the run's workload does not have, as warnings with the codes of
+// [FromWorkload]. The error says which part of the record cannot be read.
 func (r *Run) Lacks() ([]Warning, error) {
 	w := r.recorded
 	if w == nil {
@@ -143,7 +144,8 @@ func (r *Run) Lacks() ([]Warning, error) {
 	return lacks(w, "the replayed workload"), nil
 }
 
-// lacks returns what a workload does not record, each with what follows from it. The texts begin with name.
+// lacks returns what a workload does not record, and what follows from each lack. The texts begin
+// with name.
 func lacks(w *workload.Workload, name string) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users, tasks := "", 0, true

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestMadeBegin checks that nobody asked for the begin times that the builder of a workload made of instants at which
-// jobs became eligible.
+// TestMadeBegin checks begin times that the builder of a workload made from the instants at which
+// jobs became eligible. They must not count as begin times that users asked for.
 func TestMadeBegin(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	for _, made := range []int{0, 1} {
@@ -89,7 +89,7 @@ func TestFromWorkload(t *testing.T) {
 		t.Errorf("%d rows, want 5", len(rows))
 	}
 	m := &r.Manifest
-	m.derive() // as who reads it again does
+	m.derive() // as reading does
 	var left []Warning
 	for _, warning := range m.Warnings {
 		if warning.Code == "running-left-out" {
@@ -122,7 +122,7 @@ func TestFromWorkload(t *testing.T) {
 	}
 }
 
-// The reasons of an array as a whole are those of each task that waits.
+// TestReasons checks that the reasons of a whole array apply to each of its waiting tasks.
 func TestReasons(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	waiting := func(s int64, job string, task int, reason string) Event {
@@ -157,8 +157,9 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// A requeue ends what the job waited for before its lost run: its reason is BeginTime until it is eligible again, if the
-// record says when, and until the resource manager says more.
+// TestReasonsAfterRequeue checks that earlier reasons end with a requeue. The reason is then
+// BeginTime until the job is eligible again, if the record says when, and until the resource
+// manager reports another reason.
 func TestReasonsAfterRequeue(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	waiting := func(s int64, task int, reason string) Event {
@@ -173,7 +174,7 @@ func TestReasonsAfterRequeue(t *testing.T) {
 		{From: at(5), To: at(20), Reason: "Dependency", Planned: at(99)},
 		{From: at(20), To: at(27), Reason: "BeginTime"},
 		{From: at(27), To: at(40), Reason: "Priority", Planned: at(99)},
-		{From: at(40), To: at(60)}, // it is not known when it was eligible
+		{From: at(40), To: at(60)}, // when the job was eligible is not known
 		{From: at(60), To: at(80), Reason: "BeginTime"},
 		{From: at(80), To: at(90), Reason: "Resources", Planned: at(99)},
 	}
@@ -187,7 +188,7 @@ func TestReasonsAfterRequeue(t *testing.T) {
 			t.Errorf("task %d (-want +got)\n%s", row.Task, diff)
 		}
 	}
-	// The array's reasons are no longer those of a task that has run.
+	// The array's reasons no longer apply to a task that has run.
 	list := NewReasons(events(-1), at(100)).Of(&row)
 	if len(list) != 5 || list[1].Reason != "Dependency" || list[2].Reason != "BeginTime" || list[4].To != at(90) {
 		t.Errorf("of its array: %+v", list)

@@ -10,9 +10,9 @@ import (
 // StateUnknown is the state of a job that ended without a reported state.
 const StateUnknown hpc.State = "UNKNOWN"
 
-// Row is the history of one job, or of one task of a job array. It is a row of jobs.parquet,
-// with the column names in the tags. A job has rows after the resource manager accepts or
-// rejects it. A rejected array has one row.
+// Row is the history of one job, or of one task of a job array. It is a row of jobs.parquet, with
+// the column names in the tags. A job gets its rows when the resource manager accepts or rejects
+// it. A rejected array has one row.
 //
 // Times are virtual. The zero [hpc.Time] means that something never happened, and is null in
 // Parquet. Durations are nanoseconds; [hpc.Unlimited] means no limit.
@@ -32,15 +32,15 @@ type Row struct {
 	// RecordedSubmit is the submission time in the workload. A replay with feedback moves the
 	// submission.
 	RecordedSubmit hpc.Time `parquet:"recorded_submit_time,optional,timestamp(nanosecond)"`
-	// Submit is the time at which the resource manager first accepted the job. Slurm changes
-	// its own submit time at a requeue (slurmctld/job_mgr.c, batch_requeue_fini). Resubmit is
-	// that later time. It is 0 for a job that was not requeued.
+	// Submit is when the resource manager first accepted the job. Slurm changes its own submit time
+	// at a requeue (slurmctld/job_mgr.c, batch_requeue_fini): Resubmit is that later time. It is 0
+	// for a job that was not requeued.
 	Submit   hpc.Time `parquet:"submit_time,optional,timestamp(nanosecond)"`
 	Resubmit hpc.Time `parquet:"resubmit_time,optional,timestamp(nanosecond)"`
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
-	// First is the instant at which the job became the first in the queue of its partition, before its
-	// last run, and began to wait for resources. It is the start (or the end) of a job that never was the
-	// first. It is 0 if it is not known, and for a job that started as soon as it was eligible.
+	// First is when the job became the first in the queue of its partition, before its last run,
+	// and began to wait for resources. For a job that never was the first, it is the start (or the
+	// end). It is 0 if it is not known, and for a job that started as soon as it was eligible.
 	First hpc.Time `parquet:"first_in_queue_time,optional,timestamp(nanosecond)"`
 	// Start and End belong to the job's last run. A job that was cancelled before its start has
 	// an End and no Start.
@@ -65,9 +65,9 @@ type Row struct {
 	Restarts int    `parquet:"restarts"`    // number of requeues
 	Reason   string `parquet:"reason,dict"` // why the job was rejected, requeued or ended
 
-	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once
-	// or has not ended, it comes from accounting. Accounting keeps the priority from the time
-	// when the job became eligible.
+	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
+	// has not ended, it comes from accounting, which has the priority at the time when the job
+	// became eligible.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.
@@ -77,9 +77,9 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
-	// What the request has that keeps a job from being eligible: the time after the submission
-	// before which it may not begin, a hold, a dependency, and the number of tasks of its array
-	// that may run at once. Older records do not have them.
+	// These are the parts of the request that keep a job from being eligible: the delay after the
+	// submission before it may begin, a hold, a dependency, and how many tasks of its array may run
+	// at once. Older records do not have them.
 	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
 	AskedHold       bool          `parquet:"asked_hold,optional"`
 	AskedDependency bool          `parquet:"asked_dependency,optional"`
@@ -90,15 +90,16 @@ type Row struct {
 	// is empty if the record has events of a job but not the job.
 	Request string `parquet:"request"`
 
-	// Segments are the periods in which the job held processors, in order. The list is empty
-	// for a job that ran once without suspension or preemption: its only period is Start to End. It is also
-	// empty for a job that never ran.
+	// Segments are the periods in which the job held processors, in order. The list is empty for a
+	// job that ran once without suspension or preemption, because its only period is Start to End,
+	// and for a job that never ran.
 	Segments []Segment `parquet:"segments,list"`
 
-	// Reasons are why the job waited, from its submission to its last start. They come from the
-	// events: [Run.Histories] adds them. They are nil if the run has no reasons.
+	// Reasons are the reasons for which the job waited, from its submission to its last start.
+	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
-	// PriorityParts are the parts of Priority, from the events as well; nil if the run does not have them.
+	// PriorityParts are the components of Priority, also from the events; nil if the run does not
+	// have them.
 	PriorityParts []rm.PriorityPart `parquet:"-"`
 }
 
@@ -111,16 +112,16 @@ type Segment struct {
 	// Nodes is the host list of a run that was lost; empty in older records. The nodes of the job's
 	// last run are in [Row.Nodes], and [Row.AppendHeld] copies them from there.
 	Nodes string `parquet:"nodes,optional"`
-	// Eligible is when the job might first start before this period; 0 if it is not known, and in
-	// older records. It is also 0 for the job's last run, whose time is in [Row.Eligible].
+	// Eligible is when the job might first start before this period. It is 0 if it is not known, in
+	// older records, and for the job's last run, which has it in [Row.Eligible].
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
 	// Cause is the state in which a lost run ended ([hpc.State.Requeues]). It is empty if the run was
 	// not lost, if the resource manager does not report the state, and in older records.
 	Cause hpc.State `parquet:"cause,optional,dict"`
-	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, or
-	// ID_TASK for a task. It is empty for a period that ended otherwise, and in older records.
+	// PreemptedBy is the job that preempted this one and so ended the period: its ID in the
+	// workload, or ID_TASK for a task. It is empty for other periods, and in older records.
 	PreemptedBy string `parquet:"preempted_by,optional"`
 }
 
@@ -148,9 +149,9 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 	return append(list, only)
 }
 
-// Runs returns the job's runs in order: its periods, joined where only a suspension lies between them. A
-// run that was lost has EndedBy [rm.Requeue]. The instants of the last run come from the row, which has
-// them from the accounting. The instants of the other periods are when rmreplay saw them.
+// Runs returns the job's runs in order: its periods, joined if there is only a suspension between
+// them. A lost run has EndedBy [rm.Requeue]. The last run has the instants of the row, which come
+// from the accounting. The instants of other runs are when rmreplay saw the events.
 func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
@@ -170,8 +171,8 @@ func (r *Row) Runs() []Segment {
 // start nor its wait. window is 0 for a workload without a window.
 func (r *Row) Preset(window hpc.Time) bool { return r.Start != 0 && r.Start < window }
 
-// FirstStart returns the start of the job's first run; 0 if the job never started. It is not Start
-// if the first run was lost.
+// FirstStart returns the start of the job's first run; 0 if the job never started. It differs from
+// Start if the first run was lost.
 func (r *Row) FirstStart() hpc.Time {
 	for _, s := range r.Segments {
 		if s.EndedBy == rm.Requeue {
@@ -182,7 +183,7 @@ func (r *Row) FirstStart() hpc.Time {
 }
 
 // FirstEligible returns when the job first might start; 0 if it is not known. After a lost run the
-// job became eligible again; Eligible has the later time.
+// job becomes eligible again, and Eligible has that later time.
 func (r *Row) FirstEligible() hpc.Time {
 	for _, s := range r.Segments {
 		if s.EndedBy == rm.Requeue {
@@ -192,8 +193,8 @@ func (r *Row) FirstEligible() hpc.Time {
 	return r.Eligible
 }
 
-// Event is a row of events.parquet: one [rm.Event] with the parts of its outcome that a later
-// event of the job may change. Events are in the order of their occurrence.
+// Event is a row of events.parquet: one [rm.Event], with the parts of its outcome that a later
+// event of the job may change. Events are in the order in which they happened.
 type Event struct {
 	At     hpc.Time     `parquet:"at_time,optional,timestamp(nanosecond)"`
 	Kind   rm.EventKind `parquet:"kind,dict"`
@@ -212,16 +213,16 @@ type Event struct {
 	Processors int       `parquet:"processors"`
 	ExitCode   int       `parquet:"exit_code"`
 	Signal     int       `parquet:"signal"`
-	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older records.
+	// Priority is that of a pending job ([rm.Waiting]); 0 for other events, and in older records.
 	Priority uint32 `parquet:"priority,optional"`
-	// Parts are the parts of the job's priority when it started, or of Priority; empty in records of
-	// engines that do not tell them.
+	// Parts are the components of the job's priority when it started, or of Priority; empty in
+	// records of engines that do not report them.
 	Parts []rm.PriorityPart `parquet:"priority_parts,list"`
-	// Backfill is what the backfill scheduler did with a pending job ([rm.Waiting]); empty if not known.
+	// Backfill is what backfill did with a pending job ([rm.Waiting]); empty if not known.
 	Backfill rm.Backfill `parquet:"backfill,optional,dict"`
 }
 
-// newEvent returns e as a row.
+// newEvent returns the row of an event.
 func newEvent(e *rm.Event) Event {
 	row := Event{At: e.At, Kind: e.Kind, Job: e.Job, Task: e.Task, RMJob: e.RMJob, Reason: e.Reason}
 	if o := e.Outcome; o != nil {

@@ -9,13 +9,13 @@
 //
 // docs/FORMATS.md and docs/SCHEMA.md describe the record for programs in other languages.
 //
-// A run may take hours, and it may be killed at any moment. Its results until then must not be
-// lost. A Parquet file cannot be read before its footer is written. So a run in progress keeps
-// a journal.jsonl of submissions, events and warnings, which is at most one second behind.
-// [Writer.Finish] writes the tables from it, replaces the manifest atomically, and removes the
-// journal. The record is complete when the manifest is replaced. [Open] reads complete and
-// incomplete records, and marks a record without an end as partial. Both kinds give the same
-// rows, because the same code makes them from the same events.
+// A run may take hours, and may be killed at any moment. Its results until then must not be lost,
+// and a Parquet file cannot be read before its footer is written. Therefore a run in progress
+// writes submissions, events and warnings to journal.jsonl, which is at most one second behind.
+// [Writer.Finish] writes the tables, replaces the manifest atomically, and removes the journal.
+// When the manifest is replaced, the record is complete. [Open] reads complete and incomplete
+// records, and marks a record without an end as partial. Both kinds have the same rows, because the
+// same code makes them from the same events.
 //
 // The writer does not sync its files to the disk. If the machine fails, the user repeats the
 // run.
@@ -42,7 +42,7 @@ type Run struct {
 	Dir      string
 	Manifest Manifest
 	// Partial says that the record has no end, because its writer was killed or still runs. The
-	// rows show what had happened until then. A warning in the manifest says so.
+	// rows show what had happened until then. A warning in the manifest says this, too.
 	Partial bool
 	// Live says that the writer was still running when the record was opened.
 	Live bool
@@ -51,13 +51,13 @@ type Run struct {
 	recorded *workload.Workload // of a recorded workload
 }
 
-// Open opens the record in the directory dir. It fails with [ErrNotRun] if there is none. It
+// Open opens the record in the directory dir. It fails with [ErrNotRun] if dir is not a record. It
 // can open a record that is still being written.
 func Open(dir string) (*Run, error) {
 	r, err := open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The writer may have removed the journal after open read the manifest of the running
-		// run. Then the final manifest is there now.
+		// The writer may have removed the journal after open read the manifest of the running run.
+		// Then the final manifest exists now.
 		r, err = open(dir)
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is not, whatever its manifest says
+		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is not valid, whatever its manifest says
 		return r, nil
 	}
 	return r, r.openPartial()
@@ -91,8 +91,8 @@ func (r *Run) openPartial() error {
 		return err
 	}
 	r.Partial, r.Live = true, locked(file)
-	// A running writer may append faster than this loop reads. So the read stops at the
-	// journal's present size.
+	// A running writer may append faster than this loop reads, so the loop stops at the journal's
+	// present size.
 	if r.journal, err = readJournal(io.LimitReader(file, info.Size())); err != nil {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
@@ -132,7 +132,7 @@ func (r *Run) Jobs() ([]Row, error) {
 	rows, err := readTable[Row](filepath.Join(r.Dir, jobsFile))
 	for i := range rows {
 		if len(rows[i].Segments) == 0 {
-			rows[i].Segments = nil // as before it was written
+			rows[i].Segments = nil // as it was when written
 		}
 	}
 	return rows, err
@@ -140,7 +140,7 @@ func (r *Run) Jobs() ([]Row, error) {
 
 // Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
 func (r *Run) Histories() ([]Row, error) {
-	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
+	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // reading the events takes as long as reading the jobs
 		rows, err := r.Jobs()
 		for i := range rows {
 			rows[i].beforeWindow(r.Manifest.WindowStart)
@@ -148,7 +148,7 @@ func (r *Run) Histories() ([]Row, error) {
 		return rows, err
 	}
 	var events []Event
-	var group errgroup.Group // the tables are as large as each other, and take as long
+	var group errgroup.Group // both tables are large, so they are read in parallel
 	group.Go(func() (err error) {
 		events, err = r.Events()
 		return err
@@ -168,7 +168,7 @@ func (r *Run) Histories() ([]Row, error) {
 	return rows, nil
 }
 
-// Events returns everything that happened, in order.
+// Events returns all events of the run, in order.
 func (r *Run) Events() ([]Event, error) {
 	if r.journal != nil {
 		return r.journal.events, nil
@@ -176,14 +176,14 @@ func (r *Run) Events() ([]Event, error) {
 	events, err := readTable[Event](filepath.Join(r.Dir, eventsFile))
 	for i := range events {
 		if len(events[i].Parts) == 0 {
-			events[i].Parts = nil // as before it was written
+			events[i].Parts = nil // as it was when written
 		}
 	}
 	return events, err
 }
 
-// Submissions returns the answered jobs as a workload. Each job is as in the original workload,
-// and a job array is one job. They are in the order of submission.
+// Submissions returns the answered jobs as a workload, in the order of submission. Each job is as
+// in the original workload; a job array is one job.
 func (r *Run) Submissions() ([]*hpc.Job, error) {
 	rows, err := r.Jobs()
 	if err != nil {
@@ -203,7 +203,8 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 	return jobs, nil
 }
 
-// ClusterDir returns the directory of the record in dir with the files of the cluster, or "" if it has none.
+// ClusterDir returns the directory with the files of the cluster in the record dir; "" if there is
+// none.
 func ClusterDir(dir string) string {
 	path := filepath.Join(dir, clusterDir)
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
@@ -241,7 +242,7 @@ func (r *Run) ClusterFiles() (map[string]string, error) {
 func (r *Run) LogDir() string { return filepath.Join(r.Dir, logsDir) }
 
 // OpenLog opens a log of the run's processes, such as slurmctld.log. The error satisfies
-// [fs.ErrNotExist] if the record does not have it.
+// [fs.ErrNotExist] if the record does not have this log.
 func (r *Run) OpenLog(name string) (io.ReadCloser, error) {
 	file, err := input.Open(filepath.Join(r.LogDir(), name))
 	if err != nil {

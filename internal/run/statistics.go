@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Statistics records the scheduler's counters at an instant. Instants ascend. Only a complete
-// record has them.
+// Statistics records the scheduler's counters at an instant, which must be after those of earlier
+// calls. Only a complete record has them.
 func (w *Writer) Statistics(s rm.Statistics) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,7 +27,7 @@ func (w *Writer) Statistics(s rm.Statistics) (err error) {
 	return nil
 }
 
-// writeStatistics completes scheduler.parquet, if there are statistics.
+// writeStatistics completes scheduler.parquet, if it exists.
 func (w *Writer) writeStatistics() error {
 	if w.statistics == nil {
 		return nil
@@ -35,8 +35,8 @@ func (w *Writer) writeStatistics() error {
 	return w.statistics.commit()
 }
 
-// Statistics returns the scheduler's counters over the run, in order. Simulations other than the
-// model of Slurm, partial records and older records have none.
+// Statistics returns the scheduler's counters over the run, in order. It returns nil for partial
+// and older records, and for simulations with another policy than the model of Slurm.
 func (r *Run) Statistics() ([]rm.Statistics, error) {
 	if r.journal != nil {
 		return nil, nil

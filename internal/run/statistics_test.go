@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// TestStatistics writes the scheduler's counters and reads them. A record without them, and one that
-// was not completed, have none.
+// TestStatistics writes and reads the scheduler's counters. A record without counters, and an
+// incomplete record, have none.
 func TestStatistics(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	w, err := Create(dir, Manifest{}, Options{})
@@ -68,7 +68,7 @@ func TestStatistics(t *testing.T) {
 	if _, err := r.Statistics(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a damaged table: %v", err)
 	}
-	// A new record in its place has no statistics, and removes those that a killed writer left.
+	// A new record in the directory has no statistics: Create removes those of a killed writer.
 	w, err = Create(dir, Manifest{}, Options{Overwrite: true})
 	if err != nil {
 		t.Fatal(err)

@@ -15,16 +15,16 @@ import (
 	"rmreplay/internal/input"
 )
 
-// rowGroup is the maximum number of rows in a row group. Large row groups compress better.
-// Small ones keep the writer's memory at a few MiB, and leave less work for the end.
+// rowGroup is the maximum number of rows in a row group. Large row groups compress better. Small
+// ones keep the writer's memory at a few MiB, and leave less work for the end of the run.
 const rowGroup = 1 << 14
 
 // pageBuffer is the size of a column's encoding buffer, in bytes. Each of about fifty columns
 // has one.
 const pageBuffer = 64 << 10
 
-// fastSnappy is the faster of two Snappy encoders. Compression takes a fifth of a table's time.
-// After the dictionary encoding, a better encoder would save little space.
+// fastSnappy is the faster of two Snappy encoders, because compression takes a fifth of the time of
+// a table. After the dictionary encoding, a better encoder would save little space.
 type fastSnappy struct{ snappy.Codec }
 
 // Encode implements [compress.Codec].
@@ -54,8 +54,8 @@ func createTable[T any](path string) (*table[T], error) {
 		parquet.DataPageStatistics(false), // the column index has the statistics
 		parquet.KeyValueMetadata("rmreplay_format", strconv.Itoa(Format)),
 	}
-	// No reader searches for ranges of names, and comparing names takes as long as writing
-	// them.
+	// The bounds of names are left out: no reader searches for ranges of names, and comparing names
+	// takes as long as writing them.
 	schema := parquet.SchemaOf(new(T))
 	for _, column := range schema.Columns() {
 		leaf, _ := schema.Lookup(column...)
@@ -108,7 +108,7 @@ func readTable[T any](path string) (rows []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The Parquet library uses numbers from the file as indices. So a damaged file can make it
+	// The Parquet library uses numbers from the file as indices, so a damaged file may make it
 	// panic.
 	defer func() {
 		if p := recover(); p != nil {
@@ -121,13 +121,15 @@ func readTable[T any](path string) (rows []T, err error) {
 	}
 	reader := parquet.NewGenericReader[T](f)
 	defer reader.Close()
-	// The file's number of rows may be wrong. A row takes at least one bit, which limits it.
+	// The number of rows in the file may be wrong. Each row takes at least one bit, so the file's
+	// size limits it.
 	rows = make([]T, 0, max(0, min(f.NumRows(), 8*info.Size())))
 	for {
 		if len(rows) == cap(rows) {
 			rows = append(rows, make([]T, 1024)...)[:len(rows)]
 		}
-		// The library holds all values of a call in memory before it builds rows.
+		// The library holds all values of a call in memory before it builds rows, so a call reads
+		// few rows.
 		n, err := reader.Read(rows[len(rows):min(len(rows)+1024, cap(rows))])
 		rows = rows[:len(rows)+n]
 		switch {

@@ -2,15 +2,15 @@ package run
 
 import "rmreplay/internal/hpc"
 
-// Verdict says how far a replay agrees with the record of its workload: "recorded against
-// replayed". Waits and differences are in seconds, over the jobs that started on both sides and that
-// were not preset. Package compare makes it.
+// Verdict says how far a replay agrees with the record of its workload. Waits and differences are
+// in seconds, over the jobs that started in both and that were not preset. Package compare makes
+// it.
 type Verdict struct {
 	Jobs int `json:"jobs"`
 	// SameStart is the number of jobs whose starts are at most a minute apart.
 	SameStart int `json:"same_start_jobs"`
-	// OnlyRecorded and OnlyReplayed count the jobs that started on one side only. Jobs that an interrupted replay did
-	// not reach do not count.
+	// OnlyRecorded and OnlyReplayed count the jobs that started only in the record, or only in the
+	// replay. Jobs that an interrupted replay did not reach do not count.
 	OnlyRecorded int `json:"only_recorded_jobs"`
 	OnlyReplayed int `json:"only_replayed_jobs"`
 
@@ -19,20 +19,20 @@ type Verdict struct {
 	RecordedMedian float64 `json:"recorded_median_wait_s"`
 	ReplayedMedian float64 `json:"replayed_median_wait_s"`
 	MeanAbsolute   float64 `json:"mean_absolute_difference_s"`
-	// Distance is the Euclidean distance between the vectors of waits; a mean over the replays if
-	// there are several. BetweenReplays is the mean distance between these, 0 for a single one. A
-	// Distance that is much larger is not a matter of chance.
+	// Distance is the Euclidean distance between the vectors of waits; if there are several
+	// replays, their mean. BetweenReplays is the mean distance between the replays; 0 for one
+	// replay. If Distance is much larger than BetweenReplays, chance does not explain it.
 	Distance       float64 `json:"distance_s"`
 	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
 
-	// First is the job whose start differs first by more than a minute; nil if there is none.
+	// First is the first job whose starts differ by more than a minute; nil if there is none.
 	First *FirstDifference `json:"first_difference,omitempty"`
-	// FreeNodes is the share of the recorded waits during which the record's own jobs left as many
-	// nodes free as the waiting job got: from 0 to 1, and 0 if the partitions are not known. Those
-	// jobs were held back by something that the record does not have.
+	// FreeNodes is the share of the recorded waits during which as many nodes were free as the
+	// waiting job got, according to the record's own jobs. It is from 0 to 1, and 0 if the
+	// partitions are not known. Something that is not in the record kept these jobs waiting.
 	FreeNodes float64 `json:"waits_with_free_nodes"`
-	// Groups have the largest shares in the sum of absolute differences, at most one of each
-	// kind, the largest first.
+	// Groups are the groups of jobs with the largest shares of the sum of absolute differences, at
+	// most one of each kind, the largest first.
 	Groups []VerdictGroup `json:"groups"`
 	// LookAt are usual causes of such differences, the most likely first.
 	LookAt []string `json:"look_at"`
@@ -43,11 +43,11 @@ type FirstDifference struct {
 	Job      string `json:"job"`
 	Recorded string `json:"recorded_start"`
 	Replayed string `json:"replayed_start"`
-	// At is the earlier of the two.
+	// At is the earlier of the two starts.
 	At hpc.Time `json:"-"`
 }
 
-// VerdictGroup is a group of jobs that differs.
+// VerdictGroup is a group of jobs whose waits differ.
 type VerdictGroup struct {
 	By       string  `json:"by"` // user, account, partition, qos or size
 	Name     string  `json:"name"`

@@ -18,8 +18,7 @@ import (
 )
 
 // Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
-// job's Recorded is its history in the run. If users reacted, a job's submission is the one in
-// this run.
+// job's Recorded is its history in the run. If users reacted, a job's Submit is that of this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -43,12 +42,12 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
-	delete(w.Rules, finished.NoteRequeued) // it counted the requeued runs of the workload that was played
+	delete(w.Rules, finished.NoteRequeued) // it counts requeues before the run
 	return w, nil
 }
 
-// Played returns the workload that the run was given: its jobs as they were before it, in the order of their
-// submission.
+// Played returns the workload that the run was given, with its jobs unchanged, in the order of
+// their submission.
 func (r *Run) Played() (*workload.Workload, error) {
 	jobs, err := r.Submissions()
 	if err != nil {
@@ -72,7 +71,7 @@ func (r *Run) setting() (*workload.Workload, error) {
 	path := filepath.Join(r.Dir, settingFile)
 	f, err := input.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return w, nil // a record without a setting
+		return w, nil // the record has no setting
 	}
 	if err != nil {
 		return nil, err
@@ -81,8 +80,8 @@ func (r *Run) setting() (*workload.Workload, error) {
 	return trace.ReadSetting(f, path)
 }
 
-// recorded adds to each job its history in this run. With moved, it also sets the job's
-// submission to the one in this run.
+// recorded sets each job's Recorded to its history in this run. With moved, it also sets the job's
+// Submit to that of this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for i, begin := 0, 0; i < len(rows); i++ {
@@ -111,10 +110,10 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	}
 }
 
-// Finished returns the row as the neutral record of a finished job. job is the row's
-// submission, as [Run.Submissions] returns it. If job is nil, the result has only the values of
-// the row's columns. The ID is the workload's; for a task of an array it is "ID_TASK". If the
-// workload's ID is not a number, the result has no array number.
+// Finished returns the row as the neutral record of a finished job. job is the row's submission, as
+// [Run.Submissions] returns it. If job is nil, the result has only the values of the row's columns.
+// The ID is that of the workload, or "ID_TASK" for a task of an array. If the workload's ID is not
+// a number, the result has no array number.
 func (r *Row) Finished(job *hpc.Job) finished.Job {
 	record := finished.Job{
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,
@@ -144,7 +143,7 @@ func (r *Row) Finished(job *hpc.Job) finished.Job {
 	return record
 }
 
-// addRequest adds the values that the submission has and the row's columns lack.
+// addRequest adds values of the submission that the row's columns do not have.
 func addRequest(record *finished.Job, request *hpc.Request) {
 	record.WCKey, record.Comment = request.WCKey, request.Comment
 	record.Constraint, record.Licenses = request.Constraint, request.Licenses

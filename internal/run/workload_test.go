@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestWorkloadRecorded checks that a run is a workload with the history of its jobs. If users
-// reacted, the next run starts from their submissions in that run, in its order.
+// TestWorkloadRecorded checks that a run can be read as a workload with the history of its jobs. If
+// users reacted, the next run starts from their submissions in that run, in that run's order.
 func TestWorkloadRecorded(t *testing.T) {
 	for _, feedback := range []*Feedback{nil, {Model: "think-time"}} {
 		w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim", Feedback: feedback}, Options{})
@@ -80,8 +80,8 @@ func TestWorkloadRecorded(t *testing.T) {
 	}
 }
 
-// TestRowFinished checks that the finished jobs of a run make the same workload as the run
-// itself. The requests, the behaviour and the recorded fate are the same.
+// TestRowFinished checks that the finished jobs of a run make the same workload as the run itself:
+// the same requests, behaviour and recorded values.
 func TestRowFinished(t *testing.T) {
 	w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim"}, Options{})
 	if err != nil {

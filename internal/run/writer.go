@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// flushBytes limits the part of the journal that waits in memory.
+// flushBytes is how much of the journal may wait in memory.
 const flushBytes = 64 << 10
 
 // Options configures a writer.
@@ -31,18 +31,18 @@ type Options struct {
 	// FlushEvery is the longest real time for which a line of the journal waits in memory. 0
 	// means one second.
 	FlushEvery time.Duration
-	// Unjournaled omits the journal, which is faster. It is for a run that takes seconds and
-	// can simply be repeated. The writer adds a job to jobs.parquet when the job and all jobs
-	// before it have ended. So a job must have no events after its end.
+	// Unjournaled omits the journal, which is faster. It is for a run that takes seconds and can
+	// simply be repeated. The writer adds a job to jobs.parquet when the job and all jobs before it
+	// have ended. A job must therefore have no events after its end.
 	Unjournaled bool
 }
 
-// Writer writes a run record during the run. Several goroutines may use it: a lock guards its
-// state. It calls the caller's functions without the lock, except the function of
+// Writer writes a run record during the run. Several goroutines may use it, because a lock guards
+// its state. It calls functions of the caller without holding the lock, except the function of
 // [Writer.Update].
 //
-// After a file system error, every further call returns that error. Readers then find a partial
-// record of everything that was written before.
+// After an error of the file system, every further call returns that error. Readers then find a
+// partial record with everything that was written before.
 type Writer struct {
 	dir         string
 	flushEvery  time.Duration
@@ -50,7 +50,7 @@ type Writer struct {
 
 	mu         sync.Mutex // guards all following fields until the writer is closed
 	manifest   Manifest
-	warned     []Warning // from Warn; Finish adds them to the manifest's warnings
+	warned     []Warning // warnings from Warn; Finish adds them to the manifest's
 	rows       *builder
 	amend      func(*Row)
 	file       *os.File // the journal, locked
@@ -58,9 +58,9 @@ type Writer struct {
 	flusher    *time.Timer // runs while the journal's buffer is not empty; otherwise nil
 	events     *eventsTable
 	jobs       *jobsTable            // nil until the first row is final
-	statistics *table[rm.Statistics] // nil until there are some
+	statistics *table[rm.Statistics] // nil before the first Statistics
 	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
-	reasons    *Reasons              // of a record without a journal, without the parts of priorities
+	reasons    *Reasons              // nil with a journal; does not have the components of priorities
 	err        error
 	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
 }
@@ -193,9 +193,9 @@ func (w *Writer) Event(e rm.Event) error {
 	return nil
 }
 
-// finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has
-// not ended. changed is the submission of the last event. Arrays and the jobs after them wait
-// for Finish.
+// finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has not
+// ended. changed is the submission of the last event. An array stops it, too: Finish writes arrays
+// and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("an event of job %s after its end", changed.first.job.ID)
@@ -213,7 +213,7 @@ func (w *Writer) finalize(changed *submission) error {
 	return nil
 }
 
-// startJobs starts jobs.parquet unless it has been started.
+// startJobs creates jobs.parquet, unless it exists.
 func (w *Writer) startJobs() (err error) {
 	if w.jobs == nil {
 		if w.jobs, err = createJobsTable(w.dir, w.amend); err == nil {
@@ -223,7 +223,7 @@ func (w *Writer) startJobs() (err error) {
 	return err
 }
 
-// Warn records a warning. A warning with the same code and text only increases the count.
+// Warn records a warning. If a warning with the same code and text exists, only its count grows.
 func (w *Writer) Warn(warning Warning) error {
 	line, err := json.Marshal(warning)
 	if err != nil {
@@ -254,8 +254,8 @@ func (w *Writer) append(kind string, data []byte) error {
 	return nil
 }
 
-// timedFlush flushes when the oldest line in the buffer has waited for FlushEvery. The next
-// call of the writer returns its error.
+// timedFlush flushes when the oldest line in the buffer has waited for FlushEvery. If it fails, the
+// next call of the writer returns the error.
 func (w *Writer) timedFlush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -293,8 +293,8 @@ func (w *Writer) usable() error {
 	return nil
 }
 
-// Flush writes the buffered lines to the file, so that they survive the death of this process.
-// The writer also flushes by itself within [Options.FlushEvery].
+// Flush writes the buffered lines to the file, so that they survive if this process is killed. The
+// writer also flushes by itself within [Options.FlushEvery].
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,8 +305,8 @@ func (w *Writer) Flush() error {
 }
 
 // Setting stores everything in the workload except its jobs: users, node events, reservations,
-// actions, usage. So the run can be read as a workload. The caller must call Setting before the
-// first job.
+// actions, usage. With it the run can be read as a workload. The caller must call Setting before
+// the first job.
 func (w *Writer) Setting(wl *workload.Workload) error {
 	setting := *wl
 	setting.Jobs = workload.Jobs{}
@@ -321,8 +321,8 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
-// Cluster keeps the files of the cluster that the run is played on, by their names below its directory. They must
-// not contain secrets.
+// Cluster stores the files of the cluster that the run is played on, by their paths below its
+// directory. They must not contain secrets.
 func (w *Writer) Cluster(files map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,10 +345,10 @@ func (w *Writer) Cluster(files map[string]string) error {
 // ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 
-// Amend makes [Writer.Finish] call change with every row before it writes the row, after the changes of
-// earlier calls. It is for values that are known only after the run. One goroutine makes all calls. The rows of a
-// partial record are not amended. For a record without a journal, Amend fails with
-// [ErrUnjournaled], because its rows may be on the disk already.
+// Amend makes [Writer.Finish] call change with every row before it writes the row, after the
+// functions of earlier calls. It is for values that are known only after the run. One goroutine
+// makes all calls. The rows of a partial record are not amended. Without a journal, rows may be on
+// the disk already, so Amend fails with [ErrUnjournaled].
 func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -370,14 +370,15 @@ func (w *Writer) Amend(change func(*Row)) error {
 }
 
 // Rows visits the rows of all answered jobs that were submitted before the call, in the order of
-// jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a journal, a
-// row that can no longer change has only the values that metrics are computed from: Job, Task,
-// User, State, the times of submission, eligibility, start and end, Nodes, NodeCount, Processors,
-// Suspended, Restarts, Segments, and the four fields that say what keeps a job from being eligible.
+// jobs.parquet. The rows do not have [Row.Request] and the changes of [Writer.Amend]. Without a
+// journal, a row that can no longer change has only the values that metrics are computed from: Job,
+// Task, User, State, the times of submission, eligibility, start and end, Nodes, NodeCount,
+// Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job from being
+// eligible.
 //
-// The visitor may change a row. A row is valid until the next one. The visitor and other
-// goroutines may use the writer during the visit. A row then shows the job's state shortly
-// before its visit. Rows also works during and after Finish.
+// The visitor may change a row. A row is valid until the next one. The visitor and other goroutines
+// may use the writer during the visit, so a row shows the job's state shortly before the visit.
+// Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {
 	w.mu.Lock()
 	end, heard, window := w.rows.submitted(), slices.Clone(w.rows.heard), w.manifest.WindowStart
@@ -397,9 +398,9 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 	}
 }
 
-// Histories is [Writer.Rows] for a record without a journal, with the reasons for which the jobs
-// waited, as [Run.Histories] gives them. end is the instant at which the run ended. The recording
-// must be over; Finish may go on.
+// Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories] returns
+// them. It is for a record without a journal. end is when the run ended. No events may be recorded
+// any more, but Finish may still run.
 func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons
@@ -439,7 +440,8 @@ func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	return rows
 }
 
-// yieldAll yields the rows, with the reason of the time before the window. It reports whether the visitor wants more.
+// yieldAll yields the rows, with the reason for the time before the window. It returns false if the
+// visitor wants no more rows.
 func yieldAll(rows []Row, window hpc.Time, yield func(*Row) bool) bool {
 	for i := range rows {
 		rows[i].beforeWindow(window)
@@ -466,15 +468,15 @@ func (w *Writer) Update(change func(*Manifest)) error {
 }
 
 // Finish ends the record in the given state. It completes the tables and then writes the final
-// manifest. change may add to the manifest, for example the end times and CPU times. A run
-// cannot end in an empty state or in [StateRunning], so Finish replaces these by [StateFailed].
-// Once Finish has begun, all other calls of the writer except Rows fail with [ErrClosed]. After
-// an error the journal is still there, and readers find a partial record.
+// manifest. change may add to the manifest, for example the end times and CPU times. A run cannot
+// end in an empty state or in [StateRunning]; Finish replaces these by [StateFailed]. Once Finish
+// has begun, all other methods except Rows fail with [ErrClosed]. After an error the journal still
+// exists, and readers find a partial record.
 func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	// Only Finish uses the state of a closed writer. Rows may read the rows meanwhile.
+	// Only Finish uses the state of a closed writer. Meanwhile Rows may read the rows.
 	err := w.writeTables()
 	if err == nil {
 		err = writeManifest(w.dir, w.finalManifest(state, change))
@@ -545,8 +547,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing. Before Finish, it leaves the
-// same record as a killed process: readable and partial.
+// Close releases the writer's files. After Finish it does nothing. Before Finish, the record is
+// then that of a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,7 @@ func sampleManifest() Manifest {
 	}
 }
 
-// play writes a small run with each kind of job and warning to w.
+// play writes a small run to w, with each kind of job and warning.
 func play(t *testing.T, w *Writer) {
 	t.Helper()
 	var err error
@@ -78,7 +78,7 @@ func play(t *testing.T, w *Writer) {
 	}
 }
 
-// parts are those of the priority of a job of play.
+// parts are the components of the priority of a job in play.
 var parts = []rm.PriorityPart{{Name: "age", Points: 12.75}, {Name: "nice", Points: -3}}
 
 // playedRows returns the rows of play, without their requests.
@@ -143,8 +143,8 @@ func names(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestCompleteAndPartial writes the same run twice and ends it once. The tables and the journal
-// must give the same rows and events.
+// TestCompleteAndPartial writes the same run twice, but ends it only once. The tables and the
+// journal must give the same rows and events.
 func TestCompleteAndPartial(t *testing.T) {
 	dir := t.TempDir()
 	complete, partial := create1(t, filepath.Join(dir, "c"), Options{}), create1(t, filepath.Join(dir, "p"), Options{})
@@ -241,7 +241,7 @@ func TestSubmissions(t *testing.T) {
 	}
 }
 
-// TestManifestGolden pins the keys of manifest.json.
+// TestManifestGolden fixes the keys of manifest.json.
 func TestManifestGolden(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
 	play(t, w)
@@ -353,8 +353,8 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// TestOverwrite replaces a complete record and a partial one. It keeps a file that does not
-// belong to a record.
+// TestOverwrite replaces a complete and a partial record. A file that does not belong to a record
+// must stay.
 func TestOverwrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	first := create1(t, dir, Options{})
@@ -428,7 +428,7 @@ func TestModes(t *testing.T) {
 	check()
 }
 
-// TestTimedFlush checks that a line is in the file after the given real time, even if no other
+// TestTimedFlush checks that a line is in the file after the given real time, even if no further
 // line follows.
 func TestTimedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestTimedFlush(t *testing.T) {
 	})
 }
 
-// TestFlushBySize checks that the buffer is bounded at any setting of FlushEvery.
+// TestFlushBySize checks that the buffer stays small for any setting of FlushEvery.
 func TestFlushBySize(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{FlushEvery: time.Hour})
 	for range 2000 {
@@ -554,8 +554,8 @@ func TestFinishFails(t *testing.T) {
 	}
 }
 
-// TestConcurrentReaders reads the record repeatedly while two goroutines write it. Every
-// reading holds a true part of the run.
+// TestConcurrentReaders reads the record repeatedly while two goroutines write it. What it reads
+// must always be a part of the run.
 func TestConcurrentReaders(t *testing.T) {
 	const jobs = 300
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{FlushEvery: time.Microsecond})
@@ -598,8 +598,8 @@ func TestConcurrentReaders(t *testing.T) {
 	}
 }
 
-// childEnv names the directory of the record that a re-executed test binary writes until it is
-// killed.
+// childEnv names the directory of the record that a child, which is the test binary, writes until
+// it is killed.
 const childEnv = "RMREPLAY_TEST_RUN_CHILD"
 
 func TestMain(m *testing.M) {
@@ -706,9 +706,9 @@ func TestKill(t *testing.T) {
 	create1(t, dir, Options{Overwrite: true})
 }
 
-// TestUnjournaled writes the same run with and without a journal. Both must give the same
-// tables. The rows that the writer writes when jobs end must equal those that Finish writes.
-// The run has an array and a job that ends late.
+// TestUnjournaled writes the same run with and without a journal. Both must give the same tables.
+// The rows that the writer writes when jobs end must equal those that Finish writes. The run has an
+// array, and a job that ends late.
 func TestUnjournaled(t *testing.T) {
 	dir := t.TempDir()
 	journaled := create1(t, filepath.Join(dir, "j"), Options{})
@@ -733,7 +733,7 @@ func TestUnjournaled(t *testing.T) {
 			}
 		}
 		for k := range jobs {
-			i := (k + 5) % jobs // the first ends last but a few
+			i := (k + 5) % jobs // the first job is one of the last to end
 			tasks := []int{-1}
 			if i == 2000 {
 				tasks = []int{1, 2}
@@ -772,7 +772,7 @@ func TestUnjournaled(t *testing.T) {
 		of := got[i]
 		i++
 		of.Request = ""
-		if i <= 2000 { // final before the end, so only an outcome
+		if i <= 2000 { // final before the end, so it has only an outcome
 			of = Row{
 				Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
 				Eligible: of.Eligible, Start: of.Start, End: of.End, NodeCount: of.NodeCount, Processors: of.Processors,
@@ -791,7 +791,7 @@ func TestUnjournaled(t *testing.T) {
 	}
 }
 
-// sameHistories checks that a writer gives the rows the reasons that its record has.
+// sameHistories checks that a writer gives the rows the same reasons as its record.
 func sameHistories(t *testing.T, w *Writer) {
 	t.Helper()
 	r, err := Open(w.Dir())
@@ -831,10 +831,10 @@ func TestEventAfterEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse uses a writer from several goroutines. They record jobs, events and
-// warnings, change the manifest and visit rows, and one of them finishes the record. Afterwards
-// all calls except Rows fail, and Rows gives the table's rows. The race detector also checks
-// this test.
+// TestConcurrentUse uses a writer from several goroutines. They record jobs, events and warnings,
+// change the manifest and visit rows, and one of them finishes the record. Afterwards all methods
+// except Rows must fail, and Rows must give the table's rows. The race detector also checks this
+// test.
 func TestConcurrentUse(t *testing.T) {
 	for _, unjournaled := range []bool{false, true} {
 		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})
@@ -893,8 +893,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// noteJobs records jobs that run one after the other and are suspended once each. It reuses the
-// memory of jobs that the writer has released.
+// noteJobs records jobs that run one after the other and are suspended once each. It reuses memory
+// of jobs that the writer has released.
 func noteJobs(w *Writer, jobs int) error {
 	for i := range jobs {
 		id, outcome := fmt.Sprint(i), &rm.Outcome{State: hpc.Completed, Processors: 1}

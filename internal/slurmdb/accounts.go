@@ -15,10 +15,10 @@ type association struct {
 	id                               int
 	account, user, partition, parent string
 	isDefault                        bool
-	values                           map[string]string // of the columns of limits, as text
+	values                           map[string]string // of the columns with limits, as text
 }
 
-// useParent is the share that makes an association use its parent's share
+// useParent is the value of shares with which an association uses its parent's shares
 // (SLURMDB_FS_USE_PARENT in slurmdb.h).
 const useParent = 0x7FFFFFFF
 
@@ -57,18 +57,18 @@ var qosOptions = []struct {
 	{"preempt_exempt_time", "PreemptExemptTime", false},
 }
 
-// qosFlags are the flags of a QOS by their bits (QOS_FLAG_ in slurmdb.h).
+// qosFlags are the flags of a QOS in the order of their bits (QOS_FLAG_ in slurmdb.h).
 var qosFlags = []string{
 	"PartitionMinNodes", "PartitionMaxNodes", "PartitionTimeLimit", "EnforceUsageThreshold", "NoReserve",
 	"RequiresReservation",
 	"DenyOnLimit", "OverPartQOS", "NoDecay", "UsageFactorSafe",
 }
 
-// flagBits are the bits of a QOS's flags column that stand for flags (QOS_FLAG_BASE in
-// slurmdb.h).
+// flagBits masks the bits of a QOS's column flags that are flags (QOS_FLAG_BASE in slurmdb.h).
 const flagBits = 0x0fffffff
 
-// texts reads the rows of a table as texts by column. It leaves out columns that are null.
+// texts calls f with each row of a query, as a map of columns to texts. Columns that are null are
+// left out.
 func (r *reader) texts(query string, f func(map[string]string) error) error {
 	rows, err := r.tx.QueryContext(r.ctx, query)
 	if err != nil {
@@ -101,8 +101,8 @@ func (r *reader) texts(query string, f func(map[string]string) error) error {
 	return rows.Err()
 }
 
-// readAssociations reads accounts and users from the root down. It reads deleted ones as well,
-// because jobs may name them.
+// readAssociations reads accounts and users, parents before children. It includes deleted
+// associations, because jobs may refer to them.
 func (r *reader) readAssociations() error {
 	r.assocs, r.users = make(map[int]*association), make(map[uint32]string)
 	order := "id_assoc"
@@ -132,8 +132,8 @@ func (r *reader) readAssociations() error {
 	})
 }
 
-// readAccounts writes the commands that make QOS, accounts and users as they are now. No table
-// records their earlier limits.
+// readAccounts returns the commands that create the present QOS, accounts and users. The database
+// does not record earlier limits.
 func (r *reader) readAccounts() (string, error) {
 	var b strings.Builder
 	if err := r.writeQOS(&b); err != nil {
@@ -166,8 +166,7 @@ func (r *reader) readAccounts() (string, error) {
 			fmt.Fprintf(&b, "add account name=%s parent=%s%s\n", quote(a.account), quote(parent), r.options(a))
 		}
 	}
-	// A user's default account comes first, because sacctmgr makes the first account the
-	// default.
+	// A user's default account must come first, because sacctmgr uses the first account as default.
 	slices.SortStableFunc(users, func(x, y *association) int {
 		switch {
 		case x.isDefault == y.isDefault:
@@ -194,7 +193,7 @@ func (r *reader) readAccounts() (string, error) {
 	return b.String(), nil
 }
 
-// options writes an association's share, limits and QOS.
+// options returns an association's shares, limits and QOS as options of sacctmgr.
 func (r *reader) options(a *association) string {
 	var b strings.Builder
 	if shares := a.values["shares"]; shares == strconv.Itoa(useParent) {
@@ -218,7 +217,7 @@ func (r *reader) options(a *association) string {
 	return b.String()
 }
 
-// option writes a limit that is set.
+// option writes a limit, if it is set.
 func (r *reader) option(b *strings.Builder, option, value string, isTRES bool) {
 	if n, err := strconv.ParseFloat(value, 64); value == "" || err == nil && (n >= float64(slurmspec.NoVal) || n < 0) {
 		return
@@ -231,7 +230,7 @@ func (r *reader) option(b *strings.Builder, option, value string, isTRES bool) {
 	fmt.Fprintf(b, " %s=%s", option, value)
 }
 
-// tresNames writes "1=8,1001=2" as sacctmgr takes it: "cpu=8,gres/gpu=2".
+// tresNames converts "1=8,1001=2" to sacctmgr's form: "cpu=8,gres/gpu=2".
 func (r *reader) tresNames(list string) string {
 	var parts []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -243,7 +242,7 @@ func (r *reader) tresNames(list string) string {
 	return strings.Join(parts, ",")
 }
 
-// qosNames writes ",1,+2" as "normal,+high". It leaves out numbers that belong to no QOS.
+// qosNames converts ",1,+2" to "normal,+high". It ignores numbers that belong to no QOS.
 func (r *reader) qosNames(list string) string {
 	var parts []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -258,7 +257,7 @@ func (r *reader) qosNames(list string) string {
 func (r *reader) writeQOS(b *strings.Builder) error {
 	return r.texts("SELECT * FROM qos_table WHERE deleted = 0 ORDER BY id", func(row map[string]string) error {
 		verb, set := "add qos name="+quote(row["name"]), ""
-		if row["name"] == "normal" { // every database has it
+		if row["name"] == "normal" { // every database has this QOS
 			verb, set = "modify qos name=normal", " set"
 		}
 		var options strings.Builder
@@ -290,8 +289,8 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 	})
 }
 
-// preempted names the QOS that another QOS preempts. The column lists their numbers as Slurm
-// writes a set of bits: ",2,5-7".
+// preempted returns the names of the QOS that a QOS can preempt. The column has their numbers in
+// Slurm's format of a bit set: ",2,5-7".
 func (r *reader) preempted(list string) string {
 	var names []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -314,7 +313,7 @@ func (r *reader) preempted(list string) string {
 	return strings.Join(names, ",")
 }
 
-// quote quotes a name with blanks.
+// quote quotes a name that contains blanks.
 func quote(name string) string {
 	if strings.ContainsAny(name, " \t") {
 		return `"` + strings.ReplaceAll(name, `"`, "") + `"`

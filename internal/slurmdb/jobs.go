@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// jobRow is a row of job_table with the types of its columns.
+// jobRow has the columns of a row of job_table.
 type jobRow struct {
 	dbIndex                                      uint64
 	account, arrayTasks, constraints, name       sql.NullString
@@ -25,7 +25,7 @@ type jobRow struct {
 	hetJob, hetOffset, reason, nodesAlloc        sql.NullInt64
 	restarts, flags                              sql.NullInt64
 	priority, state, limit                       sql.NullInt64
-	memory                                       sql.NullString // unsigned, of 64 bits
+	memory                                       sql.NullString // unsigned, 64 bits
 	submit, eligible, start, end, suspended      sql.NullInt64
 }
 
@@ -60,7 +60,7 @@ func (r *reader) readJobs() error {
 		names, targets = append(names, column(f.column)), append(targets, f.target)
 	}
 	names, targets = append(names, script, "v.resv_name"), append(targets, &row.script, &row.resv)
-	// A reservation has a row for each period between two changes.
+	// A reservation has one row per period between two changes.
 	join += " LEFT JOIN (SELECT id_resv, MAX(resv_name) AS resv_name FROM " + r.table("resv_table") +
 		" GROUP BY id_resv) v ON v.id_resv = j.id_resv AND j.id_resv != 0"
 	condition, args := r.window("j.time_submit", "j.time_end")
@@ -113,7 +113,7 @@ func instant(n sql.NullInt64) hpc.Time {
 	return hpc.Unix(n.Int64)
 }
 
-// record makes a finished job from a row.
+// record converts a row to a finished job.
 func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if row.submit.Int64 > slurmspec.LastInstant || row.end.Int64 > slurmspec.LastInstant {
 		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
@@ -156,7 +156,7 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	return rec, nil
 }
 
-// identify gives the record the ID that sacct would print.
+// identify sets the record's ID to what sacct would print.
 func identify(rec *finished.Job, row *jobRow) {
 	rec.ID = strconv.FormatInt(row.job.Int64, 10)
 	array := row.arrayJob.Int64
@@ -176,7 +176,7 @@ func identify(rec *finished.Job, row *jobRow) {
 	}
 }
 
-// sizes sets what the job asked for and got. The columns list TRES by number:
+// sizes sets the requested and allocated resources. The columns have TRES by number:
 // "1=12,2=33600,4=1".
 func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 	rec.AllocNodes = int(row.nodesAlloc.Int64)
@@ -187,10 +187,10 @@ func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 			rec.MemPerNode = int64(n)
 		}
 	}
-	_ = finished.TakeTRES(rec) // the lists were written by tresText
+	_ = finished.TakeTRES(rec) // tresText wrote the lists, so they are valid
 }
 
-// tresText writes a list of TRES as sacct prints it: with names for their numbers.
+// tresText converts a list of TRES to sacct's form, with names instead of numbers.
 func (r *reader) tresText(text string) string {
 	var list slurmspec.TRESList
 	for name, amount := range r.tresAmounts(text) {
@@ -199,8 +199,8 @@ func (r *reader) tresText(text string) string {
 	return list.String()
 }
 
-// tresAmounts yields the names and amounts in a list of TRES by number. It leaves out an
-// element that it cannot read, a number without a name, and an amount that is not set.
+// tresAmounts yields the names and amounts in a list of TRES by number. It skips elements that are
+// invalid, have a number without a name, or have an amount that is not set.
 func (r *reader) tresAmounts(text string) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for number, amount := range slurmspec.TRES(text) {
@@ -213,7 +213,7 @@ func (r *reader) tresAmounts(text string) iter.Seq2[string, int64] {
 	}
 }
 
-// readSteps tells the builder when the steps of jobs without a start began.
+// readSteps passes the start of the first step to the builder, for jobs without a start.
 func (r *reader) readSteps() error {
 	condition, args := r.window("j.time_submit", "j.time_end")
 	query := "SELECT j.id_job, j.id_array_job, j.id_array_task, MIN(s.time_start) FROM " + r.table("job_table") +

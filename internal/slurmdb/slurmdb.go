@@ -1,15 +1,15 @@
-// Package slurmdb makes a workload from the database of slurmdbd. It reads jobs, steps of jobs
-// without a start, reservations, node events, users, accounts with their limits, QOS, and
-// fair-share usage at the window's start.
+// Package slurmdb makes a workload from slurmdbd's database. It reads jobs, steps of jobs that lack
+// a start, reservations, node events, users, accounts with their limits, QOS, and the fair-share
+// usage at the window's start.
 //
-// It connects to MariaDB or MySQL. slurmdbd's own protocol and sacct leave out facts that a
-// replay needs: batch scripts, reservations that are over, and usage at an earlier instant. The
-// package only reads, in one read-only transaction. So the tables agree with each other although
-// slurmdbd continues to write.
+// It connects to MariaDB or MySQL, because slurmdbd's own protocol and sacct lack what a replay
+// needs: batch scripts, reservations that have ended, and usage at an earlier instant. The package
+// only reads, in one read-only transaction, so that the tables are consistent although slurmdbd
+// continues to write.
 //
-// The tables are those of Slurm's src/plugins/accounting_storage/mysql
-// (accounting_storage_mysql.c, table_fields). Releases of Slurm have different columns. The
-// package looks up which columns a table has, and treats a missing column as unknown.
+// The tables are those of Slurm's src/plugins/accounting_storage/mysql (accounting_storage_mysql.c,
+// table_fields). Their columns depend on the release. The package looks up which columns a table
+// has, and treats missing columns as unknown values.
 package slurmdb
 
 import (
@@ -29,33 +29,33 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Options are the choices in reading a database.
+// Options are the options of [Read].
 type Options struct {
 	workload.ReadOptions
-	// Password replaces the password of the data source unless it is empty.
+	// Password replaces the password in the data source, unless it is empty.
 	Password string
-	// UsageHalfLife is the half-life of fair-share usage, PriorityDecayHalfLife of slurm.conf.
-	// 0 means no decay.
+	// UsageHalfLife is the half-life of fair-share usage (PriorityDecayHalfLife in slurm.conf); 0
+	// means no decay.
 	UsageHalfLife time.Duration
-	// UsageSince is when Slurm last reset usage (PriorityUsageResetPeriod of slurm.conf), or 0
-	// if it never did.
+	// UsageSince is when Slurm last reset usage (PriorityUsageResetPeriod in slurm.conf); 0 means
+	// never.
 	UsageSince hpc.Time
 }
 
-// Result is the result of Read.
+// Result is the result of [Read].
 type Result struct {
 	Workload *workload.Workload
-	// Missing says what no job has and what follows from that. It also says what Accounts
-	// leaves out.
+	// Missing lists what is missing for all jobs, with the consequences, and what Accounts leaves
+	// out.
 	Missing []string
-	// Accounts are commands for `sacctmgr -i` that make the cluster's QOS, accounts
-	// and users, with their limits, in an empty database.
+	// Accounts has commands for `sacctmgr -i` that create the cluster's QOS, accounts and users,
+	// with their limits, in an empty database.
 	Accounts string
 }
 
-// Read reads the database of a data source name in the form of go-sql-driver/mysql,
-// "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". It reads one job at
-// a time. No error repeats the password.
+// Read reads a database. dsn has the form of go-sql-driver/mysql:
+// "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". Rows of jobs are read
+// one at a time. Errors never contain the password.
 func Read(ctx context.Context, dsn string, opts Options) (*Result, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -92,13 +92,13 @@ type reader struct {
 	source  string
 	cluster string
 
-	tres    map[int]string // the names of TRES by number: "cpu", "gres/gpu:a100"
+	tres    map[int]string // number to name of TRES: "cpu", "gres/gpu:a100"
 	qos     map[int]string
 	assocs  map[int]*association
-	order   []*association // from the root down
+	order   []*association // parents before children
 	users   map[uint32]string
 	builder *finished.Builder
-	leftOut []string // facts left out of the accounts and usage
+	leftOut []string // what accounts and usage leave out
 }
 
 func (r *reader) read() (*Result, error) {
@@ -139,8 +139,8 @@ func (r *reader) read() (*Result, error) {
 	return result, nil
 }
 
-// clusterName matches what Slurm accepts as the name of a cluster. The name becomes a part of
-// table names, so that nothing else may get into a query.
+// clusterName matches valid names of clusters in Slurm. The name becomes a part of table names, so
+// other characters must not get into a query.
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 func (r *reader) findCluster() error {
@@ -187,8 +187,8 @@ func (r *reader) each(query string, f func(*sql.Rows) error, args ...any) error 
 	return rows.Err()
 }
 
-// columns returns the columns that a table has in this version of the schema. It returns none
-// if the table does not exist.
+// columns returns the columns of a table in this version of the schema. The result is empty if the
+// table does not exist.
 func (r *reader) columns(table string) (map[string]bool, error) {
 	columns := make(map[string]bool)
 	err := r.each("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?",
@@ -228,8 +228,8 @@ func (r *reader) readQOSNames() error {
 	})
 }
 
-// window returns the condition that a row touches the window. begin and end are the columns of
-// the row's beginning and end.
+// window returns the SQL condition for rows that overlap the window. begin and end are the columns
+// with the row's begin and end.
 func (r *reader) window(begin, end string) (condition string, args []any) {
 	condition = "1 = 1"
 	if r.opts.End != 0 {
@@ -243,5 +243,5 @@ func (r *reader) window(begin, end string) (condition string, args []any) {
 	return condition, args
 }
 
-// begin returns the instant at which the cluster must have its first state.
+// begin returns the beginning of the window, from which events count.
 func (r *reader) begin() hpc.Time { return r.opts.Start }

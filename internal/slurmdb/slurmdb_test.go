@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The tests of package slurm check the whole result of a read. Their replays fill a real
-// slurmdbd's database.
+// The tests of package slurm check the complete result of Read. Their replays fill the database of
+// a real slurmdbd.
 
 func TestWaitingTasks(t *testing.T) {
 	for text, want := range map[string]string{
@@ -39,7 +39,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// testReader knows some TRES, QOS and associations.
+// testReader returns a reader that knows some TRES, QOS and associations.
 func testReader() *reader {
 	return &reader{
 		cluster: "vale",
@@ -162,7 +162,7 @@ func TestDecay(t *testing.T) {
 	}
 }
 
-// Only usage after the last reset counts.
+// Usage counts only after the last reset.
 func TestUsageLeft(t *testing.T) {
 	const day = 24 * time.Hour
 	start := hpc.Unix(100 * 86400)

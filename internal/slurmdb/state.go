@@ -16,17 +16,17 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// booking is a row of resv_table: a reservation between two changes. All rows of a reservation
-// have the same number. Each occurrence of a recurring reservation has its own number. Slurm
-// writes the row of the next occurrence in advance.
+// booking is a row of resv_table: the state of a reservation between two changes. All rows of a
+// reservation have the same number. Each occurrence of a recurring reservation has another number.
+// Slurm writes the row of the next occurrence in advance.
 type booking struct {
 	id int64
 	hpc.Reservation
 	end hpc.Time
 }
 
-// readReservations reads the reservations that touch the window. until is the end of the period
-// for which the reader asks the database for jobs.
+// readReservations reads the reservations that overlap the window. until is the end of the period
+// for which the reader requests jobs from the database.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -53,14 +53,14 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 	return reservationEvents(bookings, r.opts.ReadOptions, until), err
 }
 
-// reservationEvents makes the events of bookings, which are sorted by their starts. The first
-// booking of a number creates the reservation and the others update it. Slurm itself makes the next
-// occurrence of a recurring reservation; if that is not on record and would come before until, the
-// reservation was deleted. A reservation that takes the name of another reservation is created when
-// the other no longer exists.
+// reservationEvents converts bookings, sorted by start, to events. The first booking of a number
+// creates the reservation, and later ones update it. Slurm itself makes the next occurrence of a
+// recurring reservation. If this occurrence is not recorded although it should come before until,
+// the reservation was deleted. A reservation with the name of another one is created when that one
+// no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
-	last := make(map[string]*booking) // by name: in its present state, from its start on
+	last := make(map[string]*booking) // by name, in the present state; Start is the original one
 	remove := func(b *booking) {
 		if b.Recurring() {
 			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete",
@@ -73,8 +73,8 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 		last[b.Name] = &b
 		switch {
 		case old != nil && old.id == b.id && old.end == b.Start:
-			// Slurm does not move the start of a reservation that has begun; its duration
-			// counts from the start.
+			// Slurm does not change the start of a reservation that has begun. Its duration counts
+			// from that start.
 			update := b.Reservation
 			b.Start, b.Duration = old.Start, b.end.Sub(old.Start)
 			update.Start, update.Duration = 0, b.Duration
@@ -104,10 +104,10 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 	return events
 }
 
-// gone returns the instant from which Slurm no longer has the reservation.
+// gone returns the instant at which Slurm removes the reservation.
 func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger) }
 
-// comesAgainAs reports whether another booking is the next occurrence of this one.
+// comesAgainAs reports whether next is the next occurrence of this reservation.
 func (b *booking) comesAgainAs(next *booking) bool {
 	return b.Recurring() && next.Start == b.Start.Add(workload.UntilNext(&b.Reservation)) && next.Duration == b.Duration &&
 		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) &&
@@ -115,7 +115,7 @@ func (b *booking) comesAgainAs(next *booking) bool {
 }
 
 // addAssociations adds the users and accounts that may use a reservation. list has the numbers of
-// associations, such as ",3,-7"; a minus excludes one.
+// associations, such as ",3,-7"; a minus excludes the association.
 func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))
@@ -141,8 +141,7 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads when nodes went out of service and returned. It makes one event of all changes
-// of one kind at one instant.
+// readEvents reads node events. Changes of the same kind at the same instant become one event.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage
@@ -182,7 +181,7 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	for _, o := range outages {
 		m := moment{o.start, o.state, o.reason}
 		nodes[m] = append(nodes[m], o.node)
-		// If one outage follows the other, the node was not in service between them.
+		// If another outage follows immediately, the node did not return to service in between.
 		if o.end != 0 && !starts[place{o.end, o.node}] {
 			m := moment{at: o.end, state: "resume"}
 			nodes[m] = append(nodes[m], o.node)
@@ -200,11 +199,11 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	return events
 }
 
-// readUsage computes the usage of every association at the window's start. Usage is processor
-// seconds, or billed seconds if the database has them, halved for every half-life since, and
-// counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
-// readUsage adds hourly sums as far back as slurmdbd keeps them, then daily ones, then monthly
-// ones.
+// readUsage computes the usage of every association at the window's start, in processor seconds, or
+// in billed seconds if the database has these. Usage is halved for every half-life that has passed,
+// and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
+// readUsage adds up hourly sums as far back as slurmdbd keeps them, before that daily sums, and
+// before that monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil
@@ -250,8 +249,8 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 	return usage, nil
 }
 
-// usageLeft returns the share of a period's usage, if it was even over the period, that remains at
-// the window's start.
+// usageLeft returns the share of a period's usage that remains at the window's start, if the usage
+// was spread evenly over the period.
 func (o *Options) usageLeft(from hpc.Time, length time.Duration) float64 {
 	part := 1.0
 	if late := o.UsageSince.Sub(from); o.UsageSince != 0 && late > 0 {

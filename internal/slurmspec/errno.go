@@ -51,10 +51,10 @@ func (e Errno) Name() string {
 	return fmt.Sprintf("error %d", uint32(e))
 }
 
-// Queued reports whether slurmctld may have accepted a submission that it answers with this
-// error: the job exists and waits for what the error names (job_allocate in
-// slurmctld/job_mgr.c). slurmctld has accepted it if the answer is a RESPONSE_SUBMIT_BATCH_JOB.
-// A RESPONSE_SLURM_RC with the same number refuses it, as under EnforcePartLimits.
+// Queued reports whether slurmctld may have accepted a submission that it answers with this error:
+// the job exists and waits until the cause that the error names is gone (job_allocate in
+// slurmctld/job_mgr.c). slurmctld has accepted it if the answer is a RESPONSE_SUBMIT_BATCH_JOB. A
+// RESPONSE_SLURM_RC with the same number refuses it, as under EnforcePartLimits.
 func (e Errno) Queued() bool {
 	switch e {
 	case 0,

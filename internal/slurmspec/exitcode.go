@@ -9,7 +9,7 @@ import (
 // ExitCode says how a script ended: with an exit status, or by a signal.
 type ExitCode struct {
 	Status int // 0 to 255
-	Signal int // 0 to 127; 0 for none
+	Signal int // 0 to 127; 0 for no signal
 }
 
 var errExitCode = errors.New("not an exit code and a signal (want 1:0)")

@@ -79,7 +79,7 @@ func ArrayTasks(text string) string {
 	}
 	bits, ok := new(big.Int).SetString(digits, 16)
 	if !ok || bits.Sign() < 0 {
-		return text // the reader of arrays says what is wrong with it
+		return text // the parser of arrays will report the error
 	}
 	var ranges []string
 	for i := 0; i < bits.BitLen(); i++ {

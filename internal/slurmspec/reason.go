@@ -25,7 +25,7 @@ func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 // HeldForReason reports whether a reason as sacct prints it says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
-// Because returns the reason's name with slurmctld's words about it, if it is ReqNodeNotAvail:
+// Because returns the reason's name. For ReqNodeNotAvail, slurmctld's description follows the name:
 // "ReqNodeNotAvail: Reserved for maintenance".
 func (r Reason) Because(words string) string {
 	if r == NotAvailable && words != "" {
@@ -43,7 +43,8 @@ func (r Reason) String() string {
 	return strconv.Itoa(int(r))
 }
 
-// ReasonNamed returns the reason with a name as squeue prints it, and whether there is one.
+// ReasonNamed returns the reason that squeue prints under this name. The result is false if there
+// is no such reason.
 func ReasonNamed(name string) (Reason, bool) {
 	r, ok := reasonsByName[name]
 	return r, ok
@@ -51,7 +52,7 @@ func ReasonNamed(name string) (Reason, bool) {
 
 var reasonsByName = func() map[string]Reason {
 	m := make(map[string]Reason, len(reasonNames))
-	for r, name := range slices.Backward(reasonNames[:]) { // the first of two with one name counts
+	for r, name := range slices.Backward(reasonNames[:]) { // if two reasons have one name, the first counts
 		m[name] = Reason(r)
 	}
 	return m

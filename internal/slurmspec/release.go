@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Release is a release of Slurm: "22.05", or with its patch "22.05.8". The zero Release is
-// no release.
+// Release is a release of Slurm: "22.05", or with its patch "22.05.8". The zero Release means that
+// the release is not known.
 type Release struct {
 	Major, Minor int // 22 and 5 of "22.05.8"
-	Patch        int // 8 of "22.05.8"; -1 where only the series is known
+	Patch        int // 8 of "22.05.8"; -1 if only the series is known
 }
 
 // The series of releases whose protocol is known.
@@ -108,8 +108,8 @@ func ParseRelease(text string) (Release, error) {
 	return r, nil
 }
 
-// String returns the release as Slurm writes it: "22.05" or "22.05.8". It returns "" for no
-// release.
+// String returns the release as Slurm writes it: "22.05" or "22.05.8". It returns "" for the zero
+// Release.
 func (r Release) String() string {
 	switch {
 	case r.IsZero():
@@ -120,7 +120,7 @@ func (r Release) String() string {
 	return fmt.Sprintf("%02d.%02d.%d", r.Major, r.Minor, r.Patch)
 }
 
-// IsZero reports whether r is not a release.
+// IsZero reports whether r is the zero Release.
 func (r Release) IsZero() bool { return r.Major == 0 }
 
 // Series returns the release without its patch. The series decides about protocols and options.

@@ -75,7 +75,7 @@ type ReservationFlag struct {
 	Name string
 	// Off says that the command removes the flag.
 	Off bool
-	// Time is the TIME of PURGE_COMP=TIME, and 0 without one.
+	// Time is the TIME of PURGE_COMP=TIME, or 0 if it is not given.
 	Time time.Duration
 }
 
@@ -95,9 +95,8 @@ func (f ReservationFlag) Changes() bool {
 	return spec.Changes
 }
 
-// ParseReservationFlag reads a flag as scontrol takes it: a name with an optional sign before
-// it; PURGE_COMP may have a time behind it. The error repeats the flag and says what is wrong
-// with it.
+// ParseReservationFlag reads a flag as scontrol takes it: a name with an optional sign before it.
+// "=TIME" may follow PURGE_COMP. The error repeats the flag and says what is wrong with it.
 func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	name, value, valued := strings.Cut(strings.ToUpper(text), "=")
 	name, flag.Off = strings.CutPrefix(strings.TrimPrefix(name, "+"), "-")

@@ -29,5 +29,3 @@ func TestParseReservationFlag(t *testing.T) {
 		}
 	}
 }
-
-// What comes again on days of the week comes on those.

@@ -33,7 +33,7 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
-// What is printed is read as the same release, and the order is that of age.
+// A printed release is read as the same release, and Compare and Since order releases consistently.
 func TestReleaseProperties(t *testing.T) {
 	release := rapid.Custom(func(t *rapid.T) Release {
 		return Release{rapid.IntRange(1, 99).Draw(t, "major"), rapid.IntRange(0, 99).Draw(t, "minor"), rapid.IntRange(-1, 9999).Draw(t, "patch")}
@@ -52,8 +52,8 @@ func TestReleaseProperties(t *testing.T) {
 	})
 }
 
-// The table is in the order of age, each protocol is one more than the one before, and
-// 22.05 is what the daemons of the tests speak.
+// The releases are in the order of age, and each series has the next number of the protocol. The
+// numbers of 22.05 and 25.05 are those of Slurm's source.
 func TestReleases(t *testing.T) {
 	for i, k := range Releases {
 		if i > 0 && (k.Release.Compare(Releases[i-1].Release) <= 0 || k.Number != Releases[i-1].Number+1) {
@@ -124,7 +124,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// No two flags share a bit, and what can be set is on record under the same name.
+// Each flag has its own bit, and slurmdbd's record of a flag is read as the name that sets it.
 func TestReservationFlagBits(t *testing.T) {
 	taken := map[uint64]string{}
 	for _, f := range ReservationFlags {
@@ -224,7 +224,7 @@ func TestTRES(t *testing.T) {
 	}
 }
 
-// A span that is written is read as the same, to the second, and its minutes are rounded up.
+// A written span is read as the same number of seconds, and Minutes rounds it up.
 func TestSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, MaxSeconds-1).Draw(t, "seconds")) * time.Second

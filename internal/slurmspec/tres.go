@@ -44,7 +44,7 @@ func CheckTRES(list string) error {
 }
 
 // GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4", or
-// "a100:2,h100:1" where the list names the models of all of them. It returns "" if the list has none.
+// "a100:2,h100:1" if the list names the model of each GPU. It returns "" if the list has none.
 func GPUs(list string) string {
 	for name, amount := range GRES(list) {
 		if name == "gpu" {
@@ -83,7 +83,7 @@ func GRES(list string) iter.Seq2[string, string] {
 		}
 		n, err := ParseScaled(amount)
 		if err != nil {
-			n = math.Inf(1) // whoever reads the list says what is wrong with it
+			n = math.Inf(1) // keep the wrong amount: the parser of --gpus will report it
 		}
 		if r.sum += n; n > 0 {
 			r.types = append(r.types, kind+":"+amount)

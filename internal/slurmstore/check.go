@@ -19,27 +19,27 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// daemonPaths are where a root may have slurmctld, best first. The first name is the name of
-// Debian's daemon: with the emulator's package installed, slurmctld is the emulator.
+// daemonPaths are the possible paths of slurmctld in a root, the best first. slurmctld-wlm is
+// Debian's name of the daemon; with Debian's package of the emulator, slurmctld is the emulator.
 var daemonPaths = []string{
 	"usr/sbin/slurmctld-wlm", "usr/sbin/slurmctld", "sbin/slurmctld", "usr/local/sbin/slurmctld", "usr/bin/slurmctld",
 	"opt/slurm/sbin/slurmctld", "opt/slurm/*/sbin/slurmctld",
 }
 
-// libraryPaths are where a root may have libraries.
+// libraryPaths are the directories in which a root may have libraries.
 var libraryPaths = []string{
 	"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/lib64", "lib64", "usr/local/lib64", "usr/local/lib", "usr/lib", "lib",
 	"opt/slurm/lib", "opt/slurm/*/lib",
 }
 
-// machines are the architectures of programs that run on this machine.
+// machines maps architectures to those of programs that can run on this machine.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
-// patience is how long slurmctld may take to print its version on a busy machine.
+// patience is the longest time that slurmctld may need to print its version on a busy machine.
 const patience = time.Minute
 
-// check runs the root's slurmctld by the root's own dynamic loader and returns its version. Whoever made
-// the archive made these programs, so root does not run them as root: see [tree.confine].
+// check runs the root's slurmctld with the root's own dynamic loader and returns its version. These
+// programs come from the archive, so root does not run them as root: see [tree.confine].
 func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
 	daemon, err := t.first(daemonPaths)
 	if err != nil {
@@ -56,7 +56,7 @@ func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
 	return release, nil
 }
 
-// first returns the first file of the tree that one of the patterns matches.
+// first returns the first file in the tree that matches one of the patterns.
 func (t *tree) first(patterns []string) (string, error) {
 	for _, p := range patterns {
 		paths, err := filepath.Glob(filepath.Join(t.dir, p))
@@ -73,7 +73,7 @@ func (t *tree) first(patterns []string) (string, error) {
 	return "", os.ErrNotExist
 }
 
-// loader returns the dynamic loader that a program names, as a path of the root.
+// loader returns the dynamic loader of a program, as a path in the root.
 func (t *tree) loader(program string) (string, error) {
 	f, err := t.root.Open(program)
 	if err != nil {
@@ -107,12 +107,12 @@ func (t *tree) loader(program string) (string, error) {
 		"a static program (want one that is linked dynamically: the preload library must be loaded into it)")
 }
 
-// missingLibrary matches what a loader says of a library that it does not find.
+// missingLibrary matches a loader's message about a library that it does not find.
 var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
 
-// ask runs a program of the tree with options and returns what it prints. First it looks at the
-// libraries that the program would load: the loader also looks in the machine's own directories,
-// and a mixture of two systems may run this far and crash later.
+// ask runs a program of the tree with options and returns its output. Before, it checks which
+// libraries the program would load: the loader also searches the machine's own directories, and
+// with a mixture of two systems' libraries, the program may crash later.
 func (t *tree) ask(ctx context.Context, program string, options ...string) (text string, err error) {
 	loader, err := t.loader(program)
 	if err != nil {
@@ -142,8 +142,8 @@ func (t *tree) ask(ctx context.Context, program string, options ...string) (text
 	return strings.TrimSpace(text), err
 }
 
-// load runs the root's loader with a program, by its path in the root, and options before and after
-// it. It returns what is printed.
+// load runs the root's loader with args: the program, as a path in the root, with options before
+// and after it. It returns the output.
 func (t *tree) load(ctx context.Context, loader string, args ...string) (string, error) {
 	var libraries []string
 	for _, pattern := range libraryPaths {
@@ -165,7 +165,7 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 	for {
 		var out strings.Builder
 		c := command(ctx, nil, t.seen()+"/"+loader, args...)
-		c.Env = []string{"LC_ALL=C"} // no preload library and no library path of this machine
+		c.Env = []string{"LC_ALL=C"} // without a preload library or a library path of this machine
 		c.Dir = "/"
 		c.Stdout = &out
 		if err := t.confine(c); err != nil {
@@ -179,13 +179,14 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
 			return out.String(), err
 		}
-		// Another goroutine forked while the loader was being written, and its child has the file open
-		// for writing until it executes (golang.org/issue/22315).
+		// Another goroutine may have forked while the loader was being written. Its child has the
+		// file open for writing until it calls exec (golang.org/issue/22315).
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// seen returns the path of the tree's directory for a process that [tree.confine] has prepared.
+// seen returns the path of the tree's directory as seen by a process that [tree.confine] has
+// prepared.
 func (t *tree) seen() string {
 	if forAll() {
 		return ""
@@ -193,12 +194,13 @@ func (t *tree) seen() string {
 	return t.dir
 }
 
-// systemd keeps these users for services without an account (DynamicUser).
+// systemd uses these user IDs for services without an account (DynamicUser).
 const firstStranger, lastStranger = 61184, 65519
 
-// confine prepares a process of the tree's programs. If root runs rmreplay, the process gets a user that no
-// account of this machine has, no capabilities and no groups, and sees nothing but the tree. So all users must
-// be able to read the tree. If anybody else runs rmreplay, the process has the rights of that user.
+// confine prepares a process that runs a program of the tree. If root runs rmreplay, the process
+// runs as a user without an account on this machine, without capabilities and groups, and sees only
+// the tree. Therefore all users must be able to read the tree. If another user runs rmreplay, the
+// process has this user's rights.
 func (t *tree) confine(c *exec.Cmd) error {
 	if !forAll() {
 		return nil

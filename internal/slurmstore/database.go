@@ -13,31 +13,33 @@ import (
 	"time"
 )
 
-// Database is the root with MariaDB and nss_wrapper, which a machine may lack. One of them serves all
-// releases of Slurm, also those that are not from the store. Its Version is MariaDB's.
+// Database is a root with MariaDB and nss_wrapper, which a machine may lack. One database root
+// serves all releases of Slurm, including those outside the store. Version is the version of
+// MariaDB.
 type Database Slurm
 
-// databaseName is the database's directory in a store. It begins with a dot, as all names that are not releases.
+// databaseName is the database's directory in a store. It begins with a dot, like all names that
+// are not releases.
 const databaseName = ".database"
 
-// databaseSuites are the suites that the database comes from, the best first. nss_wrapper is loaded
-// into programs of the machine and of a release, so it must not want a newer C library than theirs.
-// bullseye's nss_wrapper wants glibc 2.14, bookworm's 2.34.
+// databaseSuites are Debian's suites for the database, the best first. nss_wrapper is loaded into
+// programs of the machine and of a release, so it must not require a newer C library than these
+// programs have. The nss_wrapper of bullseye requires glibc 2.14, that of bookworm 2.34.
 var databaseSuites = []string{"bullseye", "bookworm"}
 
-// databasePackages are the packages of the database's root, with everything that they depend on.
-// bullseye's MariaDB has its version in its name.
+// databasePackages are the packages for the database's root; their dependencies are installed, too.
+// In bullseye, the version is part of the name of MariaDB's package.
 var databasePackages = []string{"mariadb-server-core-10.5", "mariadb-server-core", "libnss-wrapper"}
 
-// What a database root must have.
+// Possible paths of what a database root must have.
 var (
 	mariadbPaths = []string{"usr/sbin/mariadbd", "usr/libexec/mariadbd", "usr/bin/mariadbd", "usr/local/sbin/mariadbd"}
 	wrapperPaths = []string{"usr/lib/*-linux-gnu/libnss_wrapper.so", "usr/lib64/libnss_wrapper.so",
 		"usr/lib/libnss_wrapper.so"}
 )
 
-// InstalledDatabase returns the database root of the user's store, or else of [SharedDir]. The
-// error is the file system's, which is [fs.ErrNotExist] if neither store has one.
+// InstalledDatabase returns the database root in the user's store, or else in [SharedDir]. The
+// error is [fs.ErrNotExist] if neither store has one.
 func InstalledDatabase() (Database, error) {
 	s, err := Default()
 	if err != nil {
@@ -54,8 +56,8 @@ func (s *Store) database() (Database, error) {
 	return Database(one), err
 }
 
-// InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request
-// names. The request's version is ignored. Results and errors are as for [Store.Install].
+// InstallDatabase installs MariaDB and nss_wrapper into the store, from Debian or from req.From. It
+// ignores req.Version. Results and errors are those of [Store.Install].
 func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (one Database, had bool, err error) {
 	if one, err = s.database(); !errors.Is(err, fs.ErrNotExist) {
 		return one, err == nil, err
@@ -80,7 +82,7 @@ func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (
 	return Database(made), had, err
 }
 
-// databaseFromDebian fills the tree with the packages of the first suite that the mirror has.
+// databaseFromDebian fills the tree with packages of the first suite that the mirror has.
 func databaseFromDebian(ctx context.Context, t *tree, req Request, scratch string, hooks Hooks) (source string,
 	err error) {
 	a, err := newApt(ctx, scratch, req, hooks)
@@ -91,7 +93,7 @@ func databaseFromDebian(ctx context.Context, t *tree, req Request, scratch strin
 		hooks.Step("reading the index of Debian's " + suite)
 		var versions map[string]string
 		if versions, err = a.index(ctx, suite, databasePackages); err != nil {
-			continue // suites leave mirrors when they are old
+			continue // mirrors remove old suites
 		}
 		names := slices.Sorted(maps.Keys(versions))
 		return "Debian " + suite, a.install(ctx, t, names, "MariaDB of Debian's "+suite)
@@ -99,10 +101,10 @@ func databaseFromDebian(ctx context.Context, t *tree, req Request, scratch strin
 	return "", err
 }
 
-// mariadbVersion finds the version in what mariadbd --version prints.
+// mariadbVersion matches the version in the output of mariadbd --version.
 var mariadbVersion = regexp.MustCompile(`\bVer (\d+\.\d+\.\d+)`)
 
-// checkDatabase runs the root's mariadbd, as [check] runs slurmctld, and returns its version.
+// checkDatabase runs the root's mariadbd, as [check] runs slurmctld, and returns the version.
 func checkDatabase(ctx context.Context, t *tree) (string, error) {
 	if _, err := t.first(wrapperPaths); err != nil {
 		return "", fmt.Errorf("the root has no libnss_wrapper.so (want it in one of %q)", wrapperPaths)
@@ -122,8 +124,8 @@ func checkDatabase(ctx context.Context, t *tree) (string, error) {
 	return m[1], nil
 }
 
-// RemoveDatabase removes the database root from the store and returns what it was. The error is an
-// [*InputError] if the store has none.
+// RemoveDatabase removes the database root from the store and returns its description. The error is
+// an [*InputError] if the store has no database root.
 func (s *Store) RemoveDatabase() (Database, error) {
 	one, err := s.database()
 	switch {

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// database returns the entries of a root with MariaDB of a version and nss_wrapper.
+// database returns the entries of a root with MariaDB of the given version and with nss_wrapper.
 func database(t *testing.T, version string) []entry {
 	t.Helper()
 	return append(saying(t, "usr/sbin/mariadbd", "mariadbd  Ver "+version+"-MariaDB-0+deb11u1 for debian-linux-gnu on x86_64"),
 		entry{name: "usr/lib/x86_64-linux-gnu/libnss_wrapper.so"})
 }
 
-// TestInstallDatabase: the database is not a release, is found again, and is removed.
+// TestInstallDatabase: the database is installed, is not a release, is found again, and is removed.
 func TestInstallDatabase(t *testing.T) {
 	s := newStore(t)
 	from := write(t, t.TempDir(), "database.tar.gz", gzipped(t, archive(t, database(t, "10.5.29")...)))
@@ -50,7 +50,7 @@ func TestInstallDatabase(t *testing.T) {
 	}
 }
 
-// TestNoDatabase: what is not a database is refused, and leaves nothing.
+// TestNoDatabase: a root that is not a database is refused, and leaves no files.
 func TestNoDatabase(t *testing.T) {
 	whole := database(t, "10.5.29")
 	for name, tt := range map[string]struct {

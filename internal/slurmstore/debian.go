@@ -22,28 +22,28 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// DebianMirror is the mirror that Debian recommends for all places.
+// DebianMirror is the address that Debian recommends everywhere.
 const DebianMirror = "http://deb.debian.org/debian"
 
-// keyring has the keys of Debian's archive. Package debian-archive-keyring installs it.
+// keyring has the keys of Debian's archive. It is in the package debian-archive-keyring.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// suites are Debian's suites, oldest first. A suite's Slurm is at least as new as the Slurm of the
-// suite before it, so that few of their indices, of 10 MB each, have to be read.
+// suites are Debian's suites, the oldest first. A suite's Slurm is at least as new as that of the
+// suite before, so only a few of the suites' indices, of 10 MB each, must be read.
 var suites = []string{"bullseye", "bookworm", "trixie", "forky", "sid"}
 
-// firstSuite is where the search begins.
+// firstSuite is the suite with which the search begins.
 const firstSuite = "trixie"
 
-// packages are what a root is made of, with everything that they depend on. Old suites lack some
-// of them: their daemons have the plugins. The plugins for Elasticsearch and Kafka, which Debian has since
-// trixie, send finished jobs to rmreplay accounting.
+// packages are the packages for a root; their dependencies are installed, too. Old suites lack some
+// of these packages, because their daemons contain the plugins. The plugins for Elasticsearch and
+// Kafka, in Debian since trixie, send finished jobs to rmreplay accounting.
 var packages = []string{
 	"slurmctld", "slurmdbd", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin",
 	"slurm-wlm-elasticsearch-plugin", "slurm-wlm-kafka-plugin", "libnss-wrapper",
 }
 
-// fromDebian fills the tree with the packages of the first suite that has the release.
+// fromDebian fills the tree with packages of the first suite that has the release.
 func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Release, scratch string,
 	hooks Hooks) (source string, err error) {
 	a, err := newApt(ctx, scratch, req, hooks)
@@ -60,7 +60,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 			return "", err
 		}
 		release, err := upstream(versions["slurmctld"])
-		if err != nil { // testing lacks a package now and then
+		if err != nil { // testing sometimes lacks a package
 			seen = append(seen, suite+" has none")
 			direction = cmp.Or(direction, 1)
 			continue
@@ -73,7 +73,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 		seen = append(seen, fmt.Sprintf("%s has %v", suite, release))
 		toward := want.Compare(release)
 		if direction == -toward {
-			break // the release lies between the releases of two suites
+			break // the release is between the releases of two suites
 		}
 		direction = toward
 	}
@@ -82,8 +82,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 			Offline)}
 }
 
-// install unpacks packages of the suite that was indexed last into the tree, with everything that
-// they depend on.
+// install unpacks packages of the last indexed suite, with their dependencies, into the tree.
 func (a *apt) install(ctx context.Context, t *tree, names []string, what string) error {
 	a.hooks.Step("downloading " + what + ", and the libraries that it needs")
 	files, err := a.download(ctx, names)
@@ -93,8 +92,8 @@ func (a *apt) install(ctx context.Context, t *tree, names []string, what string)
 	return fromPackages(ctx, t, files, a.hooks)
 }
 
-// upstream returns Slurm's release of a package's version: an epoch, Debian's revision and "+really"
-// are Debian's.
+// upstream returns the release of Slurm in a package's version. It removes what Debian adds: the
+// epoch, the revision and "+really".
 func upstream(version string) (slurmspec.Release, error) {
 	if _, rest, found := strings.Cut(version, ":"); found {
 		version = rest
@@ -105,15 +104,15 @@ func upstream(version string) (slurmspec.Release, error) {
 	return slurmspec.ParseRelease(version)
 }
 
-// apt runs apt with a state of its own: it reads and writes nothing of the machine's package
-// management except the proxies in its configuration. One user's apt needs no root for that.
+// apt runs apt-get and apt-cache with a separate state. It neither reads nor writes the machine's
+// package management, except for the proxies in its configuration. Therefore it does not need root.
 type apt struct {
 	dir    string
-	source string // a line of sources.list up to the suite
+	source string // a line of sources.list without the suite
 	hooks  Hooks
 }
 
-// newApt makes the state below a directory that does not exist.
+// newApt makes the state in dir, which must not exist.
 func newApt(ctx context.Context, dir string, req Request, hooks Hooks) (*apt, error) {
 	const doing = "looking for Debian's tools"
 	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
@@ -138,7 +137,7 @@ func newApt(ctx context.Context, dir string, req Request, hooks Hooks) (*apt, er
 		mirror = DebianMirror
 	}
 	if path, local := strings.CutPrefix(mirror, "file:"); local {
-		mirror = "copy:" + path // with file: the packages would stay where they are
+		mirror = "copy:" + path // with file:, the packages would not be copied
 	}
 	a := &apt{dir: dir, hooks: hooks}
 	arch, err := a.run(ctx, "dpkg", "--print-architecture")
@@ -157,12 +156,12 @@ func (a *apt) write(name, text string) error {
 	return os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o600)
 }
 
-// proxies matches the settings of apt about proxies.
+// proxies matches apt's settings for proxies.
 var proxies = regexp.MustCompile(`(?im)^Acquire::https?::([^ ]*::)?Proxy[^ ]* .*$`)
 
-// configuration is an apt.conf that keeps apt below the directory. A signature stays valid after the
-// date until which an index is fresh: a mirror may lag, and the index of an old suite is not signed
-// anew.
+// configuration returns an apt.conf that restricts apt to the directory. It accepts indices that
+// are no longer fresh but still have a valid signature, because a mirror may lag, and the indices
+// of old suites are not signed again.
 func (a *apt) configuration(settings string) string {
 	return fmt.Sprintf(`Dir::State "%[1]s/state/";
 Dir::State::status "%[1]s/status";
@@ -181,7 +180,7 @@ Acquire::Retries "1";
 `, a.dir, strings.Join(proxies.FindAllString(settings, -1), "\n"))
 }
 
-// index reads the index of a suite, and returns the versions of the given packages that the suite has.
+// index reads a suite's index, and returns the versions of those packages that the suite has.
 func (a *apt) index(ctx context.Context, suite string, packages []string) (map[string]string, error) {
 	if err := a.write("etc/sources.list", a.source+suite+" main\n"); err != nil {
 		return nil, err
@@ -199,15 +198,15 @@ func (a *apt) index(ctx context.Context, suite string, packages []string) (map[s
 		if len(cells) != 3 {
 			continue
 		}
-		if name := strings.TrimSpace(cells[0]); versions[name] == "" { // the newest comes first
+		if name := strings.TrimSpace(cells[0]); versions[name] == "" { // the newest version comes first
 			versions[name] = strings.TrimSpace(cells[1])
 		}
 	}
 	return versions, nil
 }
 
-// download fetches packages and all that they depend on from the suite that was indexed last. It
-// returns their files.
+// download fetches packages and their dependencies from the last indexed suite. It returns the
+// paths of the files.
 func (a *apt) download(ctx context.Context, names []string) ([]string, error) {
 	const doing = "downloading the packages"
 	if _, err := a.run(ctx, "apt-get", append([]string{"-q", "-y", "--download-only", "install"},
@@ -224,10 +223,11 @@ func (a *apt) download(ctx context.Context, names []string) ([]string, error) {
 	return files, nil
 }
 
-// unverified matches what apt says of an index whose signature is not good.
+// unverified matches apt's messages about an index with an invalid signature.
 var unverified = regexp.MustCompile(`(?i)not signed|signature|NO_PUBKEY|Hash Sum mismatch`)
 
-// refused returns the error of an apt that could not fetch something: usually there is no network.
+// refused returns the error of an apt that could not fetch something, usually because there is no
+// network.
 func (a *apt) refused(ctx context.Context, doing string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -238,11 +238,11 @@ func (a *apt) refused(ctx context.Context, doing string, err error) error {
 	return &MissingError{doing, err}
 }
 
-// run runs a program with apt's private configuration and returns what it prints. The program ends
-// with the context, and with this process. The error has the program's own words.
+// run runs a program with apt's private configuration and returns its output. The program ends when
+// the context or this process ends. The error contains the program's own message.
 func (a *apt) run(ctx context.Context, name string, args ...string) (string, error) {
 	var env []string
-	if name != "apt-config" { // it is asked for the machine's configuration
+	if name != "apt-config" { // reads the machine's configuration
 		env = append(env, "APT_CONFIG="+filepath.Join(a.dir, "apt.conf"))
 	}
 	var out strings.Builder
@@ -262,7 +262,8 @@ func (a *apt) run(ctx context.Context, name string, args ...string) (string, err
 	return out.String(), err
 }
 
-// show makes apt-get report its progress on a pipe, and shows it. Call done when apt-get has ended.
+// show makes apt-get report its progress through a pipe, and shows it. The caller must call done
+// after apt-get.
 func (a *apt) show(c *exec.Cmd) (done func(), err error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -284,28 +285,28 @@ func (a *apt) show(c *exec.Cmd) (done func(), err error) {
 		}
 	}()
 	return func() {
-		_ = writer.Close() // the reader ends with it, and nobody else needs it
+		_ = writer.Close() // ends the reader
 		<-read
 		_ = reader.Close()
 	}, nil
 }
 
-// command prepares a program that ends with the context, in an environment where it speaks English.
+// command prepares a program that ends with the context, and whose messages are in English.
 func command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "LANGUAGE=", "DEBIAN_FRONTEND=noninteractive")
 	c.Env = append(c.Env, env...)
-	// Its children end with it: they hold pipes to it, or are in its process group.
+	// The program's children end with it: they have pipes to it, or are in its process group.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	return c
 }
 
-// runCommand runs a prepared program. Its error has the last lines that the program wrote to
-// standard error.
+// runCommand runs a prepared program. The error contains the last lines of the program's standard
+// error.
 func runCommand(c *exec.Cmd) error {
-	// The kernel sends the signal of Pdeathsig when the thread ends that started the process.
+	// With Pdeathsig, the kernel kills the program when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	said := &tail{}
@@ -320,7 +321,7 @@ func runCommand(c *exec.Cmd) error {
 	return fmt.Errorf("%s: %w", filepath.Base(c.Path), err)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct{ text []byte }
 
 const tailLength = 2000 // bytes
@@ -331,19 +332,19 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the last lines in one.
+// String returns the last three lines, joined by semicolons.
 func (t *tail) String() string {
 	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.text), "?"),
 		func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// fromPackages unpacks Debian packages into the tree, and makes the links that the installation
-// of the packages makes.
+// fromPackages unpacks Debian packages into the tree, and creates the links that installing them
+// would create.
 func fromPackages(ctx context.Context, t *tree, files []string, hooks Hooks) error {
 	hooks.Step(fmt.Sprintf("unpacking %d packages", len(files)))
-	// All directories lie below /usr, as in every suite since bookworm: the parts of a library
-	// are then in one directory, whichever of the two a package names.
+	// As in every suite since bookworm, all directories are below /usr. So all files of a library
+	// are in one directory, whichever of the two paths a package uses.
 	t.keepLinks = true
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := errors.Join(t.root.MkdirAll("usr/"+name, 0o777), t.addLink(name, "usr/"+name)); err != nil {
@@ -368,7 +369,7 @@ func unpackPackage(ctx context.Context, t *tree, file string) error {
 	go func() {
 		err := t.unpack(ctx, reader)
 		if err == nil {
-			_, err = io.Copy(io.Discard, reader) // dpkg-deb pads the archive
+			_, err = io.Copy(io.Discard, reader) // read the padding of dpkg-deb
 		}
 		_ = reader.CloseWithError(err) // it never fails
 		unpacked <- err
@@ -381,7 +382,8 @@ func unpackPackage(ctx context.Context, t *tree, file string) error {
 	return err
 }
 
-// addAlternatives makes the links of Debian's alternatives: slurmctld-wlm is slurmctld.
+// addAlternatives creates the links of Debian's alternatives, for example slurmctld to
+// slurmctld-wlm.
 func (t *tree) addAlternatives() error {
 	for _, dir := range []string{"usr/sbin", "usr/bin"} {
 		paths, err := filepath.Glob(filepath.Join(t.dir, dir, "*-wlm"))

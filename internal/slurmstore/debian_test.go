@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// needs skips a test loudly where a tool of Debian is missing.
+// needs skips a test loudly if a tool of Debian is missing.
 func needs(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
@@ -21,7 +21,7 @@ func needs(t *testing.T, tools ...string) {
 	}
 }
 
-// output runs a command of a test and returns what it prints.
+// output runs a command and returns its output.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -31,8 +31,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// debs makes packages of a slurmctld in dir: the daemon, the C library that it depends on, and one
-// that nobody asks for. It returns their files.
+// debs makes packages in dir: slurmctld, the C library that it depends on, and a package that is
+// not needed. It returns their paths.
 func debs(t *testing.T, dir, version string) (files []string) {
 	t.Helper()
 	release, err := upstream(version)
@@ -62,7 +62,8 @@ func debs(t *testing.T, dir, version string) (files []string) {
 	return files
 }
 
-// mirror makes a Debian mirror with a version of slurmctld in each suite, and returns its directory.
+// mirror makes a Debian mirror with a version of slurmctld in each suite, and returns its
+// directory.
 func mirror(t *testing.T, versions map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,8 +90,8 @@ func mirror(t *testing.T, versions map[string]string) string {
 	return dir
 }
 
-// TestMirror: the suite that has a release is found, and the packages are downloaded with what they
-// depend on.
+// TestMirror: the suite that has a release is found, and the packages are downloaded with their
+// dependencies.
 func TestMirror(t *testing.T) {
 	needs(t, "apt-get", "dpkg-deb")
 	dir := mirror(t, map[string]string{
@@ -128,7 +129,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestUnsigned: an index that nobody signed is refused, and the machine is not to blame.
+// TestUnsigned: an index without a signature is refused, and the error is not a [*MissingError].
 func TestUnsigned(t *testing.T) {
 	needs(t, "apt-get", "dpkg-deb")
 	if _, err := os.Stat(keyring); err != nil {
@@ -146,7 +147,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// TestNoNetwork: without a network, the message names the ways that need none.
+// TestNoNetwork: without a network, the message says how to install without one.
 func TestNoNetwork(t *testing.T) {
 	needs(t, "apt-get", "dpkg-deb")
 	var missing *MissingError
@@ -156,7 +157,7 @@ func TestNoNetwork(t *testing.T) {
 	}
 }
 
-// TestNotDebian: without apt, the message names the ways that need none.
+// TestNotDebian: without apt, the message says how to install without it.
 func TestNotDebian(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var missing *MissingError
@@ -166,7 +167,7 @@ func TestNotDebian(t *testing.T) {
 	}
 }
 
-// TestPackages: a directory of packages makes a root; two versions of one package do not.
+// TestPackages: a directory of packages makes a root, but not with two versions of one package.
 func TestPackages(t *testing.T) {
 	needs(t, "dpkg-deb")
 	s, dir := newStore(t), t.TempDir()

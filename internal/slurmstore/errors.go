@@ -14,7 +14,7 @@ type MissingError struct {
 	Err   error
 }
 
-// Error names what is missing, and the ways that need neither a network nor Debian's tools.
+// Error names what is missing, and how to install without a network and without Debian's tools.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s: %v (without a network or Debian's tools: %s)", e.Doing, e.Err, Offline)
 }
@@ -37,13 +37,13 @@ func (e *InputError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err
 // Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// NotInstalledError says that the store has no such release.
+// NotInstalledError says that the store lacks a release.
 type NotInstalledError struct {
 	Version   string
-	Installed []string // what the store has, oldest first
+	Installed []string // releases in the store, oldest first
 }
 
-// Error lists the releases of the store, and names the command that installs the missing one.
+// Error lists the releases in the store, and the command that installs the missing release.
 func (e *NotInstalledError) Error() string {
 	have := "none is installed"
 	if len(e.Installed) > 0 {
@@ -56,7 +56,7 @@ func (e *NotInstalledError) Error() string {
 		e.Version, have, e.Version)
 }
 
-// IsInput reports whether err says that something that the user named is wrong.
+// IsInput reports whether err says that an input of the user is wrong.
 func IsInput(err error) bool {
 	var input *InputError
 	return errors.As(err, &input)

@@ -18,13 +18,13 @@ import (
 	"rmreplay/internal/input"
 )
 
-// fromPath fills the tree with what the user named. The content tells what it is.
+// fromPath fills the tree from the path that the user named. The path's content decides how.
 func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	if path, err = filepath.Abs(path); err != nil { // programs take no name of a file for an option then
+	if path, err = filepath.Abs(path); err != nil { // so that programs do not take a file name for an option
 		return err
 	}
 	if !info.IsDir() {
@@ -54,7 +54,7 @@ func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
 	return fromPackages(ctx, t, files, hooks)
 }
 
-// agree refuses packages that do not belong together: one package in two versions would leave a
+// agree returns an error if a package occurs in two versions, because the tree would become a
 // mixture of both.
 func agree(ctx context.Context, files []string, hooks Hooks) error {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
@@ -67,7 +67,7 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 		if err != nil {
 			return err
 		}
-		_ = f.Close() // dpkg-deb reads it
+		_ = f.Close() // dpkg-deb reads the file
 		var out strings.Builder
 		c := command(ctx, nil, "dpkg-deb", "--show", "--showformat=${Package}", file)
 		c.Stdout = &out
@@ -83,18 +83,19 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 	return nil
 }
 
-// fromTarball unpacks a tarball of a root, compressed or not. It may be a named pipe, as of a shell's <(...).
+// fromTarball unpacks a tarball of a root, compressed or not. It may be a named pipe, such as a
+// shell's <(...).
 func fromTarball(ctx context.Context, t *tree, path string) error {
 	f, err := openNamed(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = f.Close() })() // a pipe's reader may be waiting
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })() // wakes a reader that waits for a pipe
 	defer f.Close()
 	return decompressed(ctx, f, func(archive io.Reader) error { return t.unpack(ctx, archive) })
 }
 
-// openNamed opens a file. Opening a named pipe waits for a writer, or for the end of the context.
+// openNamed opens a file. For a named pipe, it waits for a writer or for the end of the context.
 func openNamed(ctx context.Context, path string) (*os.File, error) {
 	files, errs := make(chan *os.File, 1), make(chan error, 1)
 	go func() {
@@ -115,19 +116,20 @@ func openNamed(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// The first bytes of compressed files: gzip (RFC 1952) and zstd (RFC 8878), which can be read, and xz, which cannot.
+// The first bytes of compressed files: gzip (RFC 1952) and zstd (RFC 8878) are supported, xz is
+// not.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z'}
 )
 
-// zstdWindow is the largest window of a zstd file, in bytes. zstd itself reads no larger one
-// unless it is told to.
+// zstdWindow is the largest window of a zstd file, in bytes. It is also the default limit of the
+// program zstd.
 const zstdWindow = 128 << 20
 
-// decompressed calls the function read with the content of a file, decompressed if its first bytes
-// say that it is compressed. It reads no further once the context is cancelled.
+// decompressed calls read with the content of a file. It decompresses the content if the first
+// bytes are those of a compressed file. Reading ends with an error when the context is cancelled.
 func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) error) error {
 	b := bufio.NewReaderSize(&cancelled{ctx, file}, 1<<20)
 	head, err := b.Peek(len(xzMagic))
@@ -157,7 +159,7 @@ func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) erro
 	return read(b)
 }
 
-// cancelled is a reader that ends with a context.
+// cancelled is a reader that returns an error after its context has ended.
 type cancelled struct {
 	ctx context.Context
 	io.Reader

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHostileDirectories: what somebody put into a directory neither hangs an installation, nor fills the memory, nor
-// becomes an option of a program.
+// TestHostileDirectories: whatever is in a directory, an installation does not hang or fill the
+// memory, and file names do not become options of programs.
 func TestHostileDirectories(t *testing.T) {
 	const layout = `{"imageLayoutVersion":"1.0.0"}`
 	for name, tt := range map[string]struct {
@@ -50,7 +50,8 @@ func TestHostileDirectories(t *testing.T) {
 	}
 }
 
-// TestPipe: an installation from a named pipe ends when it is cancelled, whether the pipe has a writer or not.
+// TestPipe: an installation from a named pipe ends when it is cancelled, whether or not the pipe
+// has a writer.
 func TestPipe(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		s := newStore(t)
@@ -76,7 +77,7 @@ func TestPipe(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("the installation hangs at the pipe")
 		}
-		if !written { // the goroutine that opens the pipe ends
+		if !written { // so that the goroutine that opens the pipe ends
 			f, err := os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -86,8 +87,8 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// spy is a dynamic loader that says in its version what it may do: it says 24.11.5 only if it is not root, has no
-// capabilities and no other groups, and sees nothing of the machine.
+// spy is a dynamic loader that prints the version 24.11.5 only if it is not root, has no
+// capabilities and no supplementary groups, and cannot see files of the machine.
 const spy = `#include <stdio.h>
 #include <unistd.h>
 #include <sys/syscall.h>
@@ -103,7 +104,7 @@ int main(void) {
 	return 0;
 }`
 
-// TestRoot: root runs programs of an archive as nobody that the machine knows.
+// TestRoot: root runs an archive's programs as a user without an account.
 func TestRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, what root runs of an archive: the test is not run by root")
@@ -121,7 +122,7 @@ func TestRoot(t *testing.T) {
 	loader := slices.IndexFunc(entries, func(e entry) bool { return strings.Contains(e.name, "/ld-") })
 	entries[loader].content = string(text)
 	for i := range entries {
-		entries[i].mode = 0o700 // also what only its owner may read
+		entries[i].mode = 0o700 // also files that only the owner may read
 	}
 	one, _, err := newStore(t).Install(t.Context(), Request{From: write(t, dir, "archive.tar", archive(t, entries...))}, quiet)
 	if err != nil || one.Version != "24.11.5" {

@@ -17,28 +17,28 @@ import (
 
 // Request says what to install.
 type Request struct {
-	// Version is a release ("24.11.5") or a series ("24.11"). With From it may be empty, and is
-	// otherwise the release that From must hold.
+	// Version is a release ("24.11.5") or a series ("24.11"). With From it may be empty; otherwise
+	// From must contain this release.
 	Version string
-	// From is a tarball of a root, an image in the OCI layout, or a directory of .deb files. If
-	// it is empty, the packages come from Debian's suites.
+	// From is a tarball of a root, an image in the OCI layout, or a directory of .deb files. If it
+	// is empty, the packages come from Debian's suites.
 	From string
-	// Mirror is the address of the Debian mirror; empty for [DebianMirror].
+	// Mirror is the address of a Debian mirror; empty means [DebianMirror].
 	Mirror string
 
-	unsigned bool // tests have a mirror whose index nobody signed
+	unsigned bool // for tests, whose mirror has an index without a signature
 }
 
-// Hooks tell the caller how far an installation is. None may be nil.
+// Hooks report the progress of an installation. Both functions must be set.
 type Hooks struct {
-	Step     func(text string) // a step begins
-	Progress func(text string) // it goes on; called often
+	Step     func(text string) // called when a step begins
+	Progress func(text string) // called often during a step
 }
 
-// Install puts a release into the store, and returns the release in the store. had says that the
-// store had it before; then nothing was done. The error is an [*InputError] for a wrong version or
-// a wrong archive and a [*MissingError] if the network or a tool is missing. After an error, and
-// after a cancelled context, the store is as it was.
+// Install installs a release into the store and returns its description. If the store already has
+// the release, had is true, and nothing is done. The error is an [*InputError] if the version or
+// the archive is wrong, and a [*MissingError] if the network or a tool is missing. After an error
+// or a cancelled context, the store is unchanged.
 func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slurm, had bool, err error) {
 	var want slurmspec.Release
 	if req.Version != "" || req.From == "" {
@@ -76,8 +76,8 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 	return one, had, err
 }
 
-// unpacked calls f with an empty tree in the store and a directory for its scratch files, which does not
-// exist. It removes both afterwards, unless f has moved the tree.
+// unpacked calls f with an empty tree in the store, and with the path of a directory for scratch
+// files, which does not exist yet. Afterwards it removes both, unless f has moved the tree.
 func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 	defer interrupt.Hold()() // until the temporary directory is removed
 	if err := s.sweep(); err != nil {
@@ -98,8 +98,8 @@ func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 	return f(t, filepath.Join(work, "apt"))
 }
 
-// fill fills the tree from what the request names, or by fromNetwork. It returns the source in
-// words. If root installs, all users can read the tree then.
+// fill fills the tree from req.From or, if it is empty, by calling fromNetwork. It returns a
+// description of the source. If root installs, fill makes the tree readable for all users.
 func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork func() (string, error)) (source string,
 	err error) {
 	if req.From == "" {
@@ -122,8 +122,8 @@ func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork fu
 	return source, err
 }
 
-// blame turns an error into one about the input that the user named. A cancelled context and errors
-// of the machine stay as they are.
+// blame turns an error into an [*InputError] about the user's input. It does not change errors of
+// the machine, such as a full disk, or of a cancelled context.
 func blame(ctx context.Context, req Request, err error) error {
 	var missing *MissingError
 	switch {
@@ -139,8 +139,8 @@ func blame(ctx context.Context, req Request, err error) error {
 	return &InputError{req.From, err}
 }
 
-// place describes a complete tree and gives it its name in the store. If another process has put
-// the same release there meanwhile, that release stays.
+// place writes the description of a complete tree, and renames the tree to its name in the store.
+// If another process has installed the same release meanwhile, that one stays.
 func (s *Store) place(t *tree, one Slurm, name string) (Slurm, bool, error) {
 	text, err := json.MarshalIndent(one, "", "  ")
 	if err == nil {

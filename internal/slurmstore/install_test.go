@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// install installs from a path, which must succeed.
+// install installs from a path. The installation must succeed.
 func install(t *testing.T, s *Store, from string) Slurm {
 	t.Helper()
 	one, had, err := s.Install(t.Context(), Request{From: from}, quiet)
@@ -32,13 +32,13 @@ func install(t *testing.T, s *Store, from string) Slurm {
 	return one
 }
 
-// tarball writes a tarball of a root with a slurmctld of a version.
+// tarball writes a tarball of a root with slurmctld of the given version.
 func tarball(t *testing.T, version string) string {
 	t.Helper()
 	return write(t, t.TempDir(), "root.tar", archive(t, compiled(t, version)...))
 }
 
-// TestTarballs: a root comes out of a tarball, however it is compressed, and the store knows it.
+// TestTarballs: a tarball becomes a root in the store, whatever the compression.
 func TestTarballs(t *testing.T) {
 	s := newStore(t)
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func TestTarballs(t *testing.T) {
 	}
 }
 
-// TestPermissions: an ordinary user's store is private, and the umask decides about the files of a
-// root. Everybody can read root's store, whatever root's umask is.
+// TestPermissions: an ordinary user's store is private, and the umask applies to a root's files.
+// All users can read root's store, regardless of root's umask.
 func TestPermissions(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	s := newStore(t)
@@ -97,7 +97,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestShared: a store has the releases that root keeps for all users, and changes none of them.
+// TestShared: a store includes root's releases for all users, and does not change them.
 func TestShared(t *testing.T) {
 	root, s := newStore(t), newStore(t)
 	s.shared = root.dir
@@ -130,7 +130,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestDefault: root's store is where its daemons, which run as another user, can read it.
+// TestDefault: root's store is where root's daemons, which run as another user, can read it.
 func TestDefault(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "/caches")
 	if s, err := Default(); err != nil || *s != (Store{"/caches/rmreplay/slurm", SharedDir}) {
@@ -147,7 +147,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestAlready: a release that the store has is left as it is, and needs no source.
+// TestAlready: a release that is in the store is not changed, and the source is not needed.
 func TestAlready(t *testing.T) {
 	s := newStore(t)
 	from := tarball(t, "24.11.5")
@@ -159,7 +159,7 @@ func TestAlready(t *testing.T) {
 	}
 }
 
-// TestWrongSources: each wrong source has its message, and leaves nothing.
+// TestWrongSources: each wrong source has its own message, and leaves no files.
 func TestWrongSources(t *testing.T) {
 	dir := t.TempDir()
 	good := compiled(t, "24.11.5")
@@ -217,7 +217,8 @@ func TestWrongSources(t *testing.T) {
 	}
 }
 
-// TestTogether: two installations of one release at once both succeed, and there is one.
+// TestTogether: two simultaneous installations of one release both succeed, and the store has one
+// copy.
 func TestTogether(t *testing.T) {
 	s := newStore(t)
 	from := tarball(t, "24.11.5")
@@ -241,8 +242,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// halfway makes a named pipe with the first half of a tarball, whose second half never comes. It
-// returns a function that waits until the half is unpacked.
+// halfway makes a named pipe with the first half of a tarball; the second half never comes.
+// unpacked waits until the first half is unpacked.
 func halfway(t *testing.T, s *Store) (pipe string, unpacked func()) {
 	t.Helper()
 	pipe = filepath.Join(t.TempDir(), "pipe")
@@ -268,8 +269,8 @@ func halfway(t *testing.T, s *Store) (pipe string, unpacked func()) {
 	}
 }
 
-// TestKilled: a killed installation leaves no release, and the next command removes what it left.
-// An installation that is alive is left alone.
+// TestKilled: a killed installation leaves no release, and the next command removes its files. A
+// running installation is not disturbed.
 func TestKilled(t *testing.T) {
 	s := newStore(t)
 	pipe, unpacked := halfway(t, s)
@@ -289,7 +290,7 @@ func TestKilled(t *testing.T) {
 	if err := helper.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = helper.Wait() // the signal is its error
+	_ = helper.Wait() // an error, because of the signal
 	if list, err := s.List(); err != nil || len(list) > 0 {
 		t.Errorf("a killed installation left %v, %v", list, err)
 	}
@@ -299,7 +300,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestCancelled: a cancelled installation ends at once and leaves nothing.
+// TestCancelled: a cancelled installation ends at once and leaves no files.
 func TestCancelled(t *testing.T) {
 	s := newStore(t)
 	from := write(t, t.TempDir(), "bomb", gzipped(t, archive(t, entry{name: "zeros", content: strings.Repeat("\x00", 64<<20)})))
@@ -313,7 +314,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestStrangersInStore: a directory that rmreplay did not make is named.
+// TestStrangersInStore: the error names a directory that rmreplay did not make.
 func TestStrangersInStore(t *testing.T) {
 	for name, text := range map[string]string{"24.11.5": "{", "24.11.6": `{"version": "24.11.5"}`, "mine": `{"version": "mine"}`} {
 		s := newStore(t)
@@ -324,8 +325,8 @@ func TestStrangersInStore(t *testing.T) {
 	}
 }
 
-// image writes an OCI layout with layers, and returns its directory. change may change its blobs and
-// its manifest.
+// image writes an OCI layout with layers, and returns its directory. change may change blobs and
+// the manifest.
 func image(t *testing.T, layers map[string][]byte, change func(dir string, manifest map[string]any)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -361,7 +362,8 @@ func image(t *testing.T, layers map[string][]byte, change func(dir string, manif
 	return dir
 }
 
-// TestImage: the layers of an image are unpacked one over the other, and damaged ones are refused.
+// TestImage: the layers of an image are unpacked on top of each other, and damaged images are
+// refused.
 func TestImage(t *testing.T) {
 	layers := map[string][]byte{
 		"1+gzip": gzipped(t, archive(t, append(compiled(t, "23.11.1"), entry{name: "etc/gone"})...)),

@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// installHelper is the environment variable that makes the test's binary install from a file into
-// a store: "STORE FILE".
+// installHelper is an environment variable: "STORE FILE" makes the test's program install from the
+// file into the store.
 const installHelper = "SLURMSTORE_TEST_INSTALL"
 
 func TestMain(m *testing.M) {
@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quiet shows no progress.
+// quiet does not show progress.
 var quiet = Hooks{Step: func(string) {}, Progress: func(string) {}}
 
-// entry is an entry of a test's archive. The zero type is a regular file.
+// entry is an entry of a test's archive. If kind is 0, the entry is a regular file.
 type entry struct {
 	name, content, link string
 	kind                byte
@@ -104,14 +104,15 @@ func write(t *testing.T, dir, name string, text []byte) string {
 	return path
 }
 
-// compiled returns a small program that says to be a slurmctld of a version, and the files that it
-// needs, by their names in a root.
+// compiled returns a small program that prints slurmctld's version, and the files that it needs,
+// with their names in a root.
 func compiled(t *testing.T, version string) []entry {
 	t.Helper()
 	return saying(t, "usr/sbin/slurmctld-wlm", "slurm-wlm "+version)
 }
 
-// saying returns a program that prints a text, and the files that it needs, by their names in a root.
+// saying returns a program that prints a text, and the files that it needs, with their names in a
+// root.
 func saying(t *testing.T, name, text string) []entry {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,7 +159,7 @@ int main(void) { puts("`+text+`"); return 0; }`))
 // newStore returns an empty store.
 func newStore(t *testing.T) *Store { return At(filepath.Join(t.TempDir(), "cache", "slurm")) }
 
-// entriesOf lists what a store's directory has, except its lock.
+// entriesOf lists the entries of a store's directory, except the lock.
 func entriesOf(t *testing.T, s *Store) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)

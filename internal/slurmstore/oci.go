@@ -17,11 +17,11 @@ import (
 	"rmreplay/internal/input"
 )
 
-// layoutFile marks a directory as an image in the OCI layout. Source: OCI image specification,
-// image-layout.md.
+// layoutFile exists in every directory with an image in the OCI layout. Source: OCI image
+// specification, image-layout.md.
 const layoutFile = "oci-layout"
 
-// descriptor points to a blob. Source: OCI image specification, descriptor.md.
+// descriptor refers to a blob. Source: OCI image specification, descriptor.md.
 type descriptor struct {
 	MediaType string `json:"mediaType"`
 	Digest    string `json:"digest"`
@@ -32,18 +32,18 @@ type descriptor struct {
 	} `json:"platform"`
 }
 
-// document is an index, which has manifests, or a manifest, which has a configuration and layers.
+// document is an index (with manifests) or a manifest (with a configuration and layers).
 type document struct {
 	Manifests []descriptor `json:"manifests"`
 	Config    *descriptor  `json:"config"`
 	Layers    []descriptor `json:"layers"`
 }
 
-// mostJSON is the size in bytes above which an index or a manifest is refused. Registries refuse
-// manifests above 4 MiB.
+// mostJSON is the highest number of bytes in an index or a manifest. Registries refuse manifests
+// above 4 MiB.
 const mostJSON = 4 << 20
 
-// fromLayout unpacks the image of an OCI layout: its layers, the lowest first.
+// fromLayout unpacks the image in an OCI layout, layer by layer from the lowest.
 func fromLayout(ctx context.Context, t *tree, dir string, hooks Hooks) error {
 	layout := ociLayout{dir}
 	manifest, err := layout.manifest(ctx)
@@ -61,7 +61,7 @@ func fromLayout(ctx context.Context, t *tree, dir string, hooks Hooks) error {
 
 type ociLayout struct{ dir string }
 
-// manifest finds the manifest of the one image for this machine.
+// manifest returns the manifest of the only image for this machine.
 func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 	text, err := input.ReadFile(filepath.Join(l.dir, layoutFile), mostJSON)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 	if text, err = input.ReadFile(filepath.Join(l.dir, name), mostJSON); err != nil {
 		return nil, err
 	}
-	for range 4 { // an index may lead to another one
+	for range 4 { // an index may refer to another index
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -100,7 +100,7 @@ func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 	return nil, errors.New("indexes are nested too deeply (want a manifest)")
 }
 
-// choose returns the only manifest, or the one for this machine.
+// choose returns the only manifest, or the only one for this machine.
 func choose(list []descriptor) (*descriptor, error) {
 	var fits []*descriptor
 	for i, d := range list {
@@ -114,7 +114,7 @@ func choose(list []descriptor) (*descriptor, error) {
 	return fits[0], nil
 }
 
-// checkPlatform refuses images for other machines.
+// checkPlatform returns an error for an image for another kind of machine.
 func (l ociLayout) checkPlatform(ctx context.Context, config descriptor) error {
 	text, err := l.read(ctx, config)
 	if err != nil {
@@ -133,7 +133,7 @@ func (l ociLayout) checkPlatform(ctx context.Context, config descriptor) error {
 	return nil
 }
 
-// read returns a small blob.
+// read returns the content of a small blob.
 func (l ociLayout) read(ctx context.Context, d descriptor) ([]byte, error) {
 	if d.Size > mostJSON {
 		return nil, fmt.Errorf("%d bytes of JSON (want at most %d)", d.Size, mostJSON)
@@ -148,7 +148,7 @@ func (l ociLayout) read(ctx context.Context, d descriptor) ([]byte, error) {
 
 var sha256Digest = regexp.MustCompile(`^sha256:([0-9a-f]{64})$`)
 
-// open opens a blob, after it has verified its size and its digest.
+// open verifies the size and the digest of a blob, and opens it.
 func (l ociLayout) open(ctx context.Context, d descriptor) (*os.File, error) {
 	m := sha256Digest.FindStringSubmatch(d.Digest)
 	if m == nil {
@@ -168,13 +168,13 @@ func (l ociLayout) open(ctx context.Context, d descriptor) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		_ = f.Close() // the first error counts
+		_ = f.Close() // the first error is returned
 		return nil, err
 	}
 	return f, nil
 }
 
-// unpack unpacks a layer over the layers below it: first what it removes, then what it adds.
+// unpack unpacks a layer over those below: first it removes files, then it adds files.
 func (l ociLayout) unpack(ctx context.Context, t *tree, layer descriptor) error {
 	if !strings.Contains(layer.MediaType, ".tar") && !strings.HasSuffix(layer.MediaType, ".diff.tar.gzip") {
 		return fmt.Errorf("media type %q (want a tar archive)", layer.MediaType)

@@ -19,22 +19,22 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Store is a directory of releases: one root for each, named by its version ("24.11.5").
+// Store is a directory of releases: one root per release, named after its version ("24.11.5").
 type Store struct {
 	dir    string // releases are installed here
-	shared string // releases are found here, too; empty for nowhere
+	shared string // another directory in which releases are found; may be empty
 }
 
-// SharedDir is root's store, which all users read. Root's daemons run as another user, and could
-// not read a store below root's home.
+// SharedDir is root's store, which all users can read. It is not below root's home, because root's
+// daemons run as another user who cannot read that directory.
 const SharedDir = "/var/cache/rmreplay/slurm"
 
-// At returns the store in a directory, which need not exist.
+// At returns the store in a directory, which does not have to exist.
 func At(dir string) *Store { return &Store{dir: dir} }
 
 // Default returns the user's store, $XDG_CACHE_HOME/rmreplay/slurm. If the variable is not set, it
-// is [SharedDir] for root and ~/.cache/rmreplay/slurm for anybody else. Every store has the releases
-// of SharedDir, too.
+// is [SharedDir] for root and ~/.cache/rmreplay/slurm for other users. A user's store also includes
+// the releases in SharedDir.
 func Default() (*Store, error) {
 	if os.Geteuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
 		return At(SharedDir), nil
@@ -49,19 +49,19 @@ func Default() (*Store, error) {
 // Slurm is a release in the store.
 type Slurm struct {
 	Version   string    `json:"version"`               // "24.11.5"
-	Source    string    `json:"source"`                // "Debian trixie (slurmctld 24.11.5-4)", or the path it was made of
+	Source    string    `json:"source"`                // "Debian trixie (slurmctld 24.11.5-4)", or a path
 	Installed time.Time `json:"installed_at,omitzero"` // UTC
-	Size      int64     `json:"size_bytes,omitzero"`   // sum of its files
+	Size      int64     `json:"size_bytes,omitzero"`   // total size of its files
 	Path      string    `json:"path"`                  // the root
 }
 
-// Release returns the version as a value.
+// Release returns the parsed version.
 func (s Slurm) Release() slurmspec.Release {
-	r, _ := slurmspec.ParseRelease(s.Version) // List and Install made sure that it is one
+	r, _ := slurmspec.ParseRelease(s.Version) // List and Install have checked the version
 	return r
 }
 
-// description is the file in a root that describes it. Everything else in a root is Slurm's.
+// description is the file in a root that describes it. All other files in a root belong to Slurm.
 const description = ".rmreplay.json"
 
 // Root returns the root of a release in the user's store; see [Store.Root].
@@ -82,9 +82,9 @@ func List() ([]Slurm, error) {
 	return s.List()
 }
 
-// Root returns the root of a release. A series such as 24.11 means its newest release in the
-// store. The error is an [*InputError] if version is not a version, and a [*NotInstalledError] if
-// the store does not have it.
+// Root returns the root of a release. A series such as 24.11 means the newest release of this
+// series in the store. The error is an [*InputError] if version is not a version, and a
+// [*NotInstalledError] if the store lacks the release.
 func (s *Store) Root(version string) (string, error) {
 	found, err := s.find(version)
 	if err != nil {
@@ -93,7 +93,8 @@ func (s *Store) Root(version string) (string, error) {
 	return found[len(found)-1].Path, nil
 }
 
-// find returns the releases that a version or a series means, oldest first, at least one.
+// find returns the releases that match a version or a series, oldest first. Without an error there
+// is at least one.
 func (s *Store) find(version string) ([]Slurm, error) {
 	want, err := parse(version)
 	if err != nil {
@@ -125,13 +126,13 @@ func parse(version string) (slurmspec.Release, error) {
 	return r, nil
 }
 
-// means reports whether a release is the one wanted, or one of the series wanted.
+// means reports whether a release is the wanted release, or belongs to the wanted series.
 func means(want, release slurmspec.Release) bool {
 	return want == release || want.Patch < 0 && want == release.Series()
 }
 
-// List returns the releases in the store, oldest first. A release of the store hides the same one
-// of [SharedDir]. A store that does not exist is empty.
+// List returns the releases in the store, oldest first. A release in the user's store replaces the
+// same release in [SharedDir]. A store that does not exist is empty.
 func (s *Store) List() ([]Slurm, error) {
 	list, err := listDir(s.dir)
 	if err != nil {
@@ -189,9 +190,9 @@ func describe(dir string) (one Slurm, err error) {
 	return one, nil
 }
 
-// Remove removes a release from the store and returns what it was. A series is enough where the
-// store has one release of it. Releases of [SharedDir] are refused with an [*InputError], unless
-// the store is root's.
+// Remove removes a release from the store and returns its description. version may be a series if
+// the store has only one release of it. It refuses to remove releases in [SharedDir], with an
+// [*InputError], unless the store is root's.
 func (s *Store) Remove(version string) (Slurm, error) {
 	found, err := s.find(version)
 	if err != nil {
@@ -222,7 +223,7 @@ func (s *Store) Remove(version string) (Slurm, error) {
 	return one, nil
 }
 
-// temporaryPrefix begins the names of roots that are being made or removed.
+// temporaryPrefix begins the names of temporary roots, which are being made or removed.
 const temporaryPrefix = ".unfinished-"
 
 func (s *Store) temporary() string { return filepath.Join(s.dir, temporaryPrefix+rand.Text()) }
@@ -251,7 +252,7 @@ func (s *Store) locked(f func() error) error {
 // user.
 func forAll() bool { return os.Geteuid() == 0 }
 
-// makeDir makes a directory and those above it with a mode, whatever the umask is.
+// makeDir creates a directory and its parents with a mode, regardless of the umask.
 func makeDir(dir string, mode os.FileMode) error {
 	err := os.Mkdir(dir, mode)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +279,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// begin makes a temporary directory that no other process sweeps until it is closed.
+// begin creates a temporary directory. Other processes do not sweep it until claim is closed.
 func (s *Store) begin() (dir string, claim *os.File, err error) {
 	err = s.locked(func() error {
 		dir = s.temporary()
@@ -293,8 +294,8 @@ func (s *Store) begin() (dir string, claim *os.File, err error) {
 	return dir, claim, err
 }
 
-// sweep removes the temporary directories that no process works on: they are left from releases
-// that were removed, and from processes that were killed.
+// sweep removes the temporary directories that no process uses. They are left from releases that
+// were removed, and from processes that were killed.
 func (s *Store) sweep() error {
 	return s.locked(func() error {
 		paths, err := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*"))
@@ -304,7 +305,7 @@ func (s *Store) sweep() error {
 		for _, path := range paths {
 			claim, err := os.Open(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it became a release, or its own process removed it
+				continue // renamed to a release, or removed by its own process
 			}
 			if err != nil {
 				return err
@@ -312,7 +313,7 @@ func (s *Store) sweep() error {
 			if flock(claim, unix.LOCK_EX|unix.LOCK_NB) == nil {
 				err = os.RemoveAll(path)
 			}
-			_ = claim.Close() // only its lock mattered
+			_ = claim.Close() // only the lock was needed
 			if err != nil {
 				return err
 			}

@@ -14,18 +14,18 @@ import (
 	"syscall"
 )
 
-// tree is a root that is being unpacked. No operation leaves it: package os resolves every path
-// below the root's directory and refuses links that lead out of it.
+// tree is a root during its unpacking. Its operations cannot leave the root's directory: package os
+// resolves every path below it, and refuses links that lead out of it.
 type tree struct {
 	dir  string
 	root *os.Root
 	size int64 // bytes of the files written
-	// keepLinks says that an archive's directory does not replace a link to a directory, which
-	// is how dpkg unpacks packages with /lib on systems where /lib is a link to /usr/lib.
+	// keepLinks says that a directory in an archive does not replace a link to a directory. dpkg
+	// does the same for packages with /lib on systems where /lib is a link to /usr/lib.
 	keepLinks bool
 }
 
-// newTree makes an empty tree in a directory that does not exist.
+// newTree creates an empty tree in a directory, which must not exist.
 func newTree(dir string) (*tree, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return nil, err
@@ -37,16 +37,16 @@ func newTree(dir string) (*tree, error) {
 	return &tree{dir: dir, root: root}, nil
 }
 
-func (t *tree) close() { _ = t.root.Close() } // a directory that was only read
+func (t *tree) close() { _ = t.root.Close() } // the directory was only read
 
-// whiteout begins the names of the entries of an image's layer that remove files of the layers
-// below it. opaque removes everything in its directory. Source: OCI image specification, layer.md.
+// whiteout begins the names of entries in an image's layer that remove files of the layers below.
+// opaque removes all files in its directory. Source: OCI image specification, layer.md.
 const (
 	whiteout = ".wh."
 	opaque   = whiteout + whiteout + ".opq"
 )
 
-// unpack unpacks a tar archive over what the tree has.
+// unpack unpacks a tar archive into the tree, over existing files.
 func (t *tree) unpack(ctx context.Context, archive io.Reader) error {
 	return eachEntry(ctx, archive, func(name string, h *tar.Header, content io.Reader) error {
 		if strings.HasPrefix(path.Base(name), whiteout) {
@@ -56,7 +56,8 @@ func (t *tree) unpack(ctx context.Context, archive io.Reader) error {
 	})
 }
 
-// removeWhiteouts removes what a layer's whiteouts name. It is for the tree of the layers below.
+// removeWhiteouts removes the files that a layer's whiteouts name from the tree of the layers
+// below.
 func (t *tree) removeWhiteouts(ctx context.Context, layer io.Reader) error {
 	return eachEntry(ctx, layer, func(name string, _ *tar.Header, _ io.Reader) error {
 		dir, base := path.Split(name)
@@ -67,7 +68,7 @@ func (t *tree) removeWhiteouts(ctx context.Context, layer io.Reader) error {
 		case base == opaque:
 			return t.empty(path.Clean(dir))
 		case strings.HasPrefix(hidden, whiteout):
-			return nil // the metadata of a union file system
+			return nil // metadata of a union file system
 		case hidden == "" || hidden == "." || hidden == "..":
 			return errors.New("a whiteout that names no file")
 		}
@@ -82,7 +83,7 @@ func (t *tree) empty(dir string) error {
 		return ignoreMissing(err)
 	}
 	names, err := d.Readdirnames(-1)
-	_ = d.Close() // it was only read
+	_ = d.Close() // the directory was only read
 	for _, name := range names {
 		err = errors.Join(err, t.root.RemoveAll(path.Join(dir, name)))
 	}
@@ -96,8 +97,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// eachEntry calls f for each entry of a tar archive, except the root itself and what is below
-// /dev: a root needs no devices. Names are clean and relative.
+// eachEntry calls f for each entry of a tar archive, except the root itself and entries below /dev,
+// because a root needs no devices. name is clean and relative.
 func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *tar.Header,
 	content io.Reader) error) error {
 	for r := tar.NewReader(archive); ; {
@@ -126,12 +127,12 @@ func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *ta
 	}
 }
 
-// add adds an entry. The entry replaces whatever has its name, except that directories merge.
+// add adds an entry. It replaces an existing file of this name; directories are merged.
 func (t *tree) add(name string, h *tar.Header, content io.Reader) error {
 	if err := t.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err
 	}
-	mode := fs.FileMode(h.Mode) & fs.ModePerm // no set-user-ID; the umask does the rest
+	mode := fs.FileMode(h.Mode) & fs.ModePerm // without set-user-ID; the umask removes further bits
 	if h.Typeflag == tar.TypeDir {
 		return t.addDirectory(name, mode|0o700)
 	}
@@ -180,8 +181,8 @@ func (t *tree) addFile(name string, mode fs.FileMode, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// addLink makes a symbolic link. An absolute target means a file of the root, and becomes a
-// relative one, which means the same file for a process that does not change its root.
+// addLink creates a symbolic link. An absolute target refers to a file in the root. It is converted
+// to a relative target, so that processes that do not change their root find the same file.
 func (t *tree) addLink(name, target string) error {
 	if target == "" {
 		return errors.New("a symbolic link to nothing")
@@ -200,10 +201,10 @@ func (t *tree) addLink(name, target string) error {
 	return t.root.Symlink(target, name)
 }
 
-// real returns the path of a directory below the root without symbolic links.
+// real returns the path of a directory, relative to the root and without symbolic links.
 func (t *tree) real(dir string) (string, error) {
 	if _, err := t.root.Stat(dir); err != nil {
-		return "", err // it does not exist, or a link leads out
+		return "", err // the directory does not exist, or a link leads out of the root
 	}
 	top, err := filepath.EvalSymlinks(t.dir)
 	if err != nil {
@@ -216,7 +217,7 @@ func (t *tree) real(dir string) (string, error) {
 	return filepath.Rel(top, below)
 }
 
-// checkLinks refuses links that lead out of the complete tree. A link that leads nowhere is
+// checkLinks returns an error for a link that leads out of the complete tree. Dangling links are
 // harmless.
 func (t *tree) checkLinks() error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
@@ -237,7 +238,7 @@ func (t *tree) exists(name string) bool {
 	return err == nil
 }
 
-// write writes a file of the tree anew.
+// write creates or replaces a file in the tree.
 func (t *tree) write(name string, text []byte) error {
 	if err := ignoreMissing(t.root.RemoveAll(name)); err != nil {
 		return err
@@ -245,7 +246,8 @@ func (t *tree) write(name string, text []byte) error {
 	return t.root.WriteFile(name, text, 0o666)
 }
 
-// share lets all users read what the owner can read, whatever the archive and the umask say.
+// share lets all users read what the owner can read, regardless of the archive's modes and the
+// umask.
 func (t *tree) share() error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() && !e.Type().IsRegular() {

@@ -19,7 +19,8 @@ func openTree(t *testing.T) *tree {
 	return tr
 }
 
-// TestHostileArchives: nothing of an archive gets out of the root, and what would is refused by name.
+// TestHostileArchives: entries of an archive cannot leave the root, and the error names an entry
+// that would.
 func TestHostileArchives(t *testing.T) {
 	link := func(name, to string) entry { return entry{name: name, link: to, kind: tar.TypeSymlink} }
 	for name, tt := range map[string]struct {
@@ -60,7 +61,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestUnpack: what an archive may have, and what becomes of it.
+// TestUnpack: the kinds of entries in an archive, and the resulting files.
 func TestUnpack(t *testing.T) {
 	tr := openTree(t)
 	if err := tr.unpack(t.Context(), bytes.NewReader(archive(t,
@@ -99,7 +100,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestKeepLinks: packages with /lib fill /usr/lib where /lib is a link, and layers replace the link.
+// TestKeepLinks: packages with /lib fill /usr/lib if /lib is a link; layers of images replace the
+// link.
 func TestKeepLinks(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		tr := openTree(t)
@@ -116,12 +118,12 @@ func TestKeepLinks(t *testing.T) {
 	}
 }
 
-// TestWhiteouts: a layer removes files of the layers below it, and keeps its own.
+// TestWhiteouts: a layer removes files of the layers below, but not its own files.
 func TestWhiteouts(t *testing.T) {
 	tr := openTree(t)
 	for _, layer := range [][]byte{
 		archive(t, entry{name: "a/1"}, entry{name: "a/2"}, entry{name: "b/1"}, entry{name: "b/2"}, entry{name: "c"}),
-		// The whiteouts of b come after what the layer puts there.
+		// The whiteouts of b come after files that the layer adds to b.
 		archive(t, entry{name: "a/.wh.1"}, entry{name: "b/3"}, entry{name: "b/.wh..wh..opq"}, entry{name: ".wh.c"}, entry{name: "c"}, entry{name: ".wh..wh.plnk"}, entry{name: "no/.wh.such"}),
 	} {
 		if err := tr.removeWhiteouts(t.Context(), bytes.NewReader(layer)); err != nil {

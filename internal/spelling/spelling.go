@@ -1,6 +1,6 @@
-// Package spelling finds the known name that a mistyped one most likely stands for. Every
-// reader of names uses it: of flags and commands, of the options of sbatch, of the keys of
-// slurm.conf, of JSON and of CSV.
+// Package spelling finds the known name that a mistyped name most likely stands for. All code that
+// reads names uses it: names of flags and commands, of the options of sbatch, and of the keys of
+// slurm.conf, JSON and CSV.
 package spelling
 
 import (
@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Nearest returns the known name that is the fewest edits away from a mistyped one, and the
-// first in the order of the alphabet if several are. It returns "" if every known name is
-// more than most edits away, or more than half of the mistyped name's length: of foo and qos, one letter is the same by
-// chance. An edit inserts, deletes or replaces a byte, or swaps two neighbours (Damerau and Levenshtein, with no byte
-// edited twice).
+// Nearest returns the known name that is the fewest edits away from a mistyped name; of several such names, the first
+// in alphabetical order. It returns "" if every known name is more than most edits away, or more than half of the
+// mistyped name's length: foo and qos, for example, share a letter only by chance. An edit inserts, deletes or replaces
+// a byte, or swaps two neighbours (Damerau and Levenshtein, with no byte edited twice).
 func Nearest(mistyped string, most int, known []string) string {
 	most = min(most, max(1, len(mistyped)/2))
 	best, least := "", most+1

@@ -91,7 +91,7 @@ func (j jackknife) interval(sorted []float64, estimate, z float64) (low, high fl
 	bias := normal.Quantile(clampTail(shareBelow(sorted, estimate), len(sorted)))
 	end := func(z float64) float64 {
 		shifted := bias + z
-		p := normal.CDF(z * math.Inf(1)) // if the correction reaches beyond all samples
+		p := normal.CDF(z * math.Inf(1)) // the end of all samples, if the correction reaches beyond it
 		if denominator := 1 - j.acceleration*shifted; denominator > 0 {
 			p = normal.CDF(bias + shifted/denominator)
 		}
@@ -144,8 +144,8 @@ func clampTail(p float64, n int) float64 {
 // jackknife holds what the jackknife (leaving out one observation at a time) says about a
 // statistic.
 type jackknife struct {
-	acceleration float64 // BCa's a
-	variance     float64 // of the statistic; unbiased for a mean
+	acceleration float64 // BCa's acceleration a
+	variance     float64 // variance of the statistic; for a mean, without bias
 	narrow       float64 // the bootstrap's own variance: (n−1)/n of each sample's share
 	freedom      float64 // degrees of freedom after Welch and Satterthwaite
 }

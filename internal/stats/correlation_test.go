@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestIntraclassByHand: equal pairs correlate fully, opposite ones not at all, and what does not vary has
-// no correlation.
+// TestIntraclassByHand: pairs of equal numbers have the correlation 1, and pairs of opposite numbers −1.
+// Pairs that do not vary have no correlation.
 func TestIntraclassByHand(t *testing.T) {
 	for _, c := range []struct {
 		pairs [][2]float64
@@ -31,7 +31,8 @@ func TestIntraclassByHand(t *testing.T) {
 	}
 }
 
-// TestIntraclassCovers: the interval has the true share of variance about as often as it says.
+// TestIntraclassCovers: the interval contains the true share of variance about as often as its
+// level says.
 func TestIntraclassCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, share := range []float64{0, 0.3, 0.8} {

@@ -70,10 +70,10 @@ func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 // directions holds the unit vectors from every point to every other point.
 type directions struct {
 	n, dim int
-	unit   [][]float64 // unit[i][k*dim:]: from i to k; zero where they coincide
-	total  [][]float64 // total[i]: the sum of all directions of point i
-	sums   [][]float64 // the same over one set; overwritten by each arrangement
-	own    []float64   // outlyingness in the point's own set; overwritten by each arrangement
+	unit   [][]float64 // unit[i][k*dim:] is the vector from i to k; zero if both points are equal
+	total  [][]float64 // total[i] is the sum of all directions of point i
+	sums   [][]float64 // the sums for the points of one set; each arrangement overwrites them
+	own    []float64   // outlyingness in the point's own set; each arrangement overwrites it
 	other  []float64
 }
 
@@ -114,8 +114,7 @@ func (d *directions) sum(set []int) {
 func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	a, b := order[:na], order[na:]
 	d.sum(a)
-	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the
-	// other.
+	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the other set.
 	for place, i := range order {
 		ownCount, otherCount := float64(na), float64(len(b))
 		if place < na {

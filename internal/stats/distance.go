@@ -52,7 +52,7 @@ func Distances(points [][]float64) ([][]float64, error) {
 // matrix, in the units of the distances.
 type Spread struct {
 	Pairs     int
-	Mean      float64 // NaN without a pair
+	Mean      float64 // NaN if there is no pair
 	Deviation float64 // standard deviation; not an error of the mean, because pairs share runs
 }
 

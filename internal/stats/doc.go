@@ -59,12 +59,12 @@
 //
 //	D(x; F) = 1 − ‖ mean over y of (x − y) / ‖x − y‖ ‖
 //
-// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are
-// corners of their convex hull, so halfspace and simplicial depth are equal for all of
-// them, and the covariance matrix of Mahalanobis and of projection depth is singular.
-// Spatial depth needs neither; it depends on distances alone. It is bounded and ignores how
-// far away an outlier is. That makes it robust, and blind to a difference in the distance
-// of a few outlying runs only. It misleads
+// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners
+// of their convex hull, so halfspace and simplicial depth are equal for all of them, and the
+// covariance matrix of Mahalanobis and of projection depth is singular. Spatial depth needs neither
+// a hull nor a covariance matrix; it depends on distances alone. It is bounded and ignores how far
+// away an outlier is. That makes it robust, and blind to a difference in the distance of a few
+// outlying runs only. It misleads
 //   - if depths are taken in the pooled sample, as some implementations do: that tests the
 //     spread alone and has no power against a shift. Here depths are taken in each set,
 //     without the run itself, and the smaller of the two Q decides, so shifts and spreads
@@ -72,12 +72,12 @@
 //   - with very few runs in very many dimensions: all depths become alike, and the test
 //     loses power. It still holds its level.
 //
-// All p-values come from permuting the runs. If there are few enough arrangements, all of
-// them count; otherwise seeded random ones do, with p = (1 + extreme) / (1 + drawn), which
-// is never 0 and keeps the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes
-// that runs are independent of each other. Realizations with the same seeds on both sides
-// are pairs and violate that; the tests are then too cautious. With three runs a side the
-// smallest possible p-value is 0.1, whatever the difference: see [SmallestP].
+// All p-values come from permuting the runs. If there are few enough arrangements, a test counts
+// all arrangements, and otherwise random arrangements with a seed, with p = (1 + extreme) / (1 +
+// drawn), which is never 0 and keeps the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation
+// assumes that runs are independent of each other. Realizations with the same seeds on both sides
+// are pairs and violate this assumption; the tests are then too cautious. With three runs a side
+// the smallest possible p-value is 0.1, whatever the difference: see [SmallestP].
 //
 // A test that does not reject does not show equality. [Detectable] says which difference the runs
 // would have found. If smaller differences matter, there are too few runs. [Needed] says beforehand

@@ -69,8 +69,8 @@ func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	return points
 }
 
-// Without a difference, each test rejects at its level: with fewer runs than jobs and with
-// more, with equal and unequal sets, for normal and skewed waits.
+// If the sets do not differ, each test rejects as often as its level says: for fewer and for more
+// runs than jobs, for sets of equal and unequal sizes, and for normal and skewed waits.
 func TestFalsePositives(t *testing.T) {
 	nulls := map[string]func(*rand.Rand) (a, b [][]float64){
 		"10 and 10 runs of 5 normal jobs":   func(r *rand.Rand) (a, b [][]float64) { return cloud(r, 10, 5, 0), cloud(r, 10, 5, 0) },
@@ -92,7 +92,7 @@ func TestFalsePositives(t *testing.T) {
 	}
 }
 
-// With a difference, each test detects it more often the larger it is.
+// The larger the difference of two sets is, the more often each test detects this difference.
 func TestPowerAgainstShifts(t *testing.T) {
 	const trials = 200
 	for name, test := range tests {
@@ -154,7 +154,7 @@ func TestRealRunsSplitAtRandom(t *testing.T) {
 	}
 }
 
-// realRuns reads the wait vectors of real runs, if the data is there.
+// realRuns reads the wait vectors of real runs, if the data exist.
 func realRuns(t *testing.T) [][]float64 {
 	t.Helper()
 	file, err := os.Open(realdata.Path(t, "slurm", "micro", "small2.real-slurm-50-runs.csv"))

@@ -28,7 +28,7 @@ func Needed(shift, alpha, power float64) int {
 			return 0
 		}
 	}
-	low := high / 2 // not enough, or 1
+	low := high / 2 // low is not enough, or 1
 	for high-low > 1 {
 		if middle := (low + high) / 2; enough(middle) {
 			high = middle
@@ -58,8 +58,8 @@ func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 }
 
 // DeviationInterval returns the factors by which a standard deviation with the given degrees of
-// freedom, of normal observations, has to be multiplied to bound the true one at a confidence level.
-// They are NaN without degrees of freedom.
+// freedom, of normal observations, has to be multiplied to bound the true standard deviation at a
+// confidence level. The factors are NaN without degrees of freedom.
 func DeviationInterval(freedom int, level float64) (low, high float64) {
 	if freedom < 1 {
 		return math.NaN(), math.NaN()

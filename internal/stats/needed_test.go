@@ -6,7 +6,7 @@ import (
 )
 
 // TestNeeded compares the numbers with table 2.4.1 of Cohen, "Statistical Power Analysis for the
-// Behavioral Sciences" (1988), which has 17 and 64, and against the definition.
+// Behavioral Sciences" (1988), which has 17 and 64, and with the definition.
 func TestNeeded(t *testing.T) {
 	for _, test := range []struct {
 		shift float64

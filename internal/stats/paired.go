@@ -17,7 +17,7 @@ func SmallestPairedP(n int, opts TestOptions) float64 {
 		return 1
 	}
 	if all := math.Exp2(float64(n)); all <= float64(opts.ExactLimit) {
-		return 2 / all // all signs turned round are as extreme
+		return 2 / all // with all signs reversed, the sum is as extreme
 	}
 	return 1 / float64(opts.Draws+1)
 }
@@ -71,7 +71,7 @@ func PairedTest(differences []float64, opts TestOptions) Test {
 	return t
 }
 
-// asExtreme counts the assignments of signs for which the sum is at least bound in size.
+// asExtreme counts the assignments of signs whose sum has at least the absolute value bound.
 func asExtreme(differences []float64, bound float64) (extreme int) {
 	for signs := range uint64(1) << len(differences) {
 		total := 0.0
@@ -88,8 +88,8 @@ func asExtreme(differences []float64, bound float64) (extreme int) {
 	return extreme
 }
 
-// PairedBootstrap is [Bootstrap] for samples whose members with the same number belong together.
-// It draws whole pairs. Both samples must have the same length.
+// PairedBootstrap is [Bootstrap] for two samples whose members with the same index are a pair. It
+// draws whole pairs. Both samples must have the same length.
 func PairedBootstrap(of Statistic, opts BootstrapOptions, a, b []float64) Interval {
 	numbers := make([]float64, len(a))
 	for i := range numbers {
@@ -106,13 +106,13 @@ func PairedBootstrap(of Statistic, opts BootstrapOptions, a, b []float64) Interv
 
 // Ranking is the result of [Friedman].
 type Ranking struct {
-	Sums []float64 // sum of the ranks of each treatment; a small one is a small value
+	Sums []float64 // sum of the ranks of each treatment; a small sum means small values
 	// P is the p-value of the hypothesis that the treatments do not differ. It is NaN for fewer
 	// than two blocks or treatments.
 	P float64
 
 	blocks  int
-	squares float64 // of all ranks
+	squares float64 // the sum of the squares of all ranks
 }
 
 // Friedman ranks treatments within blocks and tests whether they differ. Row i of blocks holds the
@@ -152,7 +152,7 @@ func Friedman(blocks [][]float64) Ranking {
 
 // Critical returns the difference of two rank sums above which two treatments differ at level
 // alpha, after the test itself has rejected (Conover 1999, section 5.8, multiple comparisons). It
-// is infinite if nothing can differ.
+// is infinite for too few blocks or treatments.
 func (r Ranking) Critical(alpha float64) float64 {
 	n, k := float64(r.blocks), float64(len(r.Sums))
 	freedom := (n - 1) * (k - 1)
@@ -163,7 +163,7 @@ func (r Ranking) Critical(alpha float64) float64 {
 	for _, sum := range r.Sums {
 		rest -= sum * sum
 	}
-	// Where all blocks agree, rest is 0 and any difference counts.
+	// If all blocks have the same ranks, rest is 0 and even the smallest difference is significant.
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1-alpha/2) * math.Sqrt(2*max(0, rest)/freedom)
 }
 

@@ -16,7 +16,7 @@ func TestPairedTestBySight(t *testing.T) {
 		{"all one way", []float64{1, 2, 3, 4, 5, 6}, 2.0 / 64},
 		{"all the other way", []float64{-1, -2, -3, -4, -5, -6}, 2.0 / 64},
 		{"equal ones", []float64{2, 2, 2}, 2.0 / 8},
-		{"one against three", []float64{1, 1, 1, -1}, 10.0 / 16}, // |sum| >= 2: 2 with 4, 8 with 2
+		{"one against three", []float64{1, 1, 1, -1}, 10.0 / 16}, // two assignments have |sum| 4, and eight have |sum| 2
 		{"no difference", []float64{0, 0, 0, 0}, 1},
 	} {
 		got := PairedTest(test.differences, TestOptions{})
@@ -44,7 +44,7 @@ func TestPairedTestDrawn(t *testing.T) {
 	}
 }
 
-// TestPairedTestLevel holds the level: of symmetric differences at most 5 % are significant.
+// TestPairedTestLevel checks the level: of symmetric differences at most 5 % are significant.
 func TestPairedTestLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const tests = 4000
@@ -76,8 +76,8 @@ func TestSmallestPairedP(t *testing.T) {
 	}
 }
 
-// TestPairedBootstrap checks that the pairs stay together: where both sides vary much and their
-// difference little, the interval is as narrow as the difference's.
+// TestPairedBootstrap checks that the pairs stay together: if both sides vary much but their
+// difference varies little, the interval is as narrow as that of the difference.
 func TestPairedBootstrap(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	a, b := make([]float64, 12), make([]float64, 12)
@@ -94,8 +94,9 @@ func TestPairedBootstrap(t *testing.T) {
 	}
 }
 
-// TestFriedman is by hand. Ranks within blocks are 1 2 3, 1 2 3, 2 1 3 and 1 2 3: the sums are 5, 7
-// and 12, the statistic 12/(4*3*4) * (25+49+144) - 3*4*4 = 6.5, and its p-value exp(-6.5/2).
+// TestFriedman compares the test with a computation by hand. The ranks within the blocks are 1 2 3,
+// 1 2 3, 2 1 3 and 1 2 3: the sums are 5, 7 and 12, the statistic 12/(4*3*4) * (25+49+144) - 3*4*4
+// = 6.5, and its p-value exp(-6.5/2).
 func TestFriedman(t *testing.T) {
 	r := Friedman([][]float64{{10, 20, 30}, {1, 5, 9}, {7, 6, 8}, {0.1, 0.2, 0.3}})
 	if !slices.Equal(r.Sums, []float64{5, 7, 12}) || math.Abs(r.P-math.Exp(-3.25)) > 1e-9 {
@@ -105,7 +106,7 @@ func TestFriedman(t *testing.T) {
 	if got := r.Critical(0.05); math.Abs(got-2.446912*math.Sqrt2) > 1e-4 {
 		t.Errorf("critical difference %v", got)
 	}
-	// Where the blocks agree on everything, any difference counts.
+	// If all blocks have the same ranks, even the smallest difference is significant.
 	same := Friedman([][]float64{{1, 2, 3}, {1, 2, 3}, {1, 2, 3}})
 	if same.Critical(0.05) != 0 || same.P > 0.05 {
 		t.Errorf("%+v", same)

@@ -9,10 +9,10 @@ import (
 
 // The usual effort of a permutation test.
 const (
-	// ExactLimit is the largest number of arrangements for which a test counts all of them.
-	// Two sets of eight have 12,870.
+	// ExactLimit is the largest number of arrangements with which a test counts every arrangement. Two
+	// sets of eight have 12,870.
 	ExactLimit = 20_000
-	// Draws is the number of random arrangements that a test draws otherwise. A p-value of
+	// Draws is the number of random arrangements that a test draws if there are more. A p-value of
 	// 0.05 then has a standard error of 0.002.
 	Draws = 9_999
 )
@@ -31,9 +31,9 @@ type Test struct {
 	// P is the probability, under the hypothesis, of a statistic at least as extreme. It is
 	// NaN if a set has fewer than two members.
 	P float64
-	// Exact says that P is over all arrangements. Otherwise it is over random ones.
+	// Exact says that P is over all arrangements. Otherwise it is over random arrangements.
 	Exact        bool
-	Arrangements int // how many were counted
+	Arrangements int // how many arrangements were counted
 	// Effect is the size of the difference, on the scale that each test defines.
 	Effect float64
 }
@@ -67,7 +67,7 @@ func SmallestP(na, nb int, opts TestOptions) float64 {
 		return 1 / float64(opts.Draws+1)
 	}
 	if na == nb {
-		return 2 / all // the exchanged sets are as extreme
+		return 2 / all // with the sets exchanged, the statistic is as extreme
 	}
 	return 1 / all
 }

@@ -220,7 +220,7 @@ func TestEnergyByHand(t *testing.T) {
 	between, within, second := 4.0, 8.0/9, 1.0
 	near(t, "statistic", got.Statistic, 6.0/5*(2*between-within-second), 1e-12)
 	near(t, "effect", got.Effect, (2*between-within-second)/(2*between), 1e-12)
-	near(t, "p", got.P, 0.1, 1e-12) // the most extreme of ten, alone
+	near(t, "p", got.P, 0.1, 1e-12) // only the observed one of ten arrangements is so extreme
 }
 
 // The fast statistic equals sums over all pairs as in the formula.
@@ -281,8 +281,8 @@ func TestDepthByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every b lies outside of a, as do the ends of a. Of nine pairs, three contain the
-	// middle of a, which is deeper, and six tie.
+	// In a, each point of b is as far outside as the ends of a. So six of the nine pairs tie; the
+	// other three have the middle of a, which is deeper.
 	near(t, "QAB", apart.QAB, 6*0.5/9, 1e-12)
 	near(t, "QBA", apart.QBA, 6*0.5/9, 1e-12)
 	spread, err := Depth([][]float64{{-1}, {0}, {1}, {0.5}}, [][]float64{{-20}, {20}, {-30}, {30}}, TestOptions{})

@@ -81,7 +81,8 @@ func TestProductLimit(t *testing.T) {
 	}
 }
 
-// Whoever needs only the first times stops there, and may begin again. Weights of nothing are not jobs.
+// A caller may stop after the first times, and may iterate again. Observations of weight 0 do not
+// count.
 func TestProductLimitEnds(t *testing.T) {
 	estimate := ProductLimit([]Observation{{Time: 1, Weight: 1}, {Time: 2, Weight: 1}})
 	for range estimate {

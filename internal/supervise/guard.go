@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// RunIfGuard returns at once in an ordinary process. In a process that [Start] has started it does
-// the guard's work and then exits the process.
+// RunIfGuard returns at once in an ordinary process. In a guard process, which [Start] has started,
+// it does the guard's work and then exits.
 func RunIfGuard() {
 	options, ok := os.LookupEnv(envGuard)
 	if !ok {
@@ -156,11 +156,11 @@ func reap(report func(Exit)) (children bool) {
 	}
 }
 
-// killDescendants kills descendants again and again until none is left, because a process may fork
-// before the kill reaches it. A process without a parent becomes the guard's child, so when the
-// guard has no child, it has no descendant. killDescendants also waits until all are collected.
-// Only then are their files certainly closed, even if a process's first thread ended before its
-// other threads.
+// killDescendants kills descendants again and again until there are none, because a process may
+// fork before the kill reaches it. A process that loses its parent becomes the guard's child. So
+// when the guard has no child, it has no descendant. killDescendants also waits until all are
+// collected. Only then are their files certainly closed, even if a process's first thread ended
+// before its other threads.
 func killDescendants() {
 	for range patience {
 		if !reap(func(Exit) {}) {
@@ -171,7 +171,7 @@ func killDescendants() {
 	}
 }
 
-// killSession kills the processes of a session until none is left.
+// killSession kills the processes of a session until there are none.
 func killSession(leader int) {
 	for range patience {
 		var pids []int

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network says which network a guard and its processes have.
+// Network says in which network a guard and its processes are.
 type Network string
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // way is one way to start a guard.
 type way struct {
-	what    string // names it in errors
+	what    string // its name in errors
 	network Network
 	attr    *syscall.SysProcAttr
 }
@@ -62,8 +62,8 @@ func (o *Options) ways() []way {
 	return list
 }
 
-// prepareNetwork raises the loopback interface of the guard's own network. The guard's processes
-// inherit no capability.
+// prepareNetwork raises the loopback interface of the guard's own network. It then drops the
+// capability for this, so that the guard's processes do not inherit it.
 func (g *guard) prepareNetwork() error {
 	if g.Network != PrivateNetwork {
 		return nil
@@ -107,9 +107,9 @@ func RaiseLoopback() error {
 	return nil
 }
 
-// HearLoopback makes a TCP socket accept packets only from the loopback interface, so that no other
-// machine reaches it, whatever its address. It tries two ways. The error is setsockopt's: EPERM if
-// the kernel allows this process neither way in the socket's network.
+// HearLoopback makes a TCP socket accept packets only from the loopback interface, so that other
+// machines cannot reach it, whatever its address. It tries two ways. The error is that of
+// setsockopt: EPERM if the kernel allows this process neither way in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
 	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
@@ -172,7 +172,7 @@ func serveSockets(conn int) {
 // Network returns the network of the guard's processes: private or shared.
 func (g *Guard) Network() Network { return g.network }
 
-// WhyShared returns why the network is shared although a private one was wanted, or nil.
+// WhyShared returns why a private network was not possible, or nil.
 func (g *Guard) WhyShared() error { return g.whyShared }
 
 // Socket returns a TCP socket for IPv4 in the network of the guard's processes. It is blocking,
@@ -225,7 +225,7 @@ func (g *Guard) fillPool() error {
 	return nil
 }
 
-// closeSockets closes the driver's sockets that nobody has asked for.
+// closeSockets closes the sockets that were not returned by Socket.
 func (g *Guard) closeSockets() {
 	for _, fd := range g.pool {
 		unix.Close(fd)

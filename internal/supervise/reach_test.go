@@ -20,9 +20,9 @@ import (
 // role is the environment variable that says which of two machines the test binary plays.
 const role = "RMREPLAY_TEST_MACHINE"
 
-// Another machine cannot reach a socket that hears the loopback interface alone, while it reaches that of any
-// process. Both ways of old and new kernels are tried. The machines are two network namespaces with a cable between
-// them.
+// TestOtherMachines checks that another machine cannot reach a socket with HearLoopback, but
+// reaches an ordinary socket. It tries the ways of old and of new kernels. The machines are two
+// network namespaces with a virtual cable between them.
 func TestOtherMachines(t *testing.T) {
 	switch os.Getenv(role) {
 	case "driver":
@@ -126,7 +126,7 @@ func listen(t *testing.T, hear func(fd int) error) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// playOther says what came of a connection to each port of the driver's machine.
+// playOther prints the result of a connection to each port of the driver's machine.
 func playOther(t *testing.T) {
 	var ports [3]int
 	if _, err := fmt.Scanln(&ports[0], &ports[1], &ports[2]); err != nil {

@@ -1,14 +1,14 @@
-// Package supervise starts the native processes of a replay. It makes sure that none of them, and
-// none of their files, outlives the replay, however the replay ends.
+// Package supervise starts the native processes of a replay. It makes sure that the processes and
+// their files do not outlive the replay, however the replay ends.
 //
-// The driver starts one guard: its own program again, in a new session. The guard is the parent
-// of every process that the driver asks for, and adopts their orphans (PR_SET_CHILD_SUBREAPER,
-// prctl(2)). It holds one end of a socket pair. The driver's end closes by Close, or when the
-// driver dies, even by kill -9. The guard then kills all its descendants, removes the directories
-// that Start named, and ends.
+// The driver starts one guard: its own program again, in a new session. The guard is the parent of
+// every process that the driver asks for, and adopts their orphans (PR_SET_CHILD_SUBREAPER,
+// prctl(2)). The guard has one end of a socket pair. The driver's end is closed by Close, or when
+// the driver dies, even by kill -9. The guard then kills all its descendants, removes the
+// directories that Start named, and ends.
 //
-// Where the machine allows it, the guard and its processes have a network of their own
-// (network_namespaces(7)), which no other process can reach. The guard makes the driver's sockets
+// If the machine allows it, the guard and its processes have a network of their own
+// (network_namespaces(7)), which other processes cannot reach. The guard makes the driver's sockets
 // in this network.
 //
 // If the guard itself is killed, the kernel kills its direct children (PR_SET_PDEATHSIG). The
@@ -39,8 +39,8 @@ type Command struct {
 	Dir  string   // working directory
 	// Stdin, Stdout and Stderr are paths of files; empty means /dev/null. Output is appended.
 	Stdin, Stdout, Stderr string
-	// Reopens says that the process opens its standard output again, as /dev/stdout. As long as the
-	// guard runs, the file then belongs to [Options.User].
+	// Reopens says that the process opens its standard output again, as /dev/stdout. The file then
+	// belongs to [Options.User] until the guard ends.
 	Reopens bool
 }
 
@@ -104,7 +104,7 @@ type Guard struct {
 	network   Network
 	whyShared error
 	sockets   *os.File // the connection through which the guard sends sockets
-	pool      []int    // sockets that nobody has asked for
+	pool      []int    // sockets that Socket has not returned yet
 }
 
 // ErrGuardGone means that the guard process ended before Close.
@@ -119,10 +119,10 @@ const (
 	socketsFD = 4
 )
 
-// Start starts a guard. Another goroutine calls onExit for every process that ended, and for the
-// guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start of
-// main and of TestMain. Start returns an error if the process cannot be started, or if the program
-// does not call RunIfGuard, since its guard would start another guard.
+// Start starts a guard. Another goroutine calls onExit for every process that has ended, and for
+// the guard itself if it ends before Close. The calling program must call [RunIfGuard] at the start
+// of main and of TestMain. Start returns an error if the guard cannot be started, or if the program
+// does not call RunIfGuard, because the guard would then start another guard.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 	if _, isGuard := os.LookupEnv(envGuard); isGuard {
 		return nil, errors.New(
@@ -159,10 +159,10 @@ func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, 
 	}
 	sockets, theirSockets, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
-		_, _ = ours.Close(), theirs.Close() // the caller needs the error of the socket pair
+		_, _ = ours.Close(), theirs.Close() // the caller needs only the error of the socket pair
 		return nil, err
 	}
-	giveUp := func() { _, _ = ours.Close(), sockets.Close() } // the caller needs another error
+	giveUp := func() { _, _ = ours.Close(), sockets.Close() } // the caller needs only the other error
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{guardName}
 	cmd.Env = append(os.Environ(), envGuard+"="+string(options))
@@ -170,8 +170,8 @@ func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, 
 	cmd.ExtraFiles = []*os.File{theirs, theirSockets}
 	cmd.SysProcAttr = attr
 	err = cmd.Start()
-	// The guard now has its own copies. If our copies stayed open, our reading would not end when the
-	// guard ends.
+	// The guard now has its own copies. If ours stayed open, reading would not end when the guard
+	// ends.
 	_, _ = theirs.Close(), theirSockets.Close()
 	if err != nil {
 		giveUp()
@@ -184,7 +184,7 @@ func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, 
 	g.close = sync.OnceValue(g.end)
 	go g.listen()
 	if err := g.begin(); err != nil {
-		_ = g.Close() // the caller needs the error of begin
+		_ = g.Close() // the caller needs only the error of begin
 		return nil, err
 	}
 	return g, nil

@@ -22,11 +22,11 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// driverVariable makes the test program a driver that a test can kill; its value is
-// the directory that the guard removes.
+// driverVariable makes the test program a driver that a test can kill. Its value is the directory
+// that the guard removes.
 const driverVariable = "SUPERVISE_TEST_DRIVER"
 
-// networkVariable makes the test program a driver that only tells which networks it gets.
+// networkVariable makes the test program a driver that only prints which networks it gets.
 const networkVariable = "SUPERVISE_TEST_NETWORK"
 
 // endVariable makes a guard end before its first reply.
@@ -43,13 +43,14 @@ func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(driverVariable); ok {
 		drive(dir)
 	}
-	if signal.Ignored(syscall.SIGHUP) { // by nohup: what the tests start would ignore it, too
+	if signal.Ignored(syscall.SIGHUP) { // nohup does so: processes that the tests start would ignore it, too
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Exit(m.Run())
 }
 
-// TestGuardOfGuard: the guard of a program that forgets RunIfGuard starts no further one.
+// TestGuardOfGuard checks that the guard of a program without RunIfGuard does not start another
+// guard.
 func TestGuardOfGuard(t *testing.T) {
 	t.Setenv(envGuard, "{}")
 	if g, err := Start(Options{}, nil); err == nil || !strings.Contains(err.Error(), "RunIfGuard") {
@@ -57,8 +58,8 @@ func TestGuardOfGuard(t *testing.T) {
 	}
 }
 
-// startGuard starts a guard, closes it at the end of the test, and returns the exits that it
-// reports.
+// startGuard starts a guard, which is closed at the end of the test. It returns the guard and the
+// exits that it reports.
 func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
 	t.Helper()
 	exits := make(chan Exit, 100)
@@ -96,7 +97,8 @@ func exitOf(t *testing.T, exits <-chan Exit, pid int) Exit {
 	}
 }
 
-// TestGuardEndsEarly: a guard that ends before its first reply is an error, and no wait for ever.
+// TestGuardEndsEarly checks that a guard that ends before its first reply is an error, and does not
+// make Start wait for ever.
 func TestGuardEndsEarly(t *testing.T) {
 	t.Setenv(endVariable, "1")
 	failed := make(chan error)
@@ -135,8 +137,8 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// TestSurroundings checks that a process has its own files and environment, and nothing of the
-// guard's.
+// TestSurroundings checks that a process has its own files and environment, and inherits nothing of
+// the guard.
 func TestSurroundings(t *testing.T) {
 	dir := t.TempDir()
 	in, out, errs := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "err")
@@ -182,7 +184,7 @@ func TestSurroundings(t *testing.T) {
 		t.Errorf("open files of a child: %q, want its own and not %s", files, connection)
 	}
 
-	// The shell has changed its signals before a test can look at them.
+	// A shell changes its signals before a test can see them, so the test runs grep.
 	grep, err := exec.LookPath("grep")
 	if err != nil {
 		t.Fatal(err)
@@ -208,8 +210,8 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// TestUser checks that processes have the user of the options, and that a log which a process
-// opens again belongs to that user only while the guard runs.
+// TestUser checks that processes run as the user of the options, and that a log which a process
+// reopens belongs to that user only while the guard runs.
 func TestUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: not root: other users of processes are not tested")
@@ -248,8 +250,9 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestNetwork checks that a private network is out of reach for others, that the guard's sockets
-// are in it, and that its processes have no capabilities. A shared one is the driver's.
+// TestNetwork checks that other processes cannot reach a private network, that the guard's sockets
+// are in it, and that the guard's processes have no capabilities. A shared network must be that of
+// the driver.
 func TestNetwork(t *testing.T) {
 	for _, which := range []Network{PrivateNetwork, SharedNetwork} {
 		t.Run(string(which), func(t *testing.T) {
@@ -355,7 +358,7 @@ func TestNetworkOptions(t *testing.T) {
 }
 
 // TestNoNamespaces starts a guard where neither the capabilities nor the limit of user namespaces
-// allow a private network. The network is the driver's then, unless the options refuse that.
+// allow a private network. The network is then that of the driver, unless the options refuse that.
 func TestNoNamespaces(t *testing.T) {
 	const script = `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin "$0"`
 	c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", script, os.Args[0])
@@ -380,7 +383,7 @@ func tellNetworks() {
 		g, err := Start(Options{Network: c.network}, func(Exit) {})
 		if err == nil {
 			got, err = g.Network(), g.WhyShared()
-			_ = g.Close() // it has done nothing
+			_ = g.Close() // the guard has started no processes
 		}
 		fmt.Printf("%s: %q, %v\n", c.name, got, err)
 	}
@@ -501,9 +504,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// family is a script that leaves every kind of process behind: itself, a child, a process in its
-// own session, a daemon that was forked twice, and a process that ignores signals. Each writes
-// its id to the file.
+// family is a script that leaves every kind of process behind: the shell itself, a child, a process
+// in its own session, a daemon that was forked twice, and a process that ignores signals. Each
+// writes its process id to the file.
 const family = `
 trap '' TERM INT HUP
 sleep 1000 & echo $! >>pids
@@ -561,8 +564,8 @@ func drive(dir string) {
 	select {}
 }
 
-// TestNothingOutlives ends the driver or the guard in every way and checks that nothing is left
-// two seconds later.
+// TestNothingOutlives ends the driver or the guard in every way, and checks that two seconds later
+// no process and no file is left.
 func TestNothingOutlives(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("SKIPPED: setsid is not installed: whether nothing outlives a driver is not tested")
@@ -587,8 +590,8 @@ func TestNothingOutlives(t *testing.T) {
 			waitUntilGone(t, 2*time.Second, append(d.family, d.guard), d.dir)
 		})
 	}
-	// Without the guard, the kernel ends its children, and the driver ends the rest of its
-	// session. Nothing ends a process that has left the session, too.
+	// If the guard is killed, the kernel ends its children, and the driver ends the rest of its
+	// session. A process that has also left the session is not ended.
 	t.Run("guard killed", func(t *testing.T) {
 		t.Parallel()
 		d := startDriver(t)
@@ -661,7 +664,7 @@ func startDriver(t *testing.T) *driver {
 			d.family = append(d.family, pid)
 		case "ready":
 			return d
-		case "exit": // the parents of processes that forked twice end in between
+		case "exit": // parents of processes that forked twice end in between
 		default:
 			t.Fatalf("the driver says %s %s", kind, number)
 		}

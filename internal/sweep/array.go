@@ -61,7 +61,7 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 		return nil, fmt.Errorf("submitting a job array of %d %s: %w", len(a.Runs),
 			quantity.Plural(len(a.Runs), "run", "runs"), err)
 	}
-	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
+	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // after a semicolon, the cluster's name may follow
 	if err := writeJSON(p.path(arrayFile), a); err != nil {
 		return nil, fmt.Errorf("submitting: %w", err)
 	}

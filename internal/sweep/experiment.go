@@ -7,7 +7,7 @@
 // simulate …` or `rmreplay replay …`. A sweep may have thousands of runs over days, and
 // processes have advantages over calls of [rmreplay/internal/experiment.Run] in this process:
 //
-//   - If a run panics, or the kernel kills it for its memory, no other run ends.
+//   - If a run panics, or the kernel kills it because of its memory, the other runs continue.
 //   - A run's memory is free after the run. The peak memory in its manifest is its own.
 //   - The sweep itself may be a task of a job array, with its SLURM_ variables. The daemons and
 //     commands of a replay must not see these. An environment belongs to a process.
@@ -17,11 +17,11 @@
 // So an experiment is little more than named sets of options of those commands, and each of
 // their options can be an axis. A process costs 10 to 20 ms.
 //
-// A sweep may be killed at any moment. A run is complete if its record says so and the
-// fingerprint beside the record equals the fingerprint of its inputs. The sweep first removes
-// the old record, then writes the fingerprint, and then begins the run. So it never repeats a
-// finished run, and never takes an old record for a new one. It repeats an incomplete run from
-// its beginning.
+// A sweep may be killed at any moment. A run is complete if its record is complete and the
+// fingerprint in the file beside the record equals the fingerprint of the run's inputs. The sweep
+// first removes the old record, then writes the fingerprint, and then begins the run. So it never
+// repeats a finished run, and never takes an old record for a new one. It repeats an incomplete run
+// from its beginning.
 package sweep
 
 import (
@@ -42,8 +42,8 @@ import (
 
 // Experiment is the content of an experiment file, which docs/SWEEPS.md describes.
 type Experiment struct {
-	Name       string    `yaml:"name"`       // for users, and the job array's name; default: the file's name
-	Workload   string    `yaml:"workload"`   // any WORKLOAD
+	Name       string    `yaml:"name"`       // shown to users, and the job array's name; default: the file's name
+	Workload   string    `yaml:"workload"`   // anything that the commands take as WORKLOAD
 	Seeds      Seeds     `yaml:"seeds"`      // for the runs of every cell; default: 1
 	Transforms []Variant `yaml:"transforms"` // options of `workload transform`; default: the unchanged workload
 	Sim        *Sim      `yaml:"sim"`
@@ -73,7 +73,7 @@ type Slurm struct {
 // Option is an option of a command or, in an edit, a parameter of the configuration.
 type Option struct {
 	Name, Value string
-	Line        int  // in the experiment file
+	Line        int  // the line in the experiment file
 	Path        bool // the value is the path of a file or directory
 }
 
@@ -101,8 +101,8 @@ func (o Options) Get(name string) (value string, ok bool) {
 // String returns the options as one text. Equal texts have the same effect.
 func (o Options) String() string { return strings.Join(o.arguments(), "\x00") }
 
-// Variant is a point of one axis of the grid: a name and options. In the file it may be a
-// single value. That value becomes its Name.
+// Variant is a point of one axis of the grid: a name and options. In the file it may be a single
+// value. Then this value is the variant's Name.
 type Variant struct {
 	Name    string
 	Options Options
@@ -270,7 +270,7 @@ func located(path string, err error) error {
 	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }
 
-// suggest adds to the error of an unknown key the key that was probably meant.
+// suggest adds the key that was probably meant to the error of an unknown key.
 func suggest(err error) error {
 	var unknown *yaml.UnknownFieldError
 	if !errors.As(err, &unknown) {
@@ -362,10 +362,10 @@ func (e *Experiment) slurmOptions() Options {
 type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
-	command  string  // empty for edits
+	command  string  // the command of the options; empty for edits
 	plain    string  // the option that a single value sets; empty if there is none
 	named    bool    // a variant must have a name
-	common   Options // that all variants have
+	common   Options // the options that all variants have
 }
 
 // axes returns the axes of the grid.
@@ -408,7 +408,7 @@ func (e *Experiment) check(check CheckOption) error {
 // output, as the command does before it reads its input.
 type CheckVariant func(command string, arguments []string) error
 
-// checkVariants checks the options of each variant together with the common ones.
+// checkVariants checks each variant's options together with the axis's common options.
 func (e *Experiment) checkVariants(check CheckVariant) error {
 	for _, a := range e.axes() {
 		for _, v := range a.variants {
@@ -430,7 +430,7 @@ func (e *Experiment) checkVariants(check CheckVariant) error {
 // checkAxis completes and checks the variants of an axis.
 func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 	seen := map[string]bool{}
-	alike := map[string]*Variant{} // by their options
+	alike := map[string]*Variant{} // the variants by their options
 	for i := range a.variants {
 		v := &a.variants[i]
 		if v.scalar && a.plain != "" {
@@ -439,7 +439,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
-		if a.command != "" { // before nameOf, which needs to know the paths
+		if a.command != "" { // before the call of nameOf, which needs to know the paths
 			if err := e.checkOptions(a.command, v.Options, check); err != nil {
 				return err
 			}
@@ -493,8 +493,8 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 			if isPath {
 				o.Path, o.Value = true, e.resolve(o.Value)
 			}
-		case !experiment.NamesVersion(o.Value): // a version is looked up by replay
-			o.Value = e.resolve(o.Value) // and no Path: contents.ofSlurm says which files count
+		case !experiment.NamesVersion(o.Value): // but replay looks up a version
+			o.Value = e.resolve(o.Value) // without Path, because contents.ofSlurm chooses the files that count
 		}
 	}
 	return nil

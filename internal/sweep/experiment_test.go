@@ -102,7 +102,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// On the model, the part for Slurm has the same edits and options as on Slurm, and cells of its own.
+// On the model, the part for Slurm has the same edits and options as on Slurm, but other cells.
 func TestPlanOnTheModel(t *testing.T) {
 	e, err := loadOn(t, grid, true)
 	if err != nil {
@@ -133,8 +133,8 @@ func TestPlanOnTheModel(t *testing.T) {
 	}
 }
 
-// Releases vary faster than clusters. A version stays as it is, and a directory counts from the file.
-// Neither is an input whose contents count.
+// Releases vary faster than clusters. A version stays as it is, and a directory is relative to the
+// experiment file. Both are no inputs whose contents are hashed.
 func TestReleases(t *testing.T) {
 	e, err := load(t, `
 workload: day.jsonl
@@ -309,7 +309,8 @@ func TestFingerprint(t *testing.T) {
 	write("w", "other jobs")
 	differ("workload", prints(text, "/out", "1"))
 
-	// Another Slurm in the directory that --slurm names, relative to the file, is another input.
+	// If the Slurm in the directory that --slurm names changes, the input changes. The directory is
+	// relative to the experiment file.
 	slurm := "workload: w\nslurm: {clusters: [c], releases: [ours]}\n"
 	program := "ours/sbin/slurmctld"
 	without := prints(slurm, "/out", "1")
@@ -348,7 +349,7 @@ exec '/bin/rmreplay' sweep '/a b/it'\''s.yaml' --output='/out "x"' --cell="$SLUR
 	}
 }
 
-// TestRunIsBeingMade checks that a sweep does not touch a run that another process is making.
+// TestRunIsBeingMade checks that a sweep leaves a run alone while another process makes this run.
 func TestRunIsBeingMade(t *testing.T) {
 	p := &Plan{Dir: t.TempDir()}
 	cell := &Cell{Name: "cell", Dir: "cells/cell"}

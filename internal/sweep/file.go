@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Other files, such as searches for a setting, describe experiments that are not grids. They have
-// the limits of an experiment file, and their errors have the same form.
+// Other files, such as searches for a setting, describe experiments that are not grids. These files
+// have the limits of an experiment file, and their errors have the same form.
 
 // Decode reads a YAML file with the limits of an experiment file. Unknown keys are errors. Errors
 // name the file and the line.
@@ -34,8 +34,8 @@ func ErrorAt(line int, format string, args ...any) error { return errorAt(line, 
 // Located adds to an error the name of the file, and the line if [ErrorAt] made the error.
 func Located(path string, err error) error { return located(path, err) }
 
-// FileName returns a name in a form for file names: letters, digits and some signs. It is empty for
-// a name without a letter, a digit or another such sign.
+// FileName returns a name in a form for file names: letters, digits and some signs. The result is
+// empty for a name without such signs.
 func FileName(name string) string { return slug(name) }
 
 // Complete checks an experiment that was not read from a file of its own, as [Open] checks a file,

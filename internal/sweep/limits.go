@@ -18,9 +18,9 @@ import (
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10
-	maxDepth = 64      // of brackets within brackets, and of lists in one line
-	maxNodes = 100_000 // values in the file, with those that aliases stand for
-	maxRuns  = 100_000 // of a plan
+	maxDepth = 64      // depth of brackets, and of lists in one line
+	maxNodes = 100_000 // values in the file; a use of an alias counts all its values
+	maxRuns  = 100_000 // runs of a plan
 )
 
 // readLimited reads an experiment file and checks its limits.
@@ -79,7 +79,7 @@ func checkLimits(text []byte) error {
 func checkAliases(text []byte) error {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return nil // decoding fails as well, and says where
+		return nil // decoding fails as well, with an error that names the place
 	}
 	count := counter{anchors: map[string]int{}}
 	for _, doc := range file.Docs {

@@ -26,7 +26,7 @@ import (
 type Maker struct {
 	Plan    *Plan
 	Program string // the path of rmreplay
-	Version string // of rmreplay: runs of another version are repeated
+	Version string // the version of rmreplay: runs of other versions are repeated
 	// Observe is called at the beginning and end of every step, from several goroutines at the
 	// same time. It may be nil.
 	Observe func(Progress)
@@ -94,8 +94,8 @@ func isBadInput(err error) bool {
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs and makes nothing. If the inputs of a run are not
-// prepared, the run gets an error that says so.
+// Check computes the fingerprints of all runs and makes nothing. If an input of a run is not
+// prepared, the run gets an error.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)
@@ -115,7 +115,7 @@ func (p *Plan) made(d *derived) bool {
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame gives each run the error of its input, if that has an error.
+// blame gives each run the error of its inputs, if an input has an error.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -127,13 +127,13 @@ func (p *Plan) blame() {
 }
 
 // Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
-// clusters that do not exist yet. If one of them cannot be made, the runs that need it fail.
-// Prepare fails as a whole with an [InputError] if a transform makes no sense for the workload, for
-// example because no job is left. It also fails if it is interrupted or cannot write the sweep's
-// directory.
+// clusters that do not exist yet. If such a workload or cluster cannot be made, the runs that need
+// it fail. Prepare fails as a whole with an [InputError] if a transform makes no sense for the
+// workload, for example because no job is left. Prepare also fails if it is interrupted or cannot
+// write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
-	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need it as well
+	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need this directory as well
 		return fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
 	p.fingerprints(m.Version)
@@ -190,7 +190,7 @@ func (m *Maker) index() error {
 // removeOthers removes outdated records from the directory of a cell with several runs: the
 // realizations that the cell no longer has, or the record of its former single run.
 func (c *Cell) removeOthers(dir string) error {
-	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // complete or not
+	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // the record of the former single run, complete or not
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
 	}
 	entries, err := os.ReadDir(dir)
@@ -244,12 +244,12 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every incomplete run, with at most parallel runs at the same time. 0 means the
-// number of CPUs. Observe and the summary report failed runs. All itself fails only if it is
-// interrupted or cannot write the sweep's directory.
+// All makes every incomplete run, with at most parallel runs at the same time; 0 means the number
+// of CPUs. Observe and the summary report failed runs. All itself fails only if All is interrupted
+// or cannot write the sweep's directory.
 //
-// All reports how many seeds it takes to see differences between cells. It does so before the first
-// run, and again after the runs of the first seeds (the pilot).
+// All reports how many seeds are needed to see differences between cells: before the first run, and
+// again after the runs of the first seeds (the pilot).
 func (m *Maker) All(ctx context.Context, parallel int) error {
 	if err := m.tellNeeds(); err != nil {
 		return err
@@ -267,14 +267,14 @@ func (m *Maker) All(ctx context.Context, parallel int) error {
 	return m.these(ctx, runs[pilot:], parallel)
 }
 
-// these makes those of the given runs that are incomplete.
+// these makes the given runs, except those that are complete.
 func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
 }
 
 // One makes a run unless it is complete. It fails with a [RunError] if the run fails. Its other
-// errors are the same as those of [Maker.All].
+// errors are the errors of [Maker.All].
 func (m *Maker) One(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.Of(record, metrics.Options{})
@@ -308,7 +308,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 		return nil, nil, err
 	}
 	defer lock.Close()
-	if m.Plan.complete(r) != nil { // another process has made it meanwhile
+	if m.Plan.complete(r) != nil { // another process has made this run meanwhile
 		s, failure = m.finish(r, nil)
 		return s, failure, nil
 	}
@@ -414,7 +414,7 @@ func plainEnvironment(env []string) []string {
 	})
 }
 
-// mostRead is the largest number of bytes that are read of a file beside a run.
+// mostRead is the largest number of bytes that are read from a file beside a run.
 const mostRead = 64 << 20
 
 // lastLines returns the last lines of a file, joined by semicolons.

@@ -18,7 +18,7 @@ const (
 )
 
 // pilotSeeds is the number of seeds in the pilot. A sweep with more seeds reports after the pilot
-// how many it needs.
+// how many seeds it needs.
 const pilotSeeds = 3
 
 // Need says how many seeds show a difference of a figure between two cells. The test is the test of `rmreplay
@@ -26,20 +26,20 @@ const pilotSeeds = 3
 // number assumes that runs are independent and normally distributed, and vary as much in every cell as the complete
 // runs do.
 type Need struct {
-	Key string `json:"key"` // of [metrics.Figures]
+	Key string `json:"key"` // a key of [metrics.Figures]
 	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,
-	// pooled over all cells. Freedom is its degrees of freedom: the number of runs less the number of
-	// cells.
+	// pooled over all cells. Freedom is the number of degrees of freedom of Deviation: the number of
+	// runs less the number of cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that so
-	// many seeds find; null if they are too few to find any difference.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that this
+	// number of seeds finds; null if there are too few seeds to find a difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
 	// For10 and For5 are the numbers of seeds that find differences of 10 % and 5 % of the mean; 0 if
-	// the mean is 0 or more than a million are needed. One seed is enough for a figure that does not
-	// vary.
+	// the mean is 0 or if more than a million seeds are needed. One seed is enough for a figure that
+	// does not vary.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }
@@ -82,7 +82,8 @@ func (s *Summary) needs(seeds int) []Need {
 	return list
 }
 
-// renderNeeds writes how many seeds are needed to find differences; nothing if that is not known.
+// renderNeeds writes how many seeds are needed to find differences; it writes nothing if the
+// numbers are not known.
 func (s *Summary) renderNeeds(b *strings.Builder) {
 	if len(s.Needs) == 0 {
 		return
@@ -122,13 +123,13 @@ func titleOf(key string) string {
 
 func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
 
-// Outlook says what a sweep would do: the runs of the plan, those that are complete, and how many
-// seeds are needed to find differences, as far as complete runs tell.
+// Outlook says what a sweep would do: the runs of the plan, how many runs are complete, and how
+// many seeds are needed to find differences, as far as the complete runs show this.
 type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`
 	Runs     int    `json:"runs"`
-	Complete int    `json:"complete"` // of the same inputs and of this version
+	Complete int    `json:"complete"` // complete runs with the same inputs and of this version
 	Needs    []Need `json:"seeds_needed"`
 
 	text string
@@ -166,7 +167,8 @@ func (m *Maker) Outlook() (*Outlook, error) {
 // Render returns the outlook as text.
 func (o *Outlook) Render() string { return o.text }
 
-// tellNeeds reports how many seeds are needed to find differences, as far as complete runs tell.
+// tellNeeds reports how many seeds are needed to find differences, as far as the complete runs show
+// this.
 func (m *Maker) tellNeeds() error {
 	if m.Observe == nil {
 		return nil

@@ -56,7 +56,7 @@ func TestNeeds(t *testing.T) {
 	if needs := summaryOf([]float64{1}, []float64{2}, nil).needs(1); needs != nil {
 		t.Errorf("from single runs: %+v", needs)
 	}
-	// With three and three runs no difference is significant at 5 %, however large it is.
+	// With three runs in each cell, even the largest difference is not significant at 5 %.
 	few := summaryOf([]float64{1, 2, 3}, []float64{100, 101, 102})
 	few.Needs = few.needs(3)
 	if text := few.Render(); few.Needs[0].Detectable.Known() || !strings.Contains(text, "nothing, too few") || few.Needs[0].For10 < 4 {
@@ -68,7 +68,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// A cell with a run that is not valid is marked in its row, and no valid cell stands below it.
+// A cell with a run that is not valid is marked in its row, and all valid cells are above it.
 func TestInvalidCellsComeLast(t *testing.T) {
 	cell := func(name string, valid ...bool) CellSummary {
 		c := CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1}}
@@ -93,8 +93,8 @@ func TestInvalidCellsComeLast(t *testing.T) {
 	}
 }
 
-// Rejected jobs have no waits, so a table with rejected jobs counts them in each row and says what that means. Another
-// table has no such column.
+// Rejected jobs have no waits, so a table with rejected jobs counts the rejected jobs in each row and says how they
+// affect the other columns. A table without rejected jobs lacks this column.
 func TestRejectedJobsAreInTheTable(t *testing.T) {
 	cell := func(name string, rejected metrics.Float) CellSummary {
 		return CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1, "rejected": rejected}}

@@ -61,9 +61,9 @@ type Cell struct {
 
 // Run is a run of a cell.
 type Run struct {
-	Number int // in the plan, from 1
+	Number int // the run's number in the plan, from 1
 	Seed   uint64
-	Dir    string // of the record, relative to the sweep's directory
+	Dir    string // the record's directory, relative to the sweep's directory
 	Cell   *Cell
 
 	command  string  // "simulate" or "replay"
@@ -76,7 +76,7 @@ type Run struct {
 	err         error
 }
 
-// Name returns the run's name for users: the cell's name, and the seed if there are several.
+// Name returns the run's name for users: the cell's name, and the seed if there are several seeds.
 func (r *Run) Name() string {
 	if len(r.Cell.Runs) == 1 {
 		return r.Cell.Name
@@ -84,23 +84,23 @@ func (r *Run) Name() string {
 	return fmt.Sprintf("%s seed %d", r.Cell.Name, r.Seed)
 }
 
-// input is a file or directory that runs read. It is the user's, or the sweep makes it.
+// input is a file or directory that runs read. It belongs to the user, or the sweep makes it.
 type input struct {
 	path string // absolute, or relative to the sweep's directory
 	made *derived
 }
 
-// derived is an input that the sweep makes from others: a transformed workload or an edited
+// derived is an input that the sweep makes from other files: a transformed workload or an edited
 // cluster. Several runs share it.
 type derived struct {
 	path      string // relative to the sweep's directory
 	source    string
-	transform Options // options of `workload transform`, or
+	transform Options // options of `workload transform`; or
 	edit      Options // settings of parameters
-	variant   Variant // that has these options
+	variant   Variant // the variant that has these options
 
 	fingerprint string
-	err         error // why it could not be made
+	err         error // why the input could not be made
 }
 
 // Open reads an experiment file and plans its runs in the directory dir. It makes all paths
@@ -147,7 +147,7 @@ func Open(path, dir string, model bool, check CheckOption, together CheckVariant
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil // if it cannot be a directory, making it will say so
+		return nil // if dir cannot become a directory, the caller gets the error when it makes dir
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
 		return fmt.Errorf("%s: %w, and holds no sweep (want a new or an empty directory)", dir, output.ErrNotEmpty)
@@ -160,12 +160,12 @@ type Plan struct {
 	Experiment *Experiment
 	Dir        string
 	Cells      []*Cell
-	Runs       []*Run // the runs of all cells, by number
-	// Warnings tell of edits that have no effect, with the file and the line.
+	Runs       []*Run // the runs of all cells, in the order of their numbers
+	// Warnings name edits that have no effect, with the file and the line.
 	Warnings []string
 
 	derived []*derived
-	shared  map[string]*derived // the same by path
+	shared  map[string]*derived // the derived inputs by path
 }
 
 // cells returns the number of cells of the grid.
@@ -290,7 +290,7 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 	return &made
 }
 
-// share returns the derived input with the path of d. If there is none yet, it adds d.
+// share returns the derived input with the path of d. If there is no such input yet, it adds d.
 func (p *Plan) share(d *derived) input {
 	if have := p.shared[d.path]; have != nil {
 		return input{path: d.path, made: have}

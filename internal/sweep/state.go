@@ -21,7 +21,7 @@ import (
 
 // status is the content of the file beside each product of a sweep: NAME.json beside NAME.
 type status struct {
-	Fingerprint string   `json:"fingerprint"`       // of the inputs
+	Fingerprint string   `json:"fingerprint"`       // the fingerprint of the inputs
 	Command     []string `json:"command,omitempty"` // the command line that makes the product
 	// Error says why a run failed. It includes the last lines that the run's process wrote.
 	Error string `json:"error,omitempty"`
@@ -138,8 +138,8 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 }
 
 // ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
-// replaced, or a version installed anew, a sweep that goes on repeats its runs. The default Slurm
-// of replay does not count, since each host of a job array has its own.
+// replaced, or if a version was installed anew, a sweep that goes on repeats its runs. The default
+// Slurm of replay does not count, since each host of a job array has its own.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {
@@ -168,7 +168,7 @@ func (c contents) of(path string) (string, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		info, err := os.Stat(at) // follows links
+		info, err := os.Stat(at) // Stat follows links
 		if err != nil || !info.Mode().IsRegular() {
 			return err
 		}

@@ -23,14 +23,15 @@ type Summary struct {
 	NotRun  int           `json:"not_run"` // runs that did not begin or did not end
 	Invalid int           `json:"invalid"` // complete runs that are not valid
 	Cells   []CellSummary `json:"cells"`   // in the order of the grid
-	// Needs says how many seeds differences between cells need; nil if no cell has two complete runs.
+	// Needs says how many seeds are needed to find differences between cells; nil if no cell has two
+	// complete runs.
 	Needs []Need `json:"seeds_needed,omitempty"`
 }
 
 // CellSummary is a row of the table.
 type CellSummary struct {
 	Cell        string       `json:"cell"`
-	Dir         string       `json:"dir"` // relative to the sweep's directory
+	Dir         string       `json:"dir"` // the cell's directory, relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
 	// Metrics are the means over the complete runs, with the keys of [metrics.Figures] and [metrics.NodeFigures].
@@ -154,7 +155,7 @@ var columns = []column{
 	{"makespan_s", "makespan"},
 }
 
-// rejected is the column of rejected jobs, which a table has if a cell rejects any.
+// rejected is the column of rejected jobs, which a table has if a run of some cell rejects jobs.
 var rejected = column{"rejected", "rejected"}
 
 // shown returns the columns of the table.
@@ -213,7 +214,7 @@ func (c *CellSummary) valid() bool {
 	return !slices.ContainsFunc(c.Runs, func(r RunSummary) bool { return r.State == stateComplete && !r.Valid })
 }
 
-// validFirst returns the cells in the order of the grid, first the valid ones.
+// validFirst returns the cells in the order of the grid, valid cells first.
 func (s *Summary) validFirst() []CellSummary {
 	list := slices.Clone(s.Cells)
 	slices.SortStableFunc(list, func(a, b CellSummary) int {
@@ -242,7 +243,7 @@ func figure(key string, v metrics.Float) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// renderBad lists the failed runs and the runs that are not valid. It counts the missing runs.
+// renderBad lists the failed runs and the runs that are not valid. It also counts the missing runs.
 func (s *Summary) renderBad(b *strings.Builder) {
 	for _, c := range s.Cells {
 		var invalid []string

@@ -21,12 +21,12 @@ import (
 // File is the content of a tuning file, which docs/TUNING.md describes.
 type File struct {
 	Name      string          `yaml:"name"`
-	Workloads []sweep.Variant `yaml:"workloads"` // of the search
-	// HeldOut are the workloads of the proof. If there are none, the proof takes the workloads of the
-	// search, with other seeds.
+	Workloads []sweep.Variant `yaml:"workloads"` // the workloads of the search
+	// HeldOut are the workloads of the proof. If the list is empty, the proof uses the workloads of
+	// the search, with other seeds.
 	HeldOut      []sweep.Variant `yaml:"held-out"`
 	Seeds        int             `yaml:"seeds"`          // realizations of each workload in the search; default 3
-	HeldOutSeeds int             `yaml:"held-out-seeds"` // in the proof; default 10
+	HeldOutSeeds int             `yaml:"held-out-seeds"` // seeds of each workload in the proof; default 10
 	// Transform has options of `workload transform` for all workloads.
 	Transform sweep.Options `yaml:"transform"`
 	Slurm     *slurm        `yaml:"slurm"`
@@ -35,8 +35,8 @@ type File struct {
 	Parameters  []parameter  `yaml:"parameters"`
 	Objective   objective    `yaml:"objective"`
 	Constraints []constraint `yaml:"constraints"`
-	Budget      int          `yaml:"budget"` // runs of the search; 0 for the default
-	Seed        uint64       `yaml:"seed"`   // of the search; default 1
+	Budget      int          `yaml:"budget"` // largest number of runs of the search; 0 for the default
+	Seed        uint64       `yaml:"seed"`   // seed of the search; default 1
 
 	Path  string `yaml:"-"`
 	Space Space  `yaml:"-"`
@@ -46,7 +46,7 @@ type File struct {
 // slurm says that the trials are replays.
 type slurm struct {
 	Cluster string        `yaml:"cluster"`
-	Options sweep.Options `yaml:"options"` // of `replay`
+	Options sweep.Options `yaml:"options"` // options of the command replay
 }
 
 // simulator says that the trials are simulations. The parameters are options of `simulate`.
@@ -56,7 +56,7 @@ type simulator struct {
 
 type parameter struct {
 	Parameter
-	when []string // NAME=VALUE
+	when []string // the condition, as NAME=VALUE
 }
 
 type objective struct {
@@ -89,7 +89,7 @@ type fields struct {
 	lines  map[string]int
 }
 
-// readFields decodes a mapping whose values are single ones or lists, and refuses unknown keys.
+// readFields decodes a mapping whose values are scalars or lists, and refuses unknown keys.
 func readFields(n ast.Node, what string, known ...string) (*fields, error) {
 	var options sweep.Options
 	f := &fields{what: what, line: n.GetToken().Position.Line, values: map[string][]string{}, lines: map[string]int{}}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// minimal is a file to which tests add what they are about.
+// minimal is a valid file to which tests add lines.
 const minimal = `workloads: [a.jsonl, b.jsonl]
 sim: {}
 objective: mean_wait_s

@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Goal names the metric that a setting shall improve, and the constraints on other metrics.
+// Goal names the metric that a setting should improve, and the constraints on other metrics.
 type Goal struct {
 	Metric      string // a key of [metrics.Figures]
 	Lower       bool   // a lower value is better
@@ -20,10 +20,10 @@ type Constraint struct {
 	// By groups the jobs. If it is set, the constraint holds for each group on its own, and otherwise
 	// for all jobs together.
 	By metrics.By
-	// Lower says that a lower value is better, so that a higher one is worse.
+	// Lower says that a lower value is better, so that a higher value is worse.
 	Lower bool
-	// Limit is the largest worsening: a share of the site's value if Relative, and otherwise in the
-	// metric's unit.
+	// Limit is the largest worsening: a share of the site's value if Relative is set, and otherwise a
+	// value in the metric's unit.
 	Limit    float64
 	Relative bool
 	// Ignore is a worsening in the metric's unit that never counts, for example one second: otherwise
@@ -33,20 +33,20 @@ type Constraint struct {
 
 // Quantity is a number that a constraint limits.
 type Quantity struct {
-	Constraint int    // in the goal
-	Group      string // of jobs; empty for all jobs
+	Constraint int    // its index in the goal
+	Group      string // the group of jobs; empty for all jobs
 }
 
-// Measurement is what a run says about its setting.
+// Measurement has the results of a run for its setting.
 type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
-	// Failure says why the run says nothing: it failed, is not valid, or has no value of the
+	// Failure says why the run has no result: it failed, is not valid, or has no value of the
 	// objective. It is empty for a good run.
 	Failure string
 }
 
-// worsening returns how much worse b is than a, in the direction of the metric.
+// worsening returns how much worse b is than a. lower says that lower values are better.
 func worsening(lower bool, a, b float64) float64 {
 	if lower {
 		return b - a
@@ -68,16 +68,17 @@ func (c *Constraint) excess(site, other float64) float64 {
 	if worse <= allowed*(1+1e-12) {
 		return 0
 	}
-	// The divisor is never 0: even if nothing is allowed, the result is finite and a smaller worsening
-	// ranks first.
+	// The divisor is never 0: even if no worsening is allowed, the result is finite and a smaller
+	// worsening ranks first.
 	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
 }
 
-// violation says how far a setting is from keeping all constraints, over blocks on which both the
-// setting and the site's own have run. It is 0 if all are kept, and infinite if a run failed.
+// violation says how far a setting is from keeping all constraints, over blocks on which both this
+// setting and the site's own setting have run. The result is 0 if the setting keeps all
+// constraints, and infinite if a run failed.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
-	sums := map[Quantity]*[3]float64{} // site, other, number
+	sums := map[Quantity]*[3]float64{} // the sums for the site and for the other setting, and the number of blocks
 	for _, b := range blocks {
 		a, c := site[b], other[b]
 		if c.Failure != "" {

@@ -15,10 +15,10 @@ import (
 const Confidence = 0.95
 
 // workloadsAsUnits is the least number of held-out workloads with which the test takes workloads,
-// and not runs, as its units. With five, no difference could be significant.
+// and not runs, as its units. With five workloads, no difference could be significant.
 const workloadsAsUnits = 6
 
-// Pair is a held-out block with both measurements.
+// Pair is a held-out block with the measurements of the site's own setting and of the best setting.
 type Pair struct {
 	Workload   int // counted from 0
 	Site, Best Measurement
@@ -35,7 +35,7 @@ const (
 	NothingFound Outcome = "nothing found"
 	// NotProven: the best setting of the search is not significantly better on held-out data.
 	NotProven Outcome = "not proven"
-	// Broken: it is better, but breaks a constraint on held-out data.
+	// Broken: the best setting is significantly better, but breaks a constraint on held-out data.
 	Broken Outcome = "constraint broken"
 	// BestFailed: a held-out run of the best setting failed or is not valid.
 	BestFailed Outcome = "run failed"
@@ -43,13 +43,14 @@ const (
 
 // Proof compares a setting with the site's own on held-out data.
 type Proof struct {
-	// Unit is what the test takes for independent: "realization" or "workload".
+	// Unit is the unit whose results the test assumes to be independent: "realization" or "workload".
 	Unit  string `json:"unit"`
-	Pairs int    `json:"pairs"` // of units
+	Pairs int    `json:"pairs"` // number of units
 	// Site and Best are means of the objective.
 	Site metrics.Float `json:"site"`
 	Best metrics.Float `json:"best"`
-	// Gain is the improvement by the setting, in the objective's unit; negative if it is worse.
+	// Gain is the improvement by the setting, in the objective's unit; negative if the setting is
+	// worse.
 	Gain     metrics.Float `json:"gain"`
 	GainLow  metrics.Float `json:"gain_low"`
 	GainHigh metrics.Float `json:"gain_high"`
@@ -60,7 +61,7 @@ type Proof struct {
 	// P is the p-value of [stats.PairedTest], two-sided.
 	P           metrics.Float `json:"p"`
 	Exact       bool          `json:"p_exact"`
-	SmallestP   metrics.Float `json:"smallest_p"` // the smallest p-value that so many pairs can give
+	SmallestP   metrics.Float `json:"smallest_p"` // the smallest p-value that this number of pairs can give
 	Constraints []Kept        `json:"constraints"`
 	Failure     string        `json:"failure,omitempty"`
 }
@@ -71,15 +72,15 @@ type Kept struct {
 	Metric      string        `json:"metric"`
 	By          metrics.By    `json:"by,omitempty"`
 	Group       string        `json:"group,omitempty"`
-	Pairs       int           `json:"pairs"` // in which both runs have the metric
+	Pairs       int           `json:"pairs"` // pairs in which both runs have the metric
 	Site        metrics.Float `json:"site"`
 	Best        metrics.Float `json:"best"`
 	Worse       metrics.Float `json:"worse"`
 	WorseLow    metrics.Float `json:"worse_low"`
 	WorseHigh   metrics.Float `json:"worse_high"`
 	Allowed     metrics.Float `json:"allowed"`      // in the metric's unit
-	Broken      bool          `json:"broken"`       // the mean is beyond what is allowed
-	NotExcluded bool          `json:"not_excluded"` // part of the interval is beyond what is allowed
+	Broken      bool          `json:"broken"`       // the mean is beyond the limit
+	NotExcluded bool          `json:"not_excluded"` // part of the interval is beyond the limit
 }
 
 // compareQuantities sorts by constraint, then by group.

@@ -56,7 +56,8 @@ func (r *Result) renderSearch(b *strings.Builder) {
 	}
 }
 
-// renderStages writes what the stages on different engines cost and kept.
+// renderStages writes, for each stage, its engine, the time of its runs, and the number of settings
+// that it kept.
 func (r *Result) renderStages(b *strings.Builder) {
 	for _, s := range r.Stages {
 		on := map[string]string{"model": "the model of Slurm", "slurm": "Slurm"}[s.On]
@@ -98,11 +99,12 @@ func (r *Result) renderProof(b *strings.Builder) {
 	renderConstraints(b, p.Constraints)
 }
 
-// shownKept is the largest number of constraints with which kept constraints are also listed.
+// If there are more constraints than shownKept, constraints that are kept with certainty are not
+// listed.
 const shownKept = 12
 
-// renderConstraints writes a table of the constraints. If there are many, it leaves out those that
-// are surely kept.
+// renderConstraints writes a table of the constraints. If there are many, it leaves out constraints
+// that are kept with certainty.
 func renderConstraints(b *strings.Builder, list []Kept) {
 	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -128,7 +130,7 @@ func renderConstraints(b *strings.Builder, list []Kept) {
 			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed),
 			verdict)
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // writing to a strings.Builder cannot fail
 	if kept > 0 {
 		fmt.Fprintf(b, "  %d others are kept, and their intervals exclude a break\n", kept)
 	}
@@ -184,7 +186,7 @@ func (r *Result) renderSetting(b *strings.Builder) {
 		}
 		fmt.Fprintf(w, "  %s\t%s\t-> %s\n", c.Parameter, now, value)
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // writing to a strings.Builder cannot fail
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(b, "warning: %s\n", warning)
 	}

@@ -18,7 +18,7 @@ const (
 	level = 0.05
 	// firstTest is the number of blocks before the first test of a race.
 	firstTest = 3
-	// finalists is the number of settings that run on all blocks at last.
+	// finalists is the number of settings that run on all blocks at the end.
 	finalists = 3
 	// keptGain is the share of the gain that a simpler setting must keep.
 	keptGain = 0.95
@@ -33,52 +33,53 @@ type Trial struct {
 // Measure makes the runs of trials and returns a measurement of each. An error ends the search.
 type Measure func(ctx context.Context, trials []Trial) ([]Measurement, error)
 
-// Search looks for a setting. Observe may be nil.
+// Search looks for a better setting. Observe may be nil.
 type Search struct {
 	Space   Space
 	Goal    Goal
-	Blocks  int // of the search
-	Budget  int // runs, including runs of the site's own setting
+	Blocks  int // number of blocks of the search
+	Budget  int // largest number of runs, including runs of the site's own setting
 	Seed    uint64
 	Measure Measure
 	// Observe is called before the runs of every step.
 	Observe func(Step)
 
-	done  map[string]*Tried // by the names of the settings
+	done  map[string]*Tried // settings by their names
 	order []*Tried
 	races []Race
 	used  int
 }
 
-// Step is how far a search is.
+// Step is the progress of a search.
 type Step struct {
 	What     string // race 2, final, simplify
-	Runs     int    // of the step
-	Used     int    // runs before it
+	Runs     int    // number of runs of the step
+	Used     int    // number of runs before the step
 	Budget   int
-	Settings int // in the step
-	Blocks   int // on which the settings will have run after the step
+	Settings int // number of settings in the step
+	Blocks   int // number of blocks on which the settings will have run after the step
 }
 
 // Tried is a setting with all its measurements.
 type Tried struct {
 	Name    string
 	Setting Setting
-	Of      map[int]Measurement // by block
+	Of      map[int]Measurement // by the number of the block
 }
 
 // Race is the course of one race.
 type Race struct {
-	Settings  int // that began, the site's own included
+	Settings  int // settings at the beginning, the site's own included
 	New       int // settings that were drawn for this race
-	Blocks    int // on which the survivors ran
-	Survivors int // the site's own included
-	Runs      int // that the race needed
+	Blocks    int // blocks on which the survivors ran
+	Survivors int // settings at the end, the site's own included
+	Runs      int // runs that the race needed
 }
 
 // Found is the result of a search.
 type Found struct {
-	// Best is the setting to prove, simplified. It is the site's own if no setting did better.
+	// Best is the setting to prove, simplified. Best is the site's own setting if no setting did
+	// better.
 	Best *Tried
 	// Before is the best setting before it was simplified.
 	Before *Tried
@@ -88,19 +89,19 @@ type Found struct {
 	Runs   int
 }
 
-// plannedRaces returns the number of races that irace plans for so many parameters.
+// plannedRaces returns the number of races that irace plans for a number of parameters.
 func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
-// elites is the number of survivors at which a race ends.
+// elites returns the number of survivors at which a race ends.
 func elites(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
-// reserve is the number of runs that the end of a search needs at most.
+// reserve returns the largest number of runs that the end of a search needs.
 func (s *Search) reserve() int {
 	first := min(firstTest, s.Blocks)
 	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
 }
 
-// Least returns the smallest budget: one race of four settings, and the end.
+// Least returns the smallest budget: one race of four settings, and the end of the search.
 func (s *Search) Least() int { return s.reserve() + 5*min(firstTest, s.Blocks) }
 
 // DefaultBudget returns a budget with which each race has two new settings for each parameter, and
@@ -109,7 +110,8 @@ func (s *Search) DefaultBudget() int {
 	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
 }
 
-// Run searches. It returns an error if Measure does, or if a run of the site's own setting failed.
+// Run searches. It returns an error if Measure returns one, or if a run of the site's own setting
+// failed.
 func (s *Search) Run(ctx context.Context) (*Found, error) {
 	s.done = map[string]*Tried{}
 	random := rand.New(rand.NewPCG(s.Seed, 0x74756e65))
@@ -119,7 +121,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		planned := max(1, plannedRaces(len(s.Space))-number+1)
 		allowance := (s.Budget - s.reserve() - s.used) / planned
 		if number == 1 {
-			allowance += s.Blocks / planned // the site's own setting
+			allowance += s.Blocks / planned // for the site's own setting
 		}
 		n := allowance / min(min(firstTest, s.Blocks)+min(5, number), s.Blocks)
 		if n < 1 || allowance < n*min(firstTest, s.Blocks) {
@@ -147,7 +149,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 	return &Found{Best: simple, Before: best, Site: site, Races: s.races, Tried: s.order, Runs: s.used}, nil
 }
 
-// tried returns what is known of a setting.
+// tried returns the record of a setting and its measurements.
 func (s *Search) tried(setting Setting) *Tried {
 	name := s.Space.Name(setting)
 	if s.done[name] == nil {
@@ -290,7 +292,8 @@ func checked(m Measurement) Measurement {
 	return m
 }
 
-// eliminate removes the settings that are significantly worse than the best. The site's own stays.
+// eliminate removes the settings that are significantly worse than the best setting. The site's own
+// setting stays.
 func (s *Search) eliminate(alive []*Tried, blocks []int) []*Tried {
 	ranking := s.rank(alive, blocks)
 	if !(ranking.P < level) {
@@ -339,7 +342,7 @@ func (s *Search) rank(settings []*Tried, blocks []int) stats.Ranking {
 	return stats.Friedman(rows)
 }
 
-// cost is the objective in the direction in which less is better.
+// cost returns a value of the objective, negated if a higher value is better.
 func (s *Search) cost(objective float64) float64 {
 	if s.Goal.Lower {
 		return objective
@@ -357,8 +360,8 @@ func (s *Search) sort(alive []*Tried, blocks []int) {
 	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
 }
 
-// final runs the best settings on all blocks and returns the one with the best mean that keeps the
-// constraints. It is the site's own if no other does better.
+// final runs the best settings on all blocks and returns the setting with the best mean that keeps
+// the constraints. final returns the site's own setting if no other setting does better.
 func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
 	last := []*Tried{site}
 	for _, t := range parents {
@@ -381,8 +384,8 @@ func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tri
 // meanCost returns the mean cost over all blocks.
 func (s *Search) meanCost(t *Tried) float64 { return s.cost(mean(t.Of, upTo(s.Blocks))) }
 
-// simplify sets parameters back to the site's values, one after the other, if that costs little of
-// the gain.
+// simplify sets parameters back to the site's values, one after the other, if the setting keeps
+// most of its gain.
 func (s *Search) simplify(ctx context.Context, site, best *Tried) (*Tried, error) {
 	bound := s.meanCost(site) - keptGain*(s.meanCost(site)-s.meanCost(best))
 	for i := range s.Space {

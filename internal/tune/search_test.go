@@ -16,14 +16,14 @@ func number(name string, low, high float64, now string) Parameter {
 }
 
 // surface measures settings on a function of their numbers, with an error for each run that depends
-// on the setting and the block, and another that all settings of a block share.
+// on the setting and the block, and another error that all settings of a block share.
 type surface struct {
 	space Space
 	of    func(x []float64) float64
 	noise float64
 	seed  uint64
 	runs  int
-	// limited, if it is there, gives the value of the first constraint.
+	// limited, if not nil, gives the value of the first constraint.
 	limited func(x []float64) float64
 }
 
@@ -64,7 +64,7 @@ func (f *surface) measure(_ context.Context, trials []Trial) ([]Measurement, err
 	return list, nil
 }
 
-// whole runs a search and the proof of its result, as a tuning does.
+// whole runs a search and the proof of its result.
 func whole(t *testing.T, f *surface, goal Goal, budget int) (*Found, *Proof, Outcome) {
 	t.Helper()
 	s := Search{Space: f.space, Goal: goal, Blocks: 6, Budget: budget, Seed: f.seed, Measure: f.measure}
@@ -105,7 +105,8 @@ func TestFindsTheMinimum(t *testing.T) {
 		found++
 		x := f.at(result.Best.Setting)
 		distance += math.Hypot(x[0]-0.8, x[1]-0.2) / searches
-		// The site has 10.8; the interval is about the true gain in 95 % of cases.
+		// The site's own setting has a value of 10.8. The interval contains the true gain in 95 % of
+		// cases.
 		if truth := bowl(f.at(nil)) - bowl(x); float64(proof.Gain) < truth-1 || float64(proof.Gain) > truth+1 {
 			t.Errorf("seed %d: gain %v, truly %v", seed, proof.Gain, truth)
 		}
@@ -118,8 +119,8 @@ func TestFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// TestNothingToFind checks that tuning finds nothing where there is nothing: on surfaces of noise
-// alone, at most 5 % of 1,000 searches come to a better setting.
+// TestNothingToFind checks that tuning finds nothing in noise: if all settings are equally good, at
+// most 5 % of 1,000 searches find a setting that the proof calls better.
 func TestNothingToFind(t *testing.T) {
 	const searches = 1000
 	count := map[Outcome]int{}
@@ -140,13 +141,14 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// TestKeepsConstraints checks that the result keeps a constraint that the best of the surface breaks.
+// TestKeepsConstraints checks that the result keeps a constraint that the best setting of the surface
+// breaks.
 func TestKeepsConstraints(t *testing.T) {
 	goal := lower
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.05, Relative: true}}
 	f := &surface{
 		space: Space{number("a", 0, 1, "0.1"), number("b", 0, 1, "0.9")}, of: bowl, noise: 0.05, seed: 5,
-		limited: func(x []float64) float64 { return 1 - 0.2*(x[0]-0.1) }, // a above 0.35 is too much
+		limited: func(x []float64) float64 { return 1 - 0.2*(x[0]-0.1) }, // values of a above 0.35 break the constraint
 	}
 	found, proof, outcome := whole(t, f, goal, 200)
 	if a := f.at(found.Best.Setting)[0]; outcome != Better || a > 0.351 || a < 0.2 {
@@ -189,7 +191,8 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchRepeats checks that the same seed walks the same way: that is how a search continues.
+// TestSearchRepeats checks that the same seed makes the same trials: this is how a search is
+// resumed.
 func TestSearchRepeats(t *testing.T) {
 	var first []Trial
 	for range 2 {
@@ -220,7 +223,7 @@ func TestSmallSpace(t *testing.T) {
 	}
 }
 
-// TestProve holds what the proof says of known pairs.
+// TestProve checks the proof for known pairs.
 func TestProve(t *testing.T) {
 	pairs := func(n, workloads int, gain func(i int) float64) (list []Pair) {
 		for i := range n {
@@ -252,7 +255,7 @@ func TestProve(t *testing.T) {
 			t.Errorf("%s: %+v", test.name, p)
 		}
 	}
-	// Ten runs that are copies of one are one run.
+	// Ten copies of a run count as one run.
 	copies := pairs(10, 1, func(int) float64 { return 10 })
 	for i := range copies {
 		copies[i] = copies[0]
@@ -265,7 +268,7 @@ func TestProve(t *testing.T) {
 	if p, outcome := lower.Prove(failed, 1); outcome != BestFailed || p.Failure == "" || p.P.Known() {
 		t.Errorf("failed: %s %+v", outcome, p)
 	}
-	// A constraint that is broken stands against any gain.
+	// A broken constraint outweighs any gain.
 	goal := lower
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.01, Relative: true}, {Metric: "mean_wait_s", By: "qos", Lower: true, Limit: 5, Ignore: 20}}
 	limited := pairs(8, 1, steady)

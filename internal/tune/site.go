@@ -27,7 +27,7 @@ func (f *File) ownValues(site *conf.Cluster) {
 }
 
 // ownValue returns the value of a key of slurm.conf, of an option in a list, or of a partition's
-// attribute. It is empty if the site leaves it to a default.
+// attribute. The value is empty if the site uses the default.
 func (p *Parameter) ownValue(site *conf.Cluster) string {
 	words := strings.Fields(p.Name)
 	if len(words) == 0 {
@@ -64,7 +64,7 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	return ""
 }
 
-// flag reports whether the parameter has the values true and false alone: it is present in
+// flag reports whether the parameter has no values but true and false: then it is present in
 // slurm.conf or absent.
 func (p *Parameter) flag() bool {
 	for _, v := range p.Values {
@@ -96,7 +96,7 @@ func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
 }
 
 // lines returns the lines that the site writes into its configuration for a setting, and warnings
-// of changes without effect. For the simulator it is the options of the command.
+// of changes without effect. For the simulator, the lines are the options of the command.
 func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
 	site, err := f.openSite()
 	if err != nil {

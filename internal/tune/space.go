@@ -18,38 +18,38 @@ type Kind string
 const (
 	Integer     Kind = "integer"
 	Real        Kind = "real"
-	Categorical Kind = "values" // one of a list, without an order
+	Categorical Kind = "values" // a value of a list that has no order
 )
 
-// Parameter is one dimension of the space. Its name says what the values are applied to: an option
-// of simulate, or a parameter that an edit of a sweep can set.
+// Parameter is one dimension of the space. Its name says where the values apply: an option of
+// simulate, or a parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
 	Kind   Kind
 	Low    float64 // the ends of a number's range, included
 	High   float64
-	Log    bool     // values are drawn on a logarithmic scale
-	Values []string // of a categorical parameter
+	Log    bool     // whether values are drawn on a logarithmic scale
+	Values []string // the values of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string
 	// When is the condition under which the parameter has an effect. If it does not hold, the
 	// parameter keeps the site's value.
 	When *Condition
 
-	line int // in the file
+	line int // the line in the file
 }
 
 // Condition holds if an earlier parameter has one of some values.
 type Condition struct {
-	Parameter int // in the space
+	Parameter int // its index in the space
 	Values    []string
 }
 
 // Space holds the parameters, in the order of the file.
 type Space []Parameter
 
-// Setting has a value for each parameter of a space, as text. An empty value leaves the parameter
-// as the site has it. A nil Setting is the site's own.
+// Setting has a value for each parameter of a space, as text. An empty value means the site's own
+// value. A nil Setting is the site's own setting.
 type Setting []string
 
 // Own reports whether the setting changes nothing.
@@ -57,8 +57,8 @@ func (s Setting) Own() bool {
 	return !slices.ContainsFunc(s, func(v string) bool { return v != "" })
 }
 
-// Name returns a name for the setting's directory. It depends on the parameters and their values
-// alone, so that a later search in the same directory finds these runs.
+// Name returns a name for the setting's directory. The name depends only on the parameters and
+// their values, so that a later search in the same directory finds these runs.
 func (sp Space) Name(s Setting) string {
 	if s.Own() {
 		return "site"
@@ -108,8 +108,8 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// position returns where a value lies in the range of a number. It is false for an empty value, a
-// text that is not a number, and a categorical parameter.
+// position returns where a value lies in the range of a number. An empty value means the site's own
+// value. ok is false for a text that is not a number, and for a categorical parameter.
 func (p *Parameter) position(value string) (u float64, ok bool) {
 	if value == "" {
 		value = p.Now
@@ -120,7 +120,7 @@ func (p *Parameter) position(value string) (u float64, ok bool) {
 	}
 	v, low, high := p.clamp(v), p.Low, p.High
 	if p.Kind == Integer {
-		v, high = v+0.5, high+1 // the middle of its share
+		v, high = v+0.5, high+1 // the middle of the value's share of the range
 	}
 	if p.Log {
 		v, low, high = math.Log(v), math.Log(low), math.Log(high)

@@ -11,8 +11,8 @@ import (
 
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestValues checks that every value that a search draws lies in the range, and that the position of a
-// value is where it was drawn.
+// TestValues checks that every value that a search draws lies in the range, and that position returns
+// the position from which a value was drawn.
 func TestValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Parameter{Name: "x", Kind: rapid.SampledFrom([]Kind{Integer, Real}).Draw(t, "kind"), Log: rapid.Bool().Draw(t, "log")}
@@ -31,7 +31,7 @@ func TestValues(t *testing.T) {
 		if !ok || at < 0 || at > 1 {
 			t.Fatalf("%+v: %s is at %v", p, text, at)
 		}
-		// A position of a value leads to the value.
+		// The value at the position of a value is the same value.
 		if again := p.at(at); again != text && p.Kind == Integer && p.High < 1000 {
 			t.Fatalf("%+v: %s leads to %s", p, text, again)
 		}
@@ -58,7 +58,7 @@ func TestNormalize(t *testing.T) {
 		{Name: "n", Kind: Integer, Low: 0, High: 100, Now: "010", When: &Condition{0, []string{"b"}}},
 	}
 	for _, test := range []struct{ in, want Setting }{
-		{Setting{"a", "5"}, Setting{"", ""}},   // a is what the site has, and n has no meaning with a
+		{Setting{"a", "5"}, Setting{"", ""}},   // a is the site's value, and n has no effect with a
 		{Setting{"b", "5"}, Setting{"b", "5"}}, //
 		{Setting{"b", "10"}, Setting{"b", ""}}, // 10 and 010 are equal
 		{Setting{"", "5"}, Setting{"", ""}},    // the site's own value decides the condition
@@ -73,7 +73,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestHypercube checks that each of n shares of a range has one of n values.
+// TestHypercube divides a range into n shares and checks that one of n values lies in each share.
 func TestHypercube(t *testing.T) {
 	space := Space{number("a", 0, 1, ""), {Name: "b", Kind: Categorical, Values: []string{"x", "y"}}}
 	shares, values := map[int]int{}, map[string]int{}
@@ -82,7 +82,7 @@ func TestHypercube(t *testing.T) {
 		shares[min(int(v*10), 9)]++
 		values[s[1]]++
 	}
-	if len(shares) < 9 || values["x"] != 5 { // three digits may move a value over an edge
+	if len(shares) < 9 || values["x"] != 5 { // rounding to three digits may move a value into the next share
 		t.Errorf("%v %v", shares, values)
 	}
 }

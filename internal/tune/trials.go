@@ -19,7 +19,7 @@ const (
 	heldOutDir = "held-out"
 )
 
-// stage makes the trials of the search, or those of the proof.
+// stage makes the trials of the search, or the trials of the proof.
 type stage struct {
 	*Tuner
 	dir       string
@@ -29,7 +29,7 @@ type stage struct {
 	seconds   float64 // real time of the runs so far
 	locks     []io.Closer
 
-	settings []Setting // that have had a trial
+	settings []Setting // the settings that have had a trial
 	known    map[string]bool
 }
 
@@ -118,7 +118,7 @@ func (f *File) options(s Setting) sweep.Options {
 	return options
 }
 
-// measure is a [Measure].
+// measure makes the runs of trials, as [Measure] says.
 func (s *stage) measure(ctx context.Context, trials []Trial) ([]Measurement, error) {
 	for _, t := range trials {
 		if name := s.File.Space.Name(t.Setting); !s.known[name] {

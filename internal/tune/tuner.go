@@ -15,20 +15,20 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// Tuner makes a tuning: the search, and the proof of what it found.
+// Tuner makes a tuning: the search, and the proof of its result.
 type Tuner struct {
 	File     *File
 	Dir      string
 	Program  string // the path of rmreplay
-	Version  string // of rmreplay: runs of another version are repeated
-	Parallel int    // runs at once; 0 for the number of CPUs
+	Version  string // the version of rmreplay: runs of other versions are repeated
+	Parallel int    // number of runs at once; 0 for the number of CPUs
 	// Model makes the runs of the search on the model of Slurm's scheduler. The proof runs on Slurm.
 	Model bool
 	// CheckOption and CheckVariant check options of commands as in a sweep.
 	CheckOption  sweep.CheckOption
 	CheckVariant sweep.CheckVariant
-	// Observe is told of each run, and Step before each step. Both may be nil. Observe is called
-	// from several goroutines.
+	// Observe is called for each run, and Step before each step. Both may be nil. Several goroutines
+	// call Observe.
 	Observe func(sweep.Progress)
 	Step    func(Step)
 }
@@ -48,14 +48,14 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Plan is what a tuning is going to do.
+// Plan describes the runs that a tuning will make.
 type Plan struct {
 	Name          string   `json:"name"`
 	Parameters    []string `json:"parameters"`
 	Workloads     []string `json:"workloads"`
 	Blocks        int      `json:"blocks"` // workloads x seeds of the search
-	Budget        int      `json:"budget"` // runs of the search, at most
-	Races         int      `json:"races"`  // planned races
+	Budget        int      `json:"budget"` // largest number of runs of the search
+	Races         int      `json:"races"`  // number of planned races
 	HeldOut       []string `json:"held_out"`
 	HeldOutSeeds  int      `json:"held_out_seeds"`
 	HeldOutRuns   int      `json:"held_out_runs"`
@@ -63,7 +63,7 @@ type Plan struct {
 	SmallestP     float64  `json:"smallest_p"`      // the smallest p-value that the proof can give
 }
 
-// Plan returns what the tuning is going to do.
+// Plan returns the plan of the tuning.
 func (f *File) Plan() Plan {
 	s := f.search()
 	p := Plan{
@@ -86,7 +86,7 @@ func (f *File) Plan() Plan {
 	return p
 }
 
-// Check checks all that can be checked without a run: the workloads, the cluster, and that each
+// Check checks all that can be checked without a run: the workloads, the cluster, and whether each
 // parameter can have its values. It fills in the site's own values that the file does not give. Its
 // errors are about the input.
 func (t *Tuner) Check() error {
@@ -144,7 +144,7 @@ func (t *Tuner) Check() error {
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil // if it cannot be a directory, making it will say so
+		return nil // if dir cannot become a directory, the caller gets the error when it makes dir
 	}
 	if _, err := os.Stat(filepath.Join(dir, searchDir)); err != nil {
 		return fmt.Errorf("%s: %w, and holds no tuning (want a new or an empty directory)", dir, output.ErrNotEmpty)
@@ -160,12 +160,12 @@ func (f *File) cluster() string {
 	return filepath.Join(filepath.Dir(f.Path), f.Slurm.Cluster)
 }
 
-// Run searches and proves. A result without a better setting is a result. It returns the error of
-// reading the input, an interruption, a failed run of the site's own setting, or that the directory
-// cannot be written.
+// Run searches and proves. A result without a better setting is not an error. The error says that
+// the input cannot be read, that Run was interrupted, that a run of the site's own setting failed,
+// or that the directory cannot be written.
 func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	f := t.File
-	if t.Model { // the proof must be possible before the search is made for it
+	if t.Model { // the search is useless if Slurm cannot make the proof
 		installation, _ := f.Slurm.Options.Get("slurm")
 		without, _ := f.Slurm.Options.Get("no-accounting")
 		slurm := experiment.Slurm{Cluster: f.cluster(), Installation: installation, WithoutAccounting: without == "true"}
@@ -214,7 +214,7 @@ func inputError(err error) error {
 	return err
 }
 
-// prove runs the best setting and the site's own on the held-out data.
+// prove runs the best setting and the site's own setting on the held-out data.
 func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	f := t.File
 	proving, err := t.newStage(heldOutDir, false, f.heldOut(), firstHeldOutSeed, f.HeldOutSeeds)
@@ -265,7 +265,7 @@ func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	return nil
 }
 
-// relative returns a cell's directory relative to the tuning's.
+// relative returns a cell's directory relative to the tuning's directory.
 func (t *Tuner) relative(p *sweep.Plan, c *sweep.Cell) string {
 	path := filepath.Join(p.Dir, c.Dir)
 	if below, err := filepath.Rel(t.Dir, path); err == nil {
@@ -292,7 +292,7 @@ func (t *Tuner) write(r *Result) error {
 // Result is the result of a tuning. Other programs rely on its JSON keys.
 type Result struct {
 	Name    string  `json:"name"`
-	Found   bool    `json:"found"` // a better setting, with its proof
+	Found   bool    `json:"found"` // whether there is a better setting with a proof
 	Outcome Outcome `json:"outcome"`
 	Text    string  `json:"text"` // the outcome in a sentence
 	Metric  string  `json:"metric"`
@@ -300,23 +300,24 @@ type Result struct {
 	// Setting is the best setting of the search, whether or not it is proven. It is empty if no
 	// setting did better than the site's own.
 	Setting []Change `json:"setting"`
-	// Lines are what the site writes for it.
+	// Lines are the lines that the site writes for this setting.
 	Lines    []Line   `json:"lines"`
 	Warnings []string `json:"warnings"`
-	Proof    *Proof   `json:"proof"` // null if nothing was to be proven
+	Proof    *Proof   `json:"proof"` // null if there was nothing to prove
 	Plan     Plan     `json:"plan"`
 
-	// Stages say what the search on the model and the proof on Slurm cost and kept; nil if both run on one engine.
+	// Stages describe the search on the model and the proof on Slurm: their time, and how many settings they kept.
+	// Stages is nil if both run on one engine.
 	Stages []Stage `json:"stages,omitempty"`
 
 	SearchRuns  int `json:"search_runs"`
 	HeldOutRuns int `json:"held_out_runs"`
-	// SearchGain is the relative gain in the search. It is biased, because the setting was chosen
-	// for it.
+	// SearchGain is the relative gain in the search. It is biased, because the setting was chosen for
+	// its gain.
 	SearchGain metrics.Float  `json:"search_gain"`
 	Races      []RaceResult   `json:"races"`
 	Tried      []TriedSetting `json:"tried"`
-	Records    []Record       `json:"records"` // of the proof
+	Records    []Record       `json:"records"` // the records of the proof
 }
 
 // Stage is a part of a tuning whose search runs on the model of Slurm.
@@ -325,7 +326,7 @@ type Stage struct {
 	On       string        `json:"on"`   // "model" or "slurm"
 	Runs     int           `json:"runs"`
 	Settings int           `json:"settings"` // tried settings, without the site's own
-	Kept     int           `json:"kept"`     // of them
+	Kept     int           `json:"kept"`     // how many of the tried settings were kept
 	Seconds  metrics.Float `json:"run_wall_s"`
 }
 
@@ -338,8 +339,8 @@ type Line struct {
 // Change is the value of a parameter in a setting.
 type Change struct {
 	Parameter string `json:"parameter"`
-	Now       string `json:"now"`   // the site's own; empty if it is not known
-	Value     string `json:"value"` // empty to leave it
+	Now       string `json:"now"`   // the site's own value; empty if it is not known
+	Value     string `json:"value"` // empty for the site's own value
 	// Dropped is a value that the search found and that was given up, because the setting keeps
 	// its gain without it.
 	Dropped string `json:"dropped,omitempty"`
@@ -358,11 +359,11 @@ type RaceResult struct {
 type TriedSetting struct {
 	Name   string            `json:"name"`
 	Values map[string]string `json:"values"`
-	Blocks int               `json:"blocks"` // that it ran on
-	Mean   metrics.Float     `json:"mean"`   // of the objective over these blocks
-	// Relative is its gain over the site's own setting on the same blocks.
+	Blocks int               `json:"blocks"` // number of blocks on which the setting ran
+	Mean   metrics.Float     `json:"mean"`   // mean of the objective over these blocks
+	// Relative is the setting's gain over the site's own setting on the same blocks.
 	Relative metrics.Float `json:"relative_gain"`
-	// Broken says that it breaks a constraint on these blocks.
+	// Broken says that the setting breaks a constraint on these blocks.
 	Broken  bool   `json:"constraint_broken"`
 	Failure string `json:"failure,omitempty"`
 }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The Go side of shim/abi.h; abi_test.go compares the two layouts.
+// This is the Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
 	abiVersion = 9
@@ -36,7 +36,7 @@ var whyNames = [...]string{
 	"timer",
 }
 
-// The reasons on which the driver's behaviour depends.
+// These are the reasons that change what the driver does.
 const (
 	whyPoll    = 7
 	whySignal  = 11
@@ -58,7 +58,7 @@ type slot struct {
 }
 
 // link is struct rmr_link: a connection that has not been accepted yet. Addresses and ports are in
-// network byte order. Other threads than the writer may read a link at any time, so every field is
+// network byte order. Threads may read a link while another thread writes it, so every field is
 // atomic. The two ports share one word.
 type link struct {
 	state  atomic.Uint32
@@ -67,7 +67,7 @@ type link struct {
 	ports  atomic.Uint32
 }
 
-// The states of a link, in the lower two bits of a word. The higher bits count the link's uses.
+// The states of a link are the lower two bits of link.state. The higher bits count the link's uses.
 const (
 	linkFree    uint32 = 0
 	linkWriting uint32 = 1
@@ -98,7 +98,7 @@ type shared struct {
 	signals          atomic.Uint32
 	steps            atomic.Uint64
 	writers          atomic.Int64
-	factor           atomic.Uint64 // bits of a double
+	factor           atomic.Uint64 // the bits of a double
 	charged          atomic.Int64
 	connecting       atomic.Uint32
 	turn             atomic.Uint32

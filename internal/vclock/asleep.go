@@ -6,7 +6,8 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// quiet reports whether no thread runs and none is about to run. The caller holds the lock.
+// quiet reports whether all threads sleep and none is about to run. The caller holds the clock's
+// lock.
 func (c *Clock) quiet() bool {
 	s := c.s
 	e := s.epoch.Load()
@@ -36,8 +37,8 @@ func (c *Clock) quiet() bool {
 	return true
 }
 
-// allAsleep reports whether these threads all sleep: the threads that wait in the kernel, and the
-// threads that a signal may have woken since the last verified look.
+// allAsleep reports whether these threads all sleep in the kernel: those that wait in the kernel,
+// and those that a signal may have woken since the last look that found all asleep.
 func (c *Clock) allAsleep(signals uint32) bool {
 	s := c.s
 	twice := false
@@ -52,7 +53,7 @@ func (c *Clock) allAsleep(signals uint32) bool {
 	return !twice || c.asleepTogether()
 }
 
-// openThread is the thread of a slot, as the driver last looked at it.
+// openThread has the open /proc files of the thread that the driver last saw in a slot.
 type openThread struct {
 	files    *procfs.Thread
 	pid, tid int
@@ -87,9 +88,9 @@ func (c *Clock) asleep(i int) bool {
 }
 
 // asleepTogether reports whether all threads that wait in the kernel sleep at the same instant. One
-// look at each thread is no proof if threads wake each other without a change of epoch, as the
-// writer and the reader of a full pipe do. But a thread that sleeps in two looks, and has not gone
-// to sleep in between, has slept all the time.
+// look at each thread does not prove this if threads wake each other without raising epoch, as the
+// writer and the reader of a full pipe do. Therefore it looks at each thread twice. A thread that
+// sleeps in both looks, and has not gone to sleep in between, has slept all the time.
 func (c *Clock) asleepTogether() bool {
 	var sleeps [2][]int64
 	for look := range sleeps {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The system calls that wait, read the time, or make threads or processes. Each must come from the
-// preload library: one that does not bypasses the virtual clock.
+// The system calls that wait, read the time, or make threads or processes. The preload library must
+// make each of them: a call by other code bypasses the virtual clock.
 const timedCalls = "nanosleep,clock_nanosleep,poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,epoll_pwait2," +
 	"rt_sigtimedwait,rt_sigsuspend,pause,wait4,waitid,accept,accept4,clock_gettime,gettimeofday,time," +
 	"timer_create,timer_settime,timerfd_create,timerfd_settime,setitimer,alarm,futex,flock," +
@@ -23,8 +23,8 @@ const timedCalls = "nanosleep,clock_nanosleep,poll,ppoll,select,pselect6,epoll_w
 
 var stackLine = regexp.MustCompile(`^ > ([^(\n]*)\(([^)]*)\)`)
 
-// bypassing counts the system calls in strace's files whose stacks do not have the preload
-// library. The key has the call, and the functions of the stack.
+// bypassing counts the system calls in strace's files whose stacks do not contain the preload
+// library. A key has the call and the functions of its stack.
 func bypassing(t *testing.T, prefix, library string) (found map[string]int, calls int) {
 	t.Helper()
 	files, err := filepath.Glob(prefix + ".*")
@@ -73,8 +73,8 @@ func bypassing(t *testing.T, prefix, library string) (found map[string]int, call
 }
 
 // ofCLibrary reports whether the C library makes a system call for itself: for a lock that only
-// running threads hold, for the threads and processes that the preload library lets it make (their
-// stacks end there), or to change the user of all threads. The first execve is strace's.
+// running threads hold, for threads and processes that the preload library lets it make (their
+// stacks end there), or to change the user of all threads. The first execve is that of strace.
 func ofCLibrary(call, innermost string) bool {
 	library, function, _ := strings.Cut(innermost, ":")
 	switch call {
@@ -122,13 +122,14 @@ func (l *lab) startTraced(prefix, calls, name string, args ...string) *process {
 	return p
 }
 
-// awaitTracer waits for the end of strace. The clock does not know strace, and does not wait.
+// awaitTracer waits for the end of strace. The clock does not know of strace, so this wait does not
+// involve the clock.
 func (l *lab) awaitTracer() {
 	<-l.ended
 	l.left--
 }
 
-// A program that makes system calls of its own is found.
+// TestBypassIsFound checks that direct system calls of a program are found.
 func TestBypassIsFound(t *testing.T) {
 	l := newLab(t, Policy{})
 	prefix := filepath.Join(t.TempDir(), "trace")
@@ -150,8 +151,8 @@ func TestBypassIsFound(t *testing.T) {
 	}
 }
 
-// TestNoBypass starts slurmctld of each release under strace, and lets it idle for a minute. All its
-// system calls that wait, or read the time, come from the preload library.
+// TestNoBypass starts slurmctld of each release under strace and lets it idle for a minute. The
+// preload library must make all its system calls that wait or read the time.
 func TestNoBypass(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")

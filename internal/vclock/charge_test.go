@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// spent is how much CPU time and virtual time a test program reports for its computing.
+// spent is the CPU time and the virtual time that a test program reports for its computing.
 type spent struct{ cpu, virtual time.Duration }
 
 func (p *process) spent(t *testing.T) (s spent) {
@@ -38,8 +38,8 @@ func checkRatio(t *testing.T, s spent, factor, tolerance float64) {
 	}
 }
 
-// TestComputingIsCharged runs one program with the clock frozen and measured: only the virtual
-// time that it takes differs.
+// TestComputingIsCharged runs one program with the frozen and with the measured clock. Only the
+// virtual time that it takes may differ.
 func TestComputingIsCharged(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -47,8 +47,7 @@ func TestComputingIsCharged(t *testing.T) {
 		factor  float64
 		charged bool
 		want    float64
-		// The program's figure includes the CPU time of the library's own work, which is not
-		// charged.
+		// The program's figure includes CPU time of the library's own work, which is not charged.
 		tolerance float64
 	}{
 		{"frozen", []string{"compute", "50", "looking"}, 0, true, 0, 0.15},
@@ -57,9 +56,9 @@ func TestComputingIsCharged(t *testing.T) {
 		{"locking", []string{"compute", "200", "locking"}, 1, true, 1, 0.15},
 		{"slower controller", []string{"compute", "100", "looking"}, 50, true, 50, 0.15},
 		{"faster controller", []string{"compute", "200", "locking"}, 0.25, true, 0.25, 0.15},
-		// Each piece is a tenth of the least charge: small pieces add up.
+		// Each piece is a tenth of the shortest time that is charged: small pieces add up.
 		{"small pieces", []string{"bits", "40", "4000"}, 1, true, 1, 0.15},
-		// In virtual time each thread has a core, however many this machine has.
+		// In virtual time each thread has a core, even if this machine has fewer.
 		{"in parallel", []string{"crew", "4", "50"}, 2, true, 2, 0.4},
 		{"with a lock", []string{"lockout", "100"}, 3, true, 3, 0.15},
 	} {
@@ -105,7 +104,7 @@ func TestSleepersAreOnTime(t *testing.T) {
 	other := l.start(program(t, "clockwork"), "steps", "100", "1")
 	l.run()
 	other.check(t, "")
-	// The sleeping thread computes a little, too, but less than it would be charged for.
+	// The sleeping thread also computes, but less than the shortest time that is charged.
 	var late time.Duration
 	for i, line := range strings.Split(strings.TrimSpace(p.output()), "\n") {
 		var s, ns int64
@@ -165,7 +164,8 @@ func TestStressMeasured(t *testing.T) {
 	t.Logf("%v, %+v", l.passed(), l.Stats())
 }
 
-// BenchmarkCharge measures what charging costs in real time: factor 0 is the computing alone.
+// BenchmarkCharge measures the real time that charging costs. With factor 0 it measures the
+// computing alone.
 func BenchmarkCharge(b *testing.B) {
 	for _, factor := range []float64{0, 1} {
 		b.Run(fmt.Sprintf("factor=%v", factor), func(b *testing.B) {

@@ -1,8 +1,8 @@
-// Package vclock is the virtual clock under which stock programs run.
+// Package vclock is the virtual clock under which unmodified programs run.
 //
-// Virtual time stands still while any managed thread can run. When all of them wait, it jumps
-// to the next deadline or to the driver's next event. A slow machine makes a replay slower,
-// never wrong, and there is no clock rate to choose.
+// Virtual time stands still while any managed thread can run. When all of them wait, it jumps to
+// the next deadline or to the driver's next event. On a slow machine a replay takes longer, but its
+// result is the same. There is no clock rate to choose.
 //
 // A managed process is one that runs with the preload library in directory shim. It shares one
 // memory-mapped file, the clock, with the driver, which is the program that calls this package.
@@ -21,9 +21,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait does not return, except at the end of ctx or by Interrupt.
 //
-// A thread that goes idle last, while nothing is in flight, advances the clock itself, without a
-// context switch. Wait does what needs a look at the kernel: it checks that each thread that
-// waits in the kernel is asleep (state S), so that no wake-up is on its way.
+// If a thread goes idle last, and no message or wake-up is in flight, it advances the clock itself,
+// without a context switch to the driver. Otherwise Wait first looks at the kernel: it checks that
+// each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
 package vclock
 
 import (
@@ -50,17 +50,17 @@ type Clock struct {
 	path     string
 	mem      []byte
 	s        *shared
-	threads  map[int]openThread // by slot: open files that tell a thread's state in the kernel
+	threads  map[int]openThread // by slot: open files that show a thread's state in the kernel
 	notified atomic.Bool
 	// interrupted makes Wait return while threads run.
 	interrupted atomic.Bool
 	stats       Stats
 	stall       stallWatch
-	outside     []int        // processes in real time: see Outside
-	own         map[int]bool // processes that the driver has started and not collected
-	user        *user        // the user of the managed processes, if the driver must look at them as that user
+	outside     []int        // processes in real time, see Outside
+	own         map[int]bool // processes that the driver has started and not yet collected
+	user        *user        // the user of the managed processes; nil if the driver can look at them as itself
 	home        home
-	signals     uint32 // shared counter of signals at the last look at every waiting thread
+	signals     uint32 // shared.signals at the last look at every waiting thread
 }
 
 // Stats counts what the clock has done since New.
@@ -69,19 +69,19 @@ type Stats struct {
 	InPlace uint64
 	// Driver counts the advances made by the driver.
 	Driver uint64
-	// Looks counts the looks at the threads that wait in the kernel. Retries counts the looks
-	// that found a thread not asleep yet.
+	// Looks counts the looks at threads that wait in the kernel. Retries counts those looks that
+	// found a thread still awake.
 	Looks, Retries uint64
-	// Repairs counts the steps of the clock that the driver completed because a process was
-	// killed during one.
+	// Repairs counts the steps of the clock that the driver completed because a process was killed
+	// during the step.
 	Repairs uint64
-	// Charged is the virtual time that threads have waited for their own computing, summed
+	// Charged is the virtual time that threads have waited because of their own computing, summed
 	// over all threads: see SetFactor.
 	Charged time.Duration
 }
 
-// Policy is what the driver decides for the processes under its clock. The zero value suits programs
-// that do not talk to the driver.
+// Policy is what the driver decides for the processes under its clock. The zero value is right for
+// programs that do not talk to the driver.
 type Policy struct {
 	// Client is the IPv4 address from which the driver connects. No other process uses it.
 	Client net.IP
@@ -91,16 +91,17 @@ type Policy struct {
 	// may be empty.
 	Pipe string
 	// OwnAddress makes a process that connects to a managed port use the destination address as its
-	// own address, too, in place of 127.0.0.1. So a server can call its client back at that address.
+	// own address, too, instead of 127.0.0.1. A server can then call its client back at that
+	// address.
 	OwnAddress bool
 	// Inherited names environment variables that every child process keeps, even if its parent starts
 	// it with an environment without them.
 	Inherited []string
 }
 
-// New creates the clock's file in dir, readable by its owner only. Virtual time stands at start
-// until the first Wait; the driver counts as running. It returns errors of the file system and of
-// mmap, and an error for too many variables in policy.
+// New creates the clock's file in dir, readable by its owner only. Virtual time is start until the
+// first Wait, because the driver counts as running. It returns errors of the file system and of
+// mmap, and an error if policy has too many variables.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -159,9 +160,9 @@ func (s *shared) decide(p Policy) error {
 	return nil
 }
 
-// SetUser says that the driver is root and that the managed processes have another user. Linux
+// SetUser says that the driver is root and that the managed processes run as another user. Linux
 // shows where a process waits only to the process's own user, and to root with the capability
-// SYS_PTRACE, which root in a container lacks.
+// SYS_PTRACE. In a container, root often lacks this capability.
 func (c *Clock) SetUser(uid, gid int) {
 	var caps [2]unix.CapUserData
 	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0])
@@ -196,48 +197,47 @@ func (c *Clock) Stats() Stats {
 // Path returns the path of the clock's file, for [Look].
 func (c *Clock) Path() string { return c.path }
 
-// Environment returns the environment variables that every managed process needs, besides the
-// one that Reserve returns.
+// Environment returns the environment variables that every managed process needs. The variable that
+// Reserve returns is needed, too.
 func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.path} }
 
-// ChargedEnvironment is the environment variable of a process that is charged for its CPU time:
-// its computing takes virtual time, by the factor of [Clock.SetFactor]. Children of the process
-// do not inherit the variable.
+// ChargedEnvironment is the environment variable of a process that is charged for its CPU time: its
+// computing takes virtual time, by the factor of [Clock.SetFactor]. Children of the process do not
+// inherit the variable.
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
 // SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment] takes
-// from now on: the CPU time, user and system, of each thread, times factor. At the start the factor
-// is 0: computing takes no virtual time. Threads that compute at the same time do so in parallel in
-// virtual time, too. A thread is charged once it has used 0.1 ms of CPU time, or 20 µs where it
-// reads the clock.
+// from now on: the CPU time of each thread, user and system, times factor. Initially factor is 0,
+// so that computing takes no virtual time. Threads that compute at the same time also do so in
+// parallel in virtual time. A thread is charged when it has used 0.1 ms of CPU time; before it
+// reads the clock, 20 µs.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
-// CoarseEnvironment returns the environment variable of a process that has a thread whose work can
-// be late. The thread gives itself the name in the parameter thread (prctl(2), PR_SET_NAME). For
-// this thread, time(2) advances in steps of length step, cut to whole seconds, and a wait for a
-// condition with a time limit ends at such a step. Children of the process do not inherit the
-// variable.
+// CoarseEnvironment returns the environment variable of a process with a thread whose work may be
+// late. thread is the name that this thread gives itself (prctl(2), PR_SET_NAME). For this thread
+// time(2) advances in steps of length step, cut to whole seconds, and a wait for a condition with a
+// time limit ends at such a step. Children of the process do not inherit the variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }
 
-// Reserve reserves a slot for a process that is about to be started. The process counts as
-// running from now on. Reserve returns the slot's index and the environment variable that tells
-// the process its slot.
+// Reserve reserves a slot for a process that is about to be started. From now on the process counts
+// as running. Reserve returns the slot's index, and the environment variable that tells the process
+// its slot.
 func (c *Clock) Reserve() (slot int, env string) {
 	i := c.newSlot()
 	return i, "RMREPLAY_SLOT=" + strconv.Itoa(i)
 }
 
-// Started notes which process got the reserved slot; the process may have noted it already.
-// After the end of the process, virtual time stands still until [Clock.Collect].
+// Started records which process has the reserved slot; the process may have done so already. When
+// the process has ended, virtual time stands still until [Clock.Collect].
 func (c *Clock) Started(slot, pid int) {
 	c.own[pid] = true
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))
 }
 
-// Outside names a process in real time for which managed processes wait, such as their database.
-// While it computes, the clock does not report a stall.
+// Outside names a process in real time that managed processes wait for, such as their database.
+// While this process computes, the clock does not report a stall.
 func (c *Clock) Outside(pid int) { c.outside = append(c.outside, pid) }
 
 // Unreserve frees a reserved slot whose process could not be started.
@@ -259,18 +259,18 @@ func (c *Clock) Collect(pid int) {
 	}
 }
 
-// Touch must come before anything that the driver does to wake a managed thread in the kernel: a
-// write or a connection.
+// Touch must be called before the driver does anything that wakes a managed thread in the kernel,
+// such as a write or a connection.
 func (c *Clock) Touch() { c.s.epoch.Add(1) }
 
-// TouchSignal must come before the driver signals a managed process. A signal also reaches
+// TouchSignal must be called before the driver signals a managed process. A signal also reaches
 // threads that do not wait in the kernel.
 func (c *Clock) TouchSignal() {
 	c.s.signals.Add(1)
 	c.s.epoch.Add(1)
 }
 
-// Read notes that the driver has read n bytes that managed processes had sent to it.
+// Read says that the driver has read n bytes that managed processes had sent to it.
 func (c *Clock) Read(n int) { c.s.inbox.Add(-int64(n)) }
 
 // Inbox returns the number of bytes that managed processes have sent to the driver and the driver
@@ -284,7 +284,7 @@ func (c *Clock) Notify() {
 }
 
 // Interrupt makes Wait return at once, even while managed threads run. It is for a run that cannot
-// go on: from then on, the order in which threads run is not determined. Any goroutine may call it.
+// go on: afterwards the order in which threads run is not deterministic. Any goroutine may call it.
 func (c *Clock) Interrupt() {
 	c.interrupted.Store(true)
 	c.wakeDriver()
@@ -300,7 +300,7 @@ func (c *Clock) Listening(port uint16) bool {
 	return c.s.ports[port>>6].Load()>>(port&63)&1 != 0
 }
 
-// newSlot returns the index of a free slot, which it marks and counts as running.
+// newSlot takes a free slot, which then counts as running, and returns its index.
 func (c *Clock) newSlot() int {
 	for i := range c.s.slot {
 		s := &c.s.slot[i]
@@ -324,12 +324,13 @@ func (c *Clock) newSlot() int {
 	panic("vclock: no free slot")
 }
 
-// disown takes a slot from its process and reports whether it succeeded. Only then may the caller
-// free the slot. If it failed, the process's parent frees the slot, which may already have a new
+// disown takes a slot from its process and reports whether it succeeded. The caller may free the
+// slot only if it did. Otherwise the process's parent frees the slot, which may already have a new
 // owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
-// freeSlot frees the slot of a dead thread, after disown, and no longer counts the thread.
+// freeSlot frees the slot of a dead thread, which then no longer counts as running. disown must
+// have succeeded before.
 func (c *Clock) freeSlot(s *slot) {
 	switch s.state.Swap(stateFree) {
 	case stateRunning, stateReady, stateExiting:

@@ -36,8 +36,8 @@ func (l *lab) checkPassed(want time.Duration) {
 	}
 }
 
-// checkSlept is checkPassed for processes that run sleep(1). That of coreutils 9.7 asks for a
-// nanosecond more than it is told.
+// checkSlept is checkPassed for processes that run sleep(1). The sleep of coreutils 9.7 sleeps a
+// nanosecond longer than requested.
 func (l *lab) checkSlept(want time.Duration) {
 	l.t.Helper()
 	if got := l.passed(); got.Truncate(time.Microsecond) != want {
@@ -66,12 +66,13 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	p.check(t, "")
 	l.checkPassed(10000 * time.Second)
 	l.checkCount()
-	if st := l.Stats(); st.InPlace < 9000 { // the driver makes those during which the process waits for a CPU
+	if st := l.Stats(); st.InPlace < 9000 { // the driver makes the steps during which the process waits for a CPU
 		t.Errorf("%d of 10,000 steps were made in place: %+v", st.InPlace, st)
 	}
 }
 
-// Threads that are due at one instant run one after the other, always in the same order.
+// TestOneAfterTheOther checks that threads that are due at one instant run one after the other,
+// always in the same order.
 func TestOneAfterTheOther(t *testing.T) {
 	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "together", "8", "200")
@@ -80,8 +81,9 @@ func TestOneAfterTheOther(t *testing.T) {
 	l.checkCount()
 }
 
-// Threads that a running thread makes or wakes run after it, in the order of its calls. Those that
-// it wakes through the kernel come last, in the order of their slots.
+// TestOrderOfWokenThreads checks that threads which a running thread makes or wakes run after it,
+// in the order of its calls. Threads that it wakes through the kernel come last, in the order of
+// their slots.
 func TestOrderOfWokenThreads(t *testing.T) {
 	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "order", "200")
@@ -90,9 +92,9 @@ func TestOrderOfWokenThreads(t *testing.T) {
 	l.checkCount()
 }
 
-// A thread that waits for several descriptors finds all that are ready when it has its turn, not only
-// those that were ready when the kernel woke it. If another thread has taken what there was, it waits
-// on: here until its deadline, 60 s after it began.
+// TestReadyInTurn checks that a thread that waits for several descriptors finds all that are ready
+// when it has its turn, not only those that were ready when the kernel woke it. If another thread
+// has taken the input, the thread waits on: here until its deadline, 60 s after the wait began.
 func TestReadyInTurn(t *testing.T) {
 	for _, call := range []string{"poll", "select", "epoll"} {
 		l := newLab(t, Policy{})
@@ -175,7 +177,7 @@ func TestTwoProcessesTalk(t *testing.T) {
 	l.checkCount()
 }
 
-// TestLimit lets a process that sleeps often pass through many limits of the driver's.
+// TestLimit lets a process that sleeps often run through many limits of the driver.
 func TestLimit(t *testing.T) {
 	l := newLab(t, Policy{})
 	l.start(program(t, "clockwork"), "steps", "1000", "7")
@@ -194,8 +196,8 @@ func TestLimit(t *testing.T) {
 	l.checkPassed(7 * time.Second)
 }
 
-// TestInput checks that the clock stands still while bytes are on their way to the
-// driver, counted exactly, and for as long as it needs to read them.
+// TestInput checks that the clock stands still while bytes are on their way to the driver and until
+// the driver has read them, and that the clock counts them exactly.
 func TestInput(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -243,8 +245,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// serve starts a managed server that waits for a connection five seconds after the epoch. dial
-// connects to it from the driver's address.
+// serve starts a managed server that begins to wait for a connection five seconds after the epoch.
+// dial connects to the server from the driver's address.
 func serve(t *testing.T) (l *lab, server *process, dial func() net.Conn) {
 	t.Helper()
 	client := net.IPv4(127, 77, 0, 2)
@@ -308,7 +310,8 @@ func TestPipeToDriver(t *testing.T) {
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// Read and write, so that it opens at once and never ends.
+			// The pipe is open for reading and writing, so that open does not block and reads do
+			// not end.
 			pipe, err := os.OpenFile(path, os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -377,7 +380,7 @@ func TestOutsidePeer(t *testing.T) {
 				address = fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 			}
 			l := newLab(t, Policy{})
-			// Another process, whose deadlines would be next.
+			// Another process, whose deadlines would come next.
 			other := l.start(program(t, "clockwork"), "steps", "150", "100")
 			p := l.start(program(t, "clockwork"), "outside", address)
 			l.run()
@@ -452,7 +455,7 @@ func TestDeadlockIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestForeignBytes reads more bytes than managed processes have sent. The clock reports it before
+// TestForeignBytes reads more bytes than managed processes have sent. The clock reports this before
 // virtual time goes on.
 func TestForeignBytes(t *testing.T) {
 	l := newLab(t, Policy{})
@@ -489,8 +492,8 @@ func TestStallIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestSilentPeerIsReported: a process waits for another one in real time, which does not answer, again
-// and again. Virtual time goes on between the waits.
+// TestSilentPeerIsReported has a process that waits again and again for another process in real
+// time, which does not answer. Virtual time goes on between the waits.
 func TestSilentPeerIsReported(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", address)
@@ -512,8 +515,9 @@ func TestSilentPeerIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestBusyPeerIsNoStall: a process waits for one in real time that computes for longer than a stall
-// takes. It is a stall only if the clock does not know that process.
+// TestBusyPeerIsNoStall has a process that waits for a process in real time, which computes for
+// longer than a stall takes. This is a stall only if the clock does not know the process in real
+// time.
 func TestBusyPeerIsNoStall(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		address := filepath.Join(t.TempDir(), "socket")
@@ -538,7 +542,7 @@ func TestBusyPeerIsNoStall(t *testing.T) {
 		l := newLab(t, Policy{})
 		l.stall.after = 300 * time.Millisecond
 		if known {
-			l.Outside(os.Getpid()) // it plays the peer
+			l.Outside(os.Getpid()) // the test plays the peer
 		}
 		l.start(program(t, "clockwork"), "outside", address)
 		var stalled *StallError
@@ -569,17 +573,18 @@ func TestRestWatch(t *testing.T) {
 		t.Errorf("rests at %v s, want %v", got, want)
 	}
 
-	// Processes that others leave nearly nothing: in 20 s, threads wait for a CPU, or the driver is away.
+	// Processes that get hardly any CPU time: in 20 s, threads wait for a CPU, or the driver is
+	// away.
 	for _, one := range []struct {
-		delay, away, driver float64 // of each second
-		rests               float64 // after so many seconds, or 0
+		delay, away, driver float64 // part of each second
+		rests               float64 // seconds after which the processes rest, or 0
 	}{
 		{0, 0, 0, 20},
 		{0.1, 0.1, 0.2, 20},
 		{0.3, 0, 0, 0},
 		{0, 0.3, 0, 0},
 		{0.2, 0.2, 0, 0},
-		{0, 0, 0.3, 20 + 20*mostExcused}, // not for ever
+		{0, 0, 0.3, 20 + 20*mostExcused}, // the excuses are limited
 	} {
 		w, rests := restWatch{after: 20 * time.Second, excuses: mostExcused}, 0.0
 		for s := 0.0; s <= 60+20*mostExcused && rests == 0; s++ {
@@ -596,7 +601,7 @@ func TestRestWatch(t *testing.T) {
 	}
 }
 
-// TestDelay checks that a thread that waits for the CPU of another one has a delay.
+// TestDelay checks that a thread which waits for a CPU that another thread uses has a delay.
 func TestDelay(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skipf("SKIPPED: the kernel does not say how long threads wait for a CPU: %v", err)
@@ -643,8 +648,8 @@ func TestSpinIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestLongWorkIsNoSpin lets passes of computing grow, none of them spinTimes as long as
-// the longest before it.
+// TestLongWorkIsNoSpin has passes of computing that grow, but each takes less than spinTimes the
+// longest pass before it.
 func TestLongWorkIsNoSpin(t *testing.T) {
 	begin := time.Now()
 	cpu := time.Duration(0)
@@ -696,15 +701,15 @@ func checkThreads(t *testing.T, threads []Thread, want map[string]string) {
 func (l *lab) killAll() {
 	l.TouchSignal()
 	for _, p := range l.all {
-		// It may have ended by itself.
+		// The process may have ended by itself.
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	}
 	l.run()
 	l.checkCount()
 }
 
-// TestKill kills processes, with their threads and children, at random moments. Virtual time goes
-// on for the other processes, and the count is right.
+// TestKill kills processes, with their threads and children, at random moments. Virtual time must
+// go on for the other processes, and the count of running threads must be right.
 func TestKill(t *testing.T) {
 	l := newLab(t, Policy{})
 	other := l.start(program(t, "clockwork"), "steps", "20000", "1")
@@ -722,7 +727,7 @@ func TestKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			if l.passed() > 19*time.Second {
-				// The machine was slower in killing than the clock.
+				// The clock was faster than the kill.
 				break
 			}
 		}
@@ -742,8 +747,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestRepair leaves behind what a process leaves that is killed during a step of the clock: the
-// clock's lock, a count too many, and sleepers that were marked but not woken.
+// TestRepair makes the state that a process leaves if it is killed during a step of the clock: the
+// clock's lock, a count that is too high, and sleepers that were marked but not woken.
 func TestRepair(t *testing.T) {
 	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "steps", "10", "1000")
@@ -777,7 +782,7 @@ func TestNotify(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		l.Notify()
 	}()
-	slot, _ := l.Reserve() // a thread that runs for ever
+	slot, _ := l.Reserve() // stands for a thread that runs for ever
 	wake, err := l.Wait(t.Context(), hpc.Never)
 	if wake != Notified || err != nil {
 		t.Errorf("Wait: %v, %v; want Notified", wake, err)
@@ -786,7 +791,7 @@ func TestNotify(t *testing.T) {
 	l.checkCount()
 }
 
-// TestInterrupt: Interrupt ends a wait in which a managed thread runs for ever.
+// TestInterrupt checks that Interrupt ends a wait while a managed thread runs for ever.
 func TestInterrupt(t *testing.T) {
 	l := newLab(t, Policy{})
 	l.start(program(t, "clockwork"), "spin")
@@ -808,8 +813,8 @@ func TestInterrupt(t *testing.T) {
 	l.killAll()
 }
 
-// What a step of the clock costs: made in place by the only thread, handed from one thread to
-// another, and with 20 threads in the kernel at which the driver has to look.
+// BenchmarkStep measures a step of the clock: made in place by the only thread, handed from one
+// thread to another, and with 20 threads in the kernel that the driver has to look at.
 func BenchmarkStep(b *testing.B) {
 	for _, bb := range []struct {
 		name  string

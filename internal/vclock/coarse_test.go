@@ -9,7 +9,7 @@ import (
 )
 
 // TestCoarseThread runs a thread that saves changes every five seconds, as slurmctld's state saver
-// does: once under the name that has a coarse clock, once under another name.
+// does: once with the name that has a coarse clock, and once with another name.
 func TestCoarseThread(t *testing.T) {
 	const seconds = 10_000
 	saves := func(name string) (at []int64) {
@@ -30,7 +30,8 @@ func TestCoarseThread(t *testing.T) {
 		l.checkCount()
 		return at
 	}
-	// It saves at once, at every full hour, and at the end. The epoch is 40 minutes past the hour.
+	// The thread saves at once, at every full hour, and at the end. The epoch is 40 minutes past
+	// the hour.
 	if got, want := saves("saver"), []int64{0, 1200, 4800, 8400, seconds}; !slices.Equal(got, want) {
 		t.Errorf("coarse: saved after %v s, want %v", got, want)
 	}

@@ -12,22 +12,22 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// home chooses one CPU for all managed threads of a clock. Only one of them runs at a time, so a
-// second CPU gains nothing, and waking a thread on another CPU takes longer than a switch on the
-// same CPU (measured: 500 jobs in 25 s instead of 32 s of real time). Each thread moves to the
-// chosen CPU by itself, at its next turn: see await_turn in shim/clock.c. Virtual time does not
-// depend on the choice.
+// home chooses one CPU for all managed threads of a clock. Only one of these threads runs at a
+// time, so a second CPU gains nothing, and waking a thread on another CPU takes longer than a
+// switch on the same CPU (measured: 500 jobs in 25 s instead of 32 s of real time). Each thread
+// moves to the chosen CPU by itself, at its next turn: see await_turn in shim/clock.c. Virtual time
+// does not depend on the choice.
 //
-// A CPU that other programs use as well would be worse than the kernel's choice. So the threads may
-// run on all CPUs again as soon as other programs use the chosen CPU, and retries back off
-// exponentially.
+// A CPU that other programs use, too, would be worse than the kernel's choice. When other programs
+// use the chosen CPU, the threads may therefore run on all CPUs again. home tries again later,
+// after pauses that grow exponentially.
 type home struct {
 	word    *atomic.Uint32 // shared.home
 	choices []int          // CPUs that the driver may use
 	usage   func() usage
 
-	next  time.Time     // of the next look
-	pause time.Duration // until the next try, once other programs use the CPU
+	next  time.Time     // when to look next
+	pause time.Duration // pause before the next try, after other programs used the CPU
 	last  usage
 }
 
@@ -39,21 +39,21 @@ type usage struct {
 }
 
 const (
-	homeEvery    = 500 * time.Millisecond // between two looks
+	homeEvery    = 500 * time.Millisecond // time between two looks
 	homePause    = 2 * time.Second        // the first pause after others used the CPU; it doubles
 	longestPause = time.Minute
 	// mostOthers is the largest share of the chosen CPU that other programs may use.
 	mostOthers = 0.25
 )
 
-// homes counts the clocks of this process by the CPU that is their home.
+// homes counts the clocks of this process by the CPU on which their threads run.
 var homes = struct {
 	sync.Mutex
 	clocks map[int]int
 }{clocks: map[int]int{}}
 
-// settle prepares the choice; used returns the CPU time of the managed processes. A machine with
-// one CPU leaves no choice.
+// settle prepares the choice. used returns the CPU time of the managed processes. On a machine with
+// one CPU, settle does nothing.
 func (h *home) settle(s *shared, used func() time.Duration) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
@@ -73,8 +73,8 @@ func (h *home) settle(s *shared, used func() time.Duration) {
 	h.last = h.usage()
 }
 
-// look moves the threads to another CPU, or lets them use all CPUs, if it is time to look and that
-// is better.
+// look moves the threads to another CPU, or lets them use all CPUs, if one of these is better. It
+// does nothing until the time of the next look.
 func (h *home) look() {
 	if len(h.choices) == 0 || time.Now().Before(h.next) {
 		return
@@ -86,7 +86,8 @@ func (h *home) look() {
 		others := h.last.busy[home] - before.busy[home] - (h.last.own - before.own)
 		if others.Seconds() > mostOthers*h.last.at.Sub(before.at).Seconds() {
 			h.leave()
-			// The pauses are random, because the other programs may be replays that do the same.
+			// The pauses are random, because the other programs may be replays that look in the
+			// same way.
 			h.next = h.last.at.Add(time.Duration(float64(h.pause) * (0.75 + rand.Float64()/2)))
 			h.pause = min(2*h.pause, longestPause)
 		}
@@ -97,7 +98,7 @@ func (h *home) look() {
 	}
 }
 
-// leave lets the threads run on every CPU again.
+// leave lets the threads run on all CPUs again.
 func (h *home) leave() {
 	if h.word == nil || h.word.Load() == 0 {
 		return
@@ -108,8 +109,8 @@ func (h *home) leave() {
 	h.word.Store(0)
 }
 
-// claimHome reserves the CPU that was the least busy between two readings. It leaves out the homes
-// of this process's other clocks.
+// claimHome reserves the CPU that was the least busy between two readings. It does not choose the
+// CPU of another clock of this process.
 func claimHome(choices []int, before, after map[int]time.Duration) (best int, ok bool) {
 	homes.Lock()
 	defer homes.Unlock()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usages makes a home see what the test says instead of the machine, a second later at each look.
+// usages replaces the machine's CPU usage for a home. Each look is a second after the last.
 type usages struct {
 	busy map[int]time.Duration
 	own  time.Duration
@@ -23,8 +23,8 @@ func (u *usages) read() usage {
 	return usage{at: u.at, busy: maps.Clone(u.busy), own: u.own}
 }
 
-// TestHome: all threads and processes come to the CPU that others use least, and leave it when
-// others use it.
+// TestHome checks that all threads and processes move to the CPU that other programs use least, and
+// leave it when other programs use it.
 func TestHome(t *testing.T) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
@@ -58,7 +58,7 @@ func TestHome(t *testing.T) {
 
 	home := h.choices[0]
 	fake.busy[home] += time.Second
-	fake.own += 900 * time.Millisecond // 100 ms are others'
+	fake.own += 900 * time.Millisecond // other programs used 100 ms
 	look()
 	if h.word.Load() == 0 {
 		t.Error("left home, where others used 10 % of the CPU")
@@ -85,7 +85,7 @@ func TestHome(t *testing.T) {
 		if got := strings.Join(seen[name], " "); got != want {
 			t.Errorf("%s may run on %s CPUs, want %s", name, got, want)
 		}
-		// slurmctld chooses its number of threads by this one.
+		// slurmctld chooses its number of threads by this count.
 		if got, want := strings.Join(seen[name+" counts"], " "), fmt.Sprint(n, n, n); got != want {
 			t.Errorf("%s counts %s CPUs, want %s", name, got, want)
 		}
@@ -93,7 +93,8 @@ func TestHome(t *testing.T) {
 	l.checkCount()
 }
 
-// TestHomesOfOneProcess: two clocks do not share a CPU, and a third has none when both are taken.
+// TestHomesOfOneProcess checks that two clocks do not share a CPU, and that a third clock has none
+// when both are taken.
 func TestHomesOfOneProcess(t *testing.T) {
 	var all []*home
 	for range 3 {

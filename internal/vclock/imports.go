@@ -18,16 +18,16 @@ const (
 	Starts    Effect = "makes threads or processes"
 	Wakes     Effect = "can wake another thread"
 	Calls     Effect = "makes system calls directly"
-	// NotKnown is the effect of a function that was never looked at.
+	// NotKnown is the effect of a function that is in no table.
 	NotKnown Effect = "is not known"
 )
 
-// Import is a function of the C library that a file imports and the preload library does not
-// handle. If such a function waits, the virtual clock can stand still for ever. If it reads the
+// Import is a function of the C library that a file imports and that the preload library does not
+// replace. If such a function waits, the virtual clock may stand still for ever. If it reads the
 // time, it gets real time.
 type Import struct {
-	Path   string // of the file
-	Name   string // of the function
+	Path   string // the file
+	Name   string // the function
 	Effect Effect
 }
 
@@ -40,9 +40,9 @@ func (i Import) String() string {
 var ErrStatic = errors.New("linked statically, so it cannot run under the virtual clock")
 
 // UnhandledImports returns the functions of the GNU C library that programs and shared libraries
-// import and that are neither handled by the preload library nor known to be harmless, ordered by
-// file and name. It looks at these files only, not at the libraries that they need. The error is
-// [ErrStatic], or says which file cannot be read.
+// import, except those that the preload library replaces and those known to be harmless. They are
+// ordered by file and name. It looks only at these files, not at the libraries that they need. The
+// error is [ErrStatic], or says which file cannot be read.
 func UnhandledImports(paths ...string) ([]Import, error) {
 	effects := knownEffects()
 	var out []Import
@@ -64,8 +64,8 @@ func UnhandledImports(paths ...string) ([]Import, error) {
 	return out, nil
 }
 
-// knownEffects returns the effects of all functions in the tables; "" if the function is handled
-// or harmless.
+// knownEffects returns the effects of all functions in the tables; "" for functions that are
+// replaced or harmless.
 func knownEffects() map[string]Effect {
 	effects := map[string]Effect{}
 	add := func(names string, e Effect) {
@@ -81,8 +81,8 @@ func knownEffects() map[string]Effect {
 	return effects
 }
 
-// cLibraryImports returns the names of the symbols that a file imports from the GNU C library, in
-// order. They are the symbols with versions such as GLIBC_2.34.
+// cLibraryImports returns the names of the symbols that a file imports from the GNU C library,
+// sorted. These symbols have versions such as GLIBC_2.34.
 func cLibraryImports(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -1,7 +1,7 @@
 package vclock
 
-// The functions of the C library that programs import, each name once. A test compares handled
-// with the preload library.
+// The functions of the C library that programs import, each name once. A test compares the table
+// handled with the preload library.
 
 // handled are the functions that the preload library replaces.
 const handled = `
@@ -28,7 +28,7 @@ const handled = `
 	waitid waitpid write writev
 `
 
-// unhandled are the functions that the preload library should replace and does not.
+// unhandled are the functions that the preload library should replace, but does not.
 var unhandled = map[Effect]string{
 	Waits: `
 	aio_suspend cnd_timedwait cnd_wait fanotify_init fgetwc fgetws flock getwc getwchar
@@ -54,11 +54,12 @@ var unhandled = map[Effect]string{
 `,
 }
 
-// harmless are functions that neither wait, nor read the time, nor make threads or processes, in
-// the way in which Slurm 22.05 to 26.05 (programs, plugins and the libraries that they need) uses
-// them. Functions that ask a name service wait for it in real time; the thread counts as running,
-// so the virtual clock stands still meanwhile. fscanf reads files only. The last two lines have the
-// functions that builds without _FORTIFY_SOURCE or without optimization import.
+// harmless are functions that do not wait, do not read the time, and do not make threads or
+// processes, in the way in which Slurm 22.05 to 26.05 uses them (programs, plugins and the
+// libraries that they need). Functions that ask a name service wait for it in real time. Meanwhile
+// their thread counts as running, so the virtual clock stands still. fscanf is only used to read
+// files. The last two lines have functions that builds without _FORTIFY_SOURCE or without
+// optimization import.
 const harmless = `
 	__asprintf_chk __assert_fail __ctype_b_loc __ctype_get_mb_cur_max __ctype_tolower_loc
 	__ctype_toupper_loc __cxa_atexit __cxa_finalize __environ __errno_location __explicit_bzero_chk

@@ -35,7 +35,7 @@ func TestHandledFunctions(t *testing.T) {
 	}
 }
 
-// Each function is in one table, once.
+// TestTablesOfFunctions checks that each function is in one table, once.
 func TestTablesOfFunctions(t *testing.T) {
 	all := strings.Fields(handled + harmless)
 	for _, names := range unhandled {

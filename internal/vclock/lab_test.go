@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// built keeps what the tests compile, so that each program is built once.
+// built has the paths of what the tests have compiled, so that each program is built once.
 var built struct {
 	sync.Mutex
 	dir   string
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// made runs a command that makes a file, once in a run of the tests, and returns the file's path.
+// made runs a command that makes a file, once for all tests, and returns the file's path.
 func made(t testing.TB, name string, command func(path string) *exec.Cmd) string {
 	t.Helper()
 	built.Lock()
@@ -57,7 +57,8 @@ func made(t testing.TB, name string, command func(path string) *exec.Cmd) string
 	return path
 }
 
-// build compiles a C file into a file of the given name, with what the flags name besides.
+// build compiles a C file to a file with the given name. flags are further arguments of the
+// compiler.
 func build(t testing.TB, name, source string, flags ...string) string {
 	t.Helper()
 	return made(t, name, func(path string) *exec.Cmd {
@@ -78,7 +79,7 @@ func program(t testing.TB, name string) string {
 	return build(t, name, "shim/testdata/"+name+".c")
 }
 
-// buildShim builds the preload library as the Makefile does, and warnings are errors.
+// buildShim builds the preload library like the Makefile, but warnings are errors.
 func buildShim(t testing.TB) string {
 	t.Helper()
 	return made(t, "librmreplay.so", func(path string) *exec.Cmd {
@@ -99,11 +100,11 @@ type lab struct {
 	all   []*process
 	// onInput is called when a managed process has sent the driver something.
 	onInput func()
-	// extraEnv is added to the environment of what is started.
+	// extraEnv is added to the environment of started processes.
 	extraEnv []string
 }
 
-// process is one that the lab has started.
+// process is a process that the lab has started.
 type process struct {
 	cmd    *exec.Cmd
 	out    *os.File
@@ -148,12 +149,12 @@ func (l *lab) start(name string, args ...string) *process {
 	l.left++
 	l.all = append(l.all, p)
 	l.t.Cleanup(func() {
-		// The group, for its orphans; it is gone in most tests.
+		// Kill the whole group, for orphans. In most tests the group has ended.
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		out.Close()
 	})
 	go func() {
-		// The status says what there is to say of an error.
+		// The status also shows an error.
 		_ = p.cmd.Wait()
 		p.status = p.cmd.ProcessState.String()
 		l.ended <- p
@@ -175,8 +176,8 @@ func (p *process) output() string {
 	return string(b)
 }
 
-// waitTo lets virtual time go on to limit, or until every process has ended. Five minutes of real time are enough on
-// a machine with thirty other processes, too.
+// waitTo lets virtual time pass until limit, or until every process has ended. Five minutes of real
+// time are enough, even with thirty other processes on the machine.
 func (l *lab) waitTo(limit hpc.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -207,7 +208,7 @@ func (l *lab) waitTo(limit hpc.Time) error {
 	}
 }
 
-// run lets virtual time go on until every process has ended.
+// run lets virtual time pass until every process has ended.
 func (l *lab) run() {
 	l.t.Helper()
 	if err := l.waitTo(epoch.Add(1000 * 24 * time.Hour)); err != nil {
@@ -218,10 +219,11 @@ func (l *lab) run() {
 	}
 }
 
-// passed is the virtual time since the start.
+// passed returns the virtual time since the start.
 func (l *lab) passed() time.Duration { return l.Now().Sub(epoch) }
 
-// checkCount checks that busy is what the slots say: with no process left, the driver.
+// checkCount checks that busy is the number of running threads in the slots. If no process is left,
+// only the driver counts.
 func (l *lab) checkCount() {
 	l.t.Helper()
 	want := int32(1)

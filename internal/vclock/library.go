@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// `make build` builds the preload library into shim/lib before it builds the Go program.
+// `make build` builds the preload library into shim/lib, and then the Go program.
 //
 //go:embed all:shim/lib
 var shimFiles embed.FS
@@ -17,8 +17,8 @@ var shimFiles embed.FS
 // ErrNoLibrary means that the program was built without its preload library.
 var ErrNoLibrary = errors.New("this rmreplay was built without its preload library (build it with: make build)")
 
-// InstallLibrary writes the preload library into dir and returns its path. The file system of
-// dir must allow execution. The error is [ErrNoLibrary] or that of the file system.
+// InstallLibrary writes the preload library into dir and returns its path. dir must be on a file
+// system that allows execution. The error is [ErrNoLibrary], or one of the file system.
 func InstallLibrary(dir string) (string, error) {
 	path := filepath.Join(dir, "librmreplay.so")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
@@ -31,7 +31,7 @@ func InstallLibrary(dir string) (string, error) {
 	return path, nil
 }
 
-// WriteLibrary writes the preload library. The error is [ErrNoLibrary] or w's.
+// WriteLibrary writes the preload library to w. The error is [ErrNoLibrary], or one of w.
 func WriteLibrary(w io.Writer) error {
 	b, err := shimFiles.ReadFile("shim/lib/librmreplay.so")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// preload makes what is started load libraries behind the preload library.
+// preload makes started processes load libraries after the preload library.
 func (l *lab) preload(libraries ...string) {
 	l.extraEnv = append(l.extraEnv, "LD_PRELOAD="+strings.Join(append([]string{l.shim}, libraries...), " "))
 }
 
-// TestAllocators runs a program under the clock whose allocator is not glibc's. The first allocator
-// ends the program when it is to free memory that is not its own.
+// TestAllocators runs a program under the clock with another allocator than glibc's. The first
+// allocator ends the program if it is asked to free memory of another allocator.
 func TestAllocators(t *testing.T) {
 	installed := func(pattern string) func(*testing.T) string {
 		return func(t *testing.T) string {
@@ -62,7 +62,7 @@ func TestAllocators(t *testing.T) {
 	}
 }
 
-// builtLibrary returns the library that is part of the program.
+// builtLibrary returns the library that is embedded in the Go program.
 func builtLibrary(t *testing.T) *elf.File {
 	t.Helper()
 	var b bytes.Buffer
@@ -76,7 +76,7 @@ func builtLibrary(t *testing.T) *elf.File {
 	return f
 }
 
-// TestLibraryFloor looks for functions of a C library that is newer than glibc 2.28, the one of RHEL 8.
+// TestLibraryFloor looks for functions that glibc 2.28, that of RHEL 8, does not have.
 func TestLibraryFloor(t *testing.T) {
 	f := builtLibrary(t)
 	symbols, err := f.ImportedSymbols()
@@ -97,7 +97,8 @@ func TestLibraryFloor(t *testing.T) {
 	if versions == 0 {
 		t.Error("the library imports no function of glibc: the test looks at nothing")
 	}
-	// Before glibc 2.34 programs need not have these, and the library calls functions of each.
+	// Before glibc 2.34 programs need not load these libraries, and the preload library calls
+	// functions of each.
 	needed, err := f.ImportedLibraries()
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +110,8 @@ func TestLibraryFloor(t *testing.T) {
 	}
 }
 
-// TestLibraryBindsAtOnce looks whether the library that is part of the program has its symbols
-// resolved when it is loaded: signal handlers and forked children must not do that.
+// TestLibraryBindsAtOnce checks that the symbols of the embedded library are resolved when it is
+// loaded, because signal handlers and forked children must not do that.
 func TestLibraryBindsAtOnce(t *testing.T) {
 	flags, err := builtLibrary(t).DynValue(elf.DT_FLAGS)
 	if err != nil {
@@ -121,8 +122,8 @@ func TestLibraryBindsAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnknownCLibrary puts a library in place of parts of glibc that keeps locks, or streams, in
-// another way. No program runs under the clock then: it would see wrong time.
+// TestUnknownCLibrary replaces parts of glibc by a library that keeps locks, or streams, in another
+// way. Programs must then not run under the clock, because they would see wrong time.
 func TestUnknownCLibrary(t *testing.T) {
 	for _, tt := range []struct{ name, define string }{{"locks", "-DODD_LOCKS"}, {"streams", "-DODD_STREAMS"}} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,8 +138,8 @@ func TestUnknownCLibrary(t *testing.T) {
 	}
 }
 
-// TestSharedObjectsAreRefused: the library would never wake a thread that waits for another process's
-// lock, semaphore or signal.
+// TestSharedObjectsAreRefused checks that objects for several processes are refused: the library
+// could not wake a thread that waits for another process's lock, semaphore or signal.
 func TestSharedObjectsAreRefused(t *testing.T) {
 	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "shared")
@@ -152,7 +153,7 @@ func TestSharedObjectsAreRefused(t *testing.T) {
 }
 
 // TestForkDuringPclose forks while other threads hold the lock of the list of streams. The program
-// has no clock, for under one a single thread runs at a time.
+// runs without a clock, because under a clock only one thread runs at a time.
 func TestForkDuringPclose(t *testing.T) {
 	c := exec.Command(program(t, "clockwork"), "streams", "100")
 	c.Env = append(os.Environ(), "LD_PRELOAD="+buildShim(t))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Connections between managed processes and the driver are links in the clock's file; each
-// side refuses connections without one. The comment in shim/links.c says why.
+// Connections between managed processes and the driver are recorded as links in the clock's file.
+// Both sides refuse a connection that has no link. The comment in shim/links.c says why.
 
 // ends are the two ends of a connection, in the form of a link.
 type ends struct{ fromIP, toIP, ports uint32 }
@@ -24,19 +24,19 @@ func endsOf(from, to netip.AddrPort) ends {
 	return ends{ip(from), ip(to), port(from) | port(to)<<16}
 }
 
-// linkAt returns the i-th place at which the link of a connection may stand; links.c uses the same
-// places.
+// linkAt returns the i-th place in the table at which the link of a connection may be. links.c uses
+// the same places.
 func (c *Clock) linkAt(e ends, i uint32) *link {
 	hash := (e.fromIP ^ e.toIP*31 ^ e.ports) * 2654435761
 	return &c.s.link[(hash>>16+i)%linkCount]
 }
 
-// Connecting must come before the driver connects to a managed process, and [Clock.Connected]
-// after it. Between the two, acceptors wait for the connection to be noted.
+// Connecting must be called before the driver connects to a managed process, and [Clock.Connected]
+// after it. In between, processes that accept a connection wait until its link is written.
 func (c *Clock) Connecting() { c.s.connecting.Add(1) }
 
-// Connected notes a connection that the driver has made since [Clock.Connecting], so that the
-// process at its other end accepts it. The zero values note none: the attempt has failed.
+// Connected records a connection that the driver has made since [Clock.Connecting], so that the
+// process at its other end accepts it. Zero values say that the attempt has failed.
 func (c *Clock) Connected(from, to netip.AddrPort) {
 	if from.IsValid() && to.IsValid() {
 		c.note(endsOf(from, to))
@@ -56,7 +56,7 @@ func (c *Clock) note(e ends) {
 		state = l.state.Load()
 		ours = state&linkState == linkFree && claim(l, state)
 	}
-	if !ours { // the old link of a connection that was never accepted: it is removed
+	if !ours { // the old link of a connection that was never accepted
 		l = c.linkAt(e, 0)
 		if state = l.state.Load(); !claim(l, state) {
 			return
@@ -69,9 +69,9 @@ func (c *Clock) note(e ends) {
 }
 
 // Accepts reports whether a connection that the driver has accepted comes from a managed process,
-// and removes its link. If a process has connected but not noted the connection yet, Accepts waits
-// for it in real time. Any other connection does not come from a managed process, and must be
-// closed unread.
+// and removes its link. If a process has connected but not written the link yet, Accepts waits for
+// it in real time. If it returns false, the driver must close the connection without reading from
+// it.
 func (c *Clock) Accepts(from, to netip.AddrPort) bool {
 	const mostPauses, pause = 10000, 50 * time.Microsecond // as in links.c
 	if !from.IsValid() || !to.IsValid() {
@@ -79,7 +79,7 @@ func (c *Clock) Accepts(from, to netip.AddrPort) bool {
 	}
 	e := endsOf(from, to)
 	for range mostPauses {
-		connecting := c.s.connecting.Load() // before the look, as in links.c
+		connecting := c.s.connecting.Load() // before the search, as in links.c
 		if c.takeLink(e) {
 			return true
 		}

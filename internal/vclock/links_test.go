@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A managed server closes the connection of a process that is neither managed nor the driver,
-// although it comes from the driver's address.
+// TestStrangerIsRefused checks that a managed server closes a connection of a process that is
+// neither managed nor the driver, although it comes from the driver's address.
 func TestStrangerIsRefused(t *testing.T) {
 	l, server, dial := serve(t)
 	conn := dial()
@@ -23,7 +23,8 @@ func TestStrangerIsRefused(t *testing.T) {
 	}
 }
 
-// Each link is accepted once, whatever the order, by several acceptors at once.
+// TestLinks checks that each link is accepted once, in any order, with several threads that accept
+// at once.
 func TestLinks(t *testing.T) {
 	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
@@ -64,7 +65,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Connections that are never accepted leave their links, which must not keep out later ones.
+// TestLinksLeftBehind checks that the links of connections that are never accepted do not keep out
+// later links.
 func TestLinksLeftBehind(t *testing.T) {
 	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
@@ -80,13 +82,14 @@ func TestLinksLeftBehind(t *testing.T) {
 		t.Error("the last connection was refused")
 	}
 	c.Connecting()
-	c.Connected(netip.AddrPort{}, netip.AddrPort{}) // failed
+	c.Connected(netip.AddrPort{}, netip.AddrPort{}) // the attempt failed
 	if n := c.s.connecting.Load(); n != 0 {
 		t.Errorf("%d connections are counted as being made", n)
 	}
 }
 
-// An acceptor waits for the link of a connection whose maker has not noted it yet.
+// TestLinkIsAwaited checks that a thread that accepts waits for the link of a connection whose
+// maker has not written the link yet.
 func TestLinkIsAwaited(t *testing.T) {
 	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
@@ -97,7 +100,7 @@ func TestLinkIsAwaited(t *testing.T) {
 	c.Connecting()
 	done := make(chan bool)
 	go func() { done <- c.Accepts(from, to) }()
-	time.Sleep(5 * time.Millisecond) // in which it must not give up
+	time.Sleep(5 * time.Millisecond) // Accepts must not give up in this time
 	c.Connected(from, to)
 	if !<-done {
 		t.Error("the connection was refused")

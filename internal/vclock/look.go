@@ -13,19 +13,20 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Snapshot is what [Look] read from the clock of another process. The threads went on running
-// during the look, so the states of two threads need not belong to the same instant.
+// Snapshot is what [Look] read from the clock of another process. The threads run on during the
+// look, so the states of two threads may be from different instants.
 type Snapshot struct {
 	Now hpc.Time
-	// Limit is the driver's next event. Managed threads do not advance the clock beyond it. It
-	// is [hpc.Never] if the driver has no event.
+	// Limit is the driver's next event; [hpc.Never] if it has none. Managed threads do not advance
+	// the clock beyond it.
 	Limit hpc.Time
-	// Running is the number of threads that count as running, the driver included.
+	// Running is the number of threads that count as running. The driver is one of them while it
+	// works.
 	Running int
-	// Inbox is the number of bytes sent to the driver that the driver has not read.
+	// Inbox is the number of bytes that were sent to the driver and that the driver has not read.
 	Inbox int64
 	// Factor is the factor of SetFactor. Charged is the virtual time that threads have waited
-	// for their own computing, summed over all threads.
+	// because of their own computing, summed over all threads.
 	Factor  float64
 	Charged time.Duration
 	// Steps counts the advances made by managed threads without the driver.
@@ -36,9 +37,9 @@ type Snapshot struct {
 // ErrNotClock means that a file is not a clock of this version of rmreplay.
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
-// Look reads the clock in a file that [New] has created in another process. It changes nothing.
-// The error wraps [os.ErrNotExist] if that process has ended, and [ErrNotClock] if the file is
-// not a clock of this version.
+// Look reads the clock in a file that [New] has created in another process. It does not change the
+// file. The error wraps [os.ErrNotExist] if that process has ended, and [ErrNotClock] if the file
+// is not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +53,7 @@ func Look(path string) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("mapping %s: %w", path, err)
 	}
-	defer func() { _ = unix.Munmap(mem) }() // it is mapped
+	defer func() { _ = unix.Munmap(mem) }() // cannot fail: the memory is mapped
 	s := (*shared)(unsafe.Pointer(&mem[0]))
 	if s.magic != abiMagic || s.version != abiVersion || s.slots != slotCount {
 		return Snapshot{}, fmt.Errorf("%s: %w", path, ErrNotClock)

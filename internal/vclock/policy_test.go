@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestOwnAddress: a process connects from its server's address if the driver wants it, and otherwise
-// from the one that the kernel chooses.
+// TestOwnAddress checks that a process connects from its server's address if the driver wants that,
+// and otherwise from the address that the kernel chooses.
 func TestOwnAddress(t *testing.T) {
 	const server = "127.66.0.9"
 	for _, tt := range []struct {
@@ -26,8 +26,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestInherited: a child with an empty environment keeps the variables that the driver names, with
-// their values in its parent.
+// TestInherited checks that a child with an empty environment keeps the variables that the driver
+// names, with the values of its parent.
 func TestInherited(t *testing.T) {
 	l := newLab(t, Policy{Inherited: []string{"KEPT", "NOT_SET", "ALSO_KEPT"}})
 	l.extraEnv = []string{"KEPT=1", "LOST=2", "ALSO_KEPT=three and more"}
@@ -62,8 +62,9 @@ func TestTooManyInherited(t *testing.T) {
 	c.Close()
 }
 
-// TestKnowsNoProgram: the clock serves any programs. What it does for Slurm only is in the policy that
-// the engine hands over. Comments may name Slurm as a reason.
+// TestKnowsNoProgram checks that the clock's code does not name Slurm: the clock serves any
+// programs, and what it does for Slurm is in the policy that the engine hands over. Comments may
+// name Slurm as a reason.
 func TestKnowsNoProgram(t *testing.T) {
 	slurm := regexp.MustCompile("(?i)slurm|jobcomp|nss_wrapper|munge")
 	comment := regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 )
 
-// releases lists the releases of Slurm whose daemons are tried under the clock, besides the one
-// that the machine has. Each is a directory in RMREPLAY_SLURM_ROOTS, the root of a system in which
+// releases lists the releases of Slurm whose daemons are tested under the clock, besides the
+// installed release. Each is a directory in RMREPLAY_SLURM_ROOTS: the root of a system in which
 // that release is installed.
 var releases = []string{"24.11", "26.05"}
 
@@ -51,8 +51,8 @@ func eachRelease(t *testing.T, test func(*testing.T, *release)) {
 
 func (r *release) path(p string) string { return filepath.Join(r.root, p) }
 
-// wrap writes a script of the given name that runs a program of the root with the root's own
-// loader and libraries. slurmctld executes itself anew by this path.
+// wrap writes a script with the given name that runs a program of the root with the root's own
+// loader and libraries. slurmctld executes itself again by this path.
 func (r *release) wrap(name, program string) string {
 	r.t.Helper()
 	lib := r.path("usr/lib/x86_64-linux-gnu")
@@ -65,7 +65,7 @@ func (r *release) wrap(name, program string) string {
 	return path
 }
 
-// configure writes a minimal slurm.conf; more is added to it.
+// configure writes a minimal slurm.conf with further lines.
 func (r *release) configure(more string) {
 	r.t.Helper()
 	for _, d := range []string{"state", "spool"} {
@@ -122,8 +122,9 @@ func (r *release) slurmctld(more string) (path string, args []string) {
 	return r.wrap("slurmctld", "usr/sbin/slurmctld-wlm"), []string{"-D", "-f", filepath.Join(r.dir, "slurm.conf")}
 }
 
-// TestReleases runs slurmctld of each release under the clock: it starts, idles for hours, reads
-// a new configuration (newer releases execute themselves anew for that) and ends when it is told.
+// TestReleases runs slurmctld of each release under the clock. slurmctld starts, idles for hours,
+// reads a new configuration (newer releases execute themselves again for that), and ends when it is
+// told to.
 func TestReleases(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")

@@ -11,14 +11,14 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// Thread describes one managed thread to a person.
+// Thread describes one managed thread for people.
 type Thread struct {
 	PID     int    `json:"pid"`
 	TID     int    `json:"tid"`
 	Process string `json:"process"`
 	Name    string `json:"name"`
-	// State is "running", "waiting", "waiting in kernel", "exiting", or, for a thread that waits for
-	// its turn while another thread runs, "ready" or "arrived".
+	// State is "running", "waiting", "waiting in kernel" or "exiting". It is "ready" or "arrived"
+	// for a thread that waits for its turn while another thread runs.
 	State string `json:"state"`
 	// WaitsFor names what the thread waits for: "condition variable 0x7f12", "sleep",
 	// "poll on fd 4".
@@ -76,7 +76,7 @@ func describeWait(why string, object uint64) string {
 	return fmt.Sprintf("%s %#x", why, object)
 }
 
-// fromProc fills in what /proc says of the thread.
+// fromProc fills in what /proc shows about the thread.
 func (t *Thread) fromProc() {
 	t.Process, t.Name = procfs.Name(t.PID, t.PID), procfs.Name(t.PID, t.TID)
 	t.Kernel = "gone"
@@ -106,7 +106,7 @@ func FormatThreads(threads []Thread, now hpc.Time) string {
 }
 
 // DeadlockError means that every managed thread waits and nothing will wake one: no wait has a
-// deadline, and the driver has no further event.
+// deadline, and the driver has no next event.
 type DeadlockError struct {
 	Threads []Thread
 	Now     hpc.Time
@@ -118,11 +118,11 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means no progress for After of real time, for one of three reasons. (1) Virtual time
-// stood still, and no managed process used the CPU (CPU is 0). (2) The managed processes used so
-// much CPU time at one virtual instant that they will hardly come to an end. (3) They asked a
-// process in real time again and again, and it did not answer (Unanswered). Each wait ended at its
-// own time limit, so virtual time may have gone on.
+// StallError means that there was no progress for After of real time, for one of three reasons. (1)
+// Virtual time stood still, and the managed processes used no CPU time (CPU is 0). (2) The managed
+// processes used so much CPU time at one virtual instant that they probably never stop. (3) The
+// managed processes asked a process in real time again and again, and it did not answer
+// (Unanswered). Each of these waits ended at its own time limit, so virtual time may have advanced.
 type StallError struct {
 	Threads    []Thread
 	Now        hpc.Time
@@ -146,10 +146,10 @@ func (e *StallError) Error() string {
 		e.Now, e.After.Round(time.Millisecond), what, FormatThreads(e.Threads, e.Now))
 }
 
-// CountError means that the driver has read bytes that no managed process has sent. The clock then
-// no longer knows whether a message is on its way.
+// CountError means that the driver has read more bytes than managed processes have sent. The clock
+// then cannot tell whether a message is on its way.
 type CountError struct {
-	Extra int64 // number of such bytes
+	Extra int64 // number of bytes too many
 	Now   hpc.Time
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSameAnswers runs one program of threads, locks, sockets, signals and processes without the
-// virtual clock, with it, and with computing that takes virtual time, but so little that no answer
-// depends on it.
+// TestSameAnswers runs one program of threads, locks, sockets, signals and processes in three ways:
+// without the virtual clock, with it, and with computing that takes virtual time, but too little to
+// change an answer.
 func TestSameAnswers(t *testing.T) {
 	answers := program(t, "answers")
 	underClock := func(name string, factor float64) string {
@@ -47,19 +47,19 @@ func TestSameAnswers(t *testing.T) {
 		{"frozen", func() string { return underClock("frozen", 0) }},
 		{"measured", func() string { return underClock("measured", 0.001) }},
 	}
-	// On a busy machine a real sleep can take a unit longer, and a signal can reach a thread in the
-	// instant before it sleeps, where it ends no sleep. So each line must be the same in one of a few
-	// runs of each kind. On a quiet machine one run suffices.
+	// On a busy machine a real sleep may take a unit longer, and a signal may reach a thread just
+	// before it sleeps and not end the sleep. Each line must therefore be the same in one of a few
+	// runs of each kind. On a quiet machine one run is enough.
 	type line struct {
 		number int
 		text   string
 	}
 	seen := map[line]map[string]bool{} // in which kinds of runs
-	same := map[int]bool{}             // lines that were the same in all of them
+	same := map[int]bool{}             // lines that were the same in all kinds of runs
 	for range 6 {
 		for _, way := range ways {
 			lines := strings.Split(way.run(), "\n")
-			for len(lines) < 300 { // a run with one line more has an end of its own
+			for len(lines) < 300 { // a run with an additional line has its end in another place
 				lines = append(lines, "(no line)")
 			}
 			for i, text := range lines {

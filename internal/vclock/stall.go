@@ -12,23 +12,26 @@ import (
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
-	// A thread that has the turn and sleeps in the kernel for this long waits for another thread.
+	// A thread that has the turn and sleeps in the kernel for this long is taken to wait for
+	// another thread.
 	blockedAfter = 20 * time.Millisecond
 	lookEvery    = 2 * time.Millisecond
-	// A scheduling pass takes no virtual time, however long it computes, and passes grow with the
-	// queue. Computing at one instant counts as an endless loop when it has used more than spinAfter
-	// of CPU time, and more than spinTimes the longest real time of any earlier instant.
+	// Computing at one instant counts as an endless loop when it has used more than spinAfter of
+	// CPU time, and more than spinTimes the longest real time of an earlier instant. This is much,
+	// because a scheduling pass takes no virtual time, however long it computes, and passes grow
+	// with the queue.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
 	// Processes "rest" if they use less than a hundredth of a CPU for restAfter.
 	restAfter = 20 * time.Second
 	restGap   = 2 * time.Second
-	// Processes do not rest, and are not stuck, if their threads waited for a CPU for more than this share of
-	// the time, or the driver computed, which on a busy machine takes long.
+	// If threads waited for a CPU for more than this share of the time, the processes do not rest,
+	// and are not stuck. The same is true if the driver computed, which may take long on a busy
+	// machine.
 	mostWanted = 0.25
-	// How many rests in a row are excused because the driver's own threads waited for a CPU. On a
-	// machine that stays busy they wait at each look, and without this limit a peer that never answers
-	// would not be noticed.
+	// This is how many rests in a row are excused because the driver's own threads waited for a
+	// CPU. On a machine that stays busy they wait at each look. Without this limit, a peer that
+	// never answers would not be noticed there.
 	mostExcused = 15
 )
 
@@ -54,14 +57,14 @@ func (w *stallWatch) begin() {
 
 func (w *stallWatch) progress() { w.last = time.Time{} }
 
-// spinWatch notices when managed processes compute for ever at one virtual instant.
+// spinWatch notices when managed processes compute without end at one virtual instant.
 type spinWatch struct {
-	after   time.Duration // CPU time below which nothing is an endless loop
+	after   time.Duration // with less CPU time, computing is not an endless loop
 	now     hpc.Time      // the current virtual instant
-	since   time.Time     // when it began, in real time
+	since   time.Time     // when that instant began, in real time
 	longest time.Duration // longest real time that an earlier instant took
 	watched bool          // whether cpu is set
-	cpu     time.Duration // CPU time used when the watch began, a tenth of after into the instant
+	cpu     time.Duration // CPU time at the begin of the watch, when the instant has lasted a tenth of after
 }
 
 func (w *spinWatch) reset(now time.Time) {
@@ -71,8 +74,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time used since the watch began if it is too much, and otherwise 0. It does
-// not ask for the CPU time of short instants.
+// spins returns the CPU time used since the watch began if it is too much, and otherwise 0. At a
+// short instant it does not read the CPU time.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now
@@ -116,11 +119,11 @@ func (w *stallWatch) moved(s *shared) bool {
 	return !same
 }
 
-// lasts reports whether there has been no progress for d of real time.
+// lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether there has been neither progress nor use of the CPU for w.after, although threads did
-// not wait for a CPU.
+// stuck reports whether for w.after there was no progress and no use of the CPU, although threads
+// did not have to wait for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
 		return false
@@ -134,8 +137,8 @@ func (w *stallWatch) stuck(used func() demand) bool {
 	return true
 }
 
-// demand has the CPU time that processes have used, the time for which their threads have waited
-// for a CPU, and the same for the driver's threads.
+// demand is the CPU time that processes have used, the time that their threads have waited for a
+// CPU, and the time that the driver's threads have waited for a CPU.
 type demand struct{ cpu, delay, driver time.Duration }
 
 // restWatch notices when all processes wait in real time, although virtual time goes on.
@@ -143,13 +146,13 @@ type restWatch struct {
 	after         time.Duration // real time that counts as a rest
 	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
 	since, looked time.Time     // when the watch began, and the last look
-	used          demand        // until the watch began
+	used          demand        // at the begin of the watch
 	seen          time.Time     // when the driver last waited for the processes
 	away          time.Duration // time since the watch began in which the driver did not wait for the processes
 	excused       int           // rests in a row during which the driver's threads waited for a CPU
 }
 
-// returned says that the driver begins to wait again.
+// returned is called when the driver begins to wait again.
 func (w *restWatch) returned(now time.Time) {
 	if !w.seen.IsZero() {
 		w.away += now.Sub(w.seen)
@@ -158,9 +161,9 @@ func (w *restWatch) returned(now time.Time) {
 }
 
 // rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for
-// a CPU. The watch begins anew after a time without a look: the driver did something else, or the
-// machine was suspended. If the driver itself waited for a CPU, the processes may have waited for
-// the driver, so the watch goes on, at most w.excuses times.
+// a CPU. The watch begins again after a time without looks, in which the driver did something else
+// or the machine was suspended. If the driver's threads waited for a CPU, the processes may have
+// waited for the driver; then the watch goes on, at most w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
@@ -185,7 +188,7 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 
 // lookAfter collects processes that ended unnoticed, and returns a [*StallError] if there is a
 // stall. It does not collect processes that the driver has started: virtual time must stand still
-// until the driver knows about their end and calls Collect.
+// until the driver knows of their end and calls Collect.
 func (c *Clock) lookAfter() error {
 	if !c.stall.due() {
 		return nil
@@ -231,10 +234,10 @@ func (c *Clock) processes() map[int]bool {
 }
 
 // repair completes a step of the clock during which a process was killed. Such a step has counted
-// sleepers as running without waking them, or has changed the count without the thread's state. It
-// acts only while every thread sleeps and nothing has moved for repairAfter. Otherwise a live
-// thread could be between its count and its change of state, and the look at all threads is not a
-// snapshot.
+// sleepers as running without waking them, or has changed the count without the thread's state.
+// repair acts only while every thread sleeps and nothing has changed for repairAfter. Otherwise a
+// live thread could be between the change of the count and that of its state, because the look at
+// all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()
@@ -271,8 +274,8 @@ func (c *Clock) repair() {
 	}
 }
 
-// starved reports whether a managed thread is runnable, or whether a process in real time is
-// runnable or blocked on disk.
+// starved reports whether a managed thread is runnable, or a process in real time is runnable or
+// blocked on disk.
 func (c *Clock) starved() bool {
 	for _, pid := range c.outside {
 		if states := procfs.TaskStates(pid); slices.Contains(states, 'R') || slices.Contains(states, 'D') {
@@ -299,7 +302,8 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 	return sum
 }
 
-// demand returns the demand of the managed processes and of the processes in real time.
+// demand returns the demand of the managed processes, of the processes in real time, and of the
+// driver.
 func (c *Clock) demand() demand {
 	d := demand{cpu: c.cpuUsed(), driver: procfs.Delay(os.Getpid())}
 	for pid := range c.processes() {

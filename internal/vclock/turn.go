@@ -8,12 +8,12 @@ import (
 
 // Turns. One managed thread runs at a time: the thread that has the turn (shared.turn). The comment
 // in shim/clock.c describes the order. A thread that begins to wait gives the turn to the next
-// thread itself. The driver gives the turn to threads that the kernel has woken, and when no thread
-// has passed it on, for example because the last thread's process was killed. The functions here
-// are called with the clock's lock.
+// thread itself. The driver gives the turn to threads that the kernel has woken. It also does so if
+// the last thread could not pass the turn on, for example because its process was killed. The
+// functions here are called with the clock's lock.
 
-// giveTurn gives the turn to the thread of slot i, which is counted and in state from. The caller
-// wakes the thread.
+// giveTurn gives the turn to the thread of slot i, which must be counted as running and be in state
+// from. The caller then wakes the thread. It returns false if the thread is in another state.
 func (c *Clock) giveTurn(i int, from uint32) bool {
 	c.s.turn.Store(uint32(i) + 1)
 	if c.s.slot[i].state.CompareAndSwap(from, stateRunning) {
@@ -23,8 +23,8 @@ func (c *Clock) giveTurn(i int, from uint32) bool {
 	return false
 }
 
-// passTurn gives the turn to the ready thread with the lowest ticket, and reports whether there is
-// a ready thread.
+// passTurn gives the turn to the ready thread with the lowest ticket. It returns false if no thread
+// is ready.
 func (c *Clock) passTurn() bool {
 	s := c.s
 	next := -1
@@ -42,7 +42,7 @@ func (c *Clock) passTurn() bool {
 }
 
 // admit makes all threads that the kernel has woken ready, in the order of their slots, and gives
-// the turn to the first. It reports whether there is such a thread. All other threads sleep at this
+// the turn to the first. It returns false if there are none. All other threads sleep at this
 // moment, so the set of woken threads does not depend on the kernel.
 func (c *Clock) admit() bool {
 	s := c.s
@@ -63,8 +63,8 @@ func (c *Clock) admit() bool {
 	return admitted && c.passTurn()
 }
 
-// withoutTurn handles the case that threads count as running, but none has the turn or is ready for
-// it: their process is ending, or they are blocked.
+// withoutTurn handles the case that threads count as running, but no thread has the turn or is
+// ready for it: their process is ending, or the threads are blocked.
 func (c *Clock) withoutTurn() advanceResult {
 	s := c.s
 	if c.notified.Load() {
@@ -91,16 +91,17 @@ func (c *Clock) withoutTurn() advanceResult {
 }
 
 // collectEnded collects a process that has ended and that the driver has not started. The kernel
-// shows state Z a moment before it wakes the parent. It holds the lock of its process table during
-// both. A signal 0 to our own process group waits for that lock and does nothing else.
+// shows state Z a moment before it wakes the parent, and holds the lock of its process table during
+// both. Signal 0 to our own process group only waits for that lock.
 func (c *Clock) collectEnded(pid int) {
 	_ = unix.Kill(0, 0)
 	c.Collect(pid)
 }
 
-// leaveBlocked takes the turn from a thread that sleeps in the kernel, because it may wait for
-// another thread in a way that the library does not know. It leaves the turn to a thread that waits
-// for an unmanaged peer. Wait then also returns if the thread waits until the driver reads.
+// leaveBlocked takes the turn from a thread that sleeps in the kernel, because the thread may wait
+// for another thread in a way that the library does not know. It does not take the turn from a
+// thread that waits for an unmanaged peer. If the thread waits until the driver reads, Wait then
+// returns, too.
 func (c *Clock) leaveBlocked() {
 	c.lockClock()
 	defer c.unlockClock()

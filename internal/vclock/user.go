@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// user is the user of the managed processes. The driver takes this user's identity to look at them.
-// Nil means that it can look under its own.
+// user is the user of the managed processes. The driver looks at these processes as this user. Nil
+// means that it can look at them as itself.
 type user struct{ uid, gid int }
 
 // become makes the calling thread read files as the user, until leave.
@@ -17,16 +17,16 @@ func (u *user) become() {
 		return
 	}
 	runtime.LockOSThread()
-	_ = unix.Setfsgid(u.gid) // root may do this; without it every thread seems to run
+	_ = unix.Setfsgid(u.gid) // root may do this; if it failed, every thread would seem to run
 	_ = unix.Setfsuid(u.uid)
 }
 
-// leave undoes become.
+// leave ends become.
 func (u *user) leave() {
 	if u == nil {
 		return
 	}
-	_ = unix.Setfsuid(os.Geteuid()) // a thread may return to its own user
+	_ = unix.Setfsuid(os.Geteuid()) // a thread may always return to its own user
 	_ = unix.Setfsgid(os.Getegid())
 	runtime.UnlockOSThread()
 }

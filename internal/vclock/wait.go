@@ -25,9 +25,9 @@ const (
 	Notified
 )
 
-// Wait lets virtual time pass, to limit at most, and returns why it stopped. It blocks the thread
-// of the calling goroutine in a futex, without the Go runtime's knowledge. The errors are
-// [*DeadlockError], [*StallError], [*CountError] and ctx's.
+// Wait lets virtual time pass, at most to limit, and returns why it stopped. It blocks the thread
+// of the calling goroutine in a futex, which the Go runtime does not notice. The errors are
+// [*DeadlockError], [*StallError], [*CountError] and ctx's error.
 func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	s := c.s
 	s.limit.Store(int64(limit))
@@ -93,7 +93,8 @@ func (c *Clock) lockClock() {
 // driverOwns marks the driver as the owner of the clock's lock. Other owners are thread ids.
 const driverOwns = ^uint32(0)
 
-// inherit takes the lock from a thread that was killed while it held the lock.
+// inherit takes the lock from a thread that was killed while it held the lock. It returns false if
+// the owner lives.
 func (c *Clock) inherit() bool {
 	owner := c.s.lock.Load()
 	dead := owner != 0 && owner != driverOwns && procfs.Process(int(owner)).Ended()
@@ -106,7 +107,7 @@ func (c *Clock) inherit() bool {
 
 func (c *Clock) unlockClock() { c.s.lock.Store(0) }
 
-// backOff waits a moment. The more tries there were, the longer it waits.
+// backOff waits a moment, which is longer after more tries.
 func backOff(tries int) {
 	switch {
 	case tries < 20:
@@ -118,7 +119,7 @@ func backOff(tries int) {
 	}
 }
 
-// sleep waits until the driver's word changes, for a few ms at most.
+// sleep waits until the driver's word changes, but a few ms at most.
 func (c *Clock) sleep(word uint32) {
 	s := c.s
 	s.driverWaiting.Store(1)
@@ -128,8 +129,8 @@ func (c *Clock) sleep(word uint32) {
 	s.driverWaiting.Store(0)
 }
 
-// awaitArrival waits until a thread that the kernel has woken announces itself, but only for a
-// moment: the thread may go back to sleep without doing so.
+// awaitArrival waits until a thread that the kernel has woken announces itself. It waits only a
+// moment, because the thread may go back to sleep without doing so.
 func (c *Clock) awaitArrival(word uint32, tries int) {
 	s := c.s
 	s.driverWaiting.Store(1)
@@ -147,12 +148,12 @@ const (
 	moved                             // the clock is at the next deadline
 	reachedLimit                      // the clock is at the limit; the driver counts as running
 	noDeadline                        // no thread will ever wake
-	miscounted                        // the driver has read more bytes than it was sent
+	miscounted                        // the driver has read more bytes than were sent to it
 )
 
 // advance lets the next thread run. If all threads wait and nothing is in flight, it moves the
-// clock to the next deadline and wakes the thread that is due then. If several are due, it wakes
-// the thread of the first slot, as advance_in_place in shim/clock.c does.
+// clock to the next deadline and wakes the thread that is due then. If several threads are due, it
+// wakes the one with the first slot, as advance_in_place in shim/clock.c does.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	if s.turn.Load() != 0 {
@@ -171,11 +172,11 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 	case s.busy.Load() != 0:
 		return c.withoutTurn()
 	case s.inbox.Load() < 0:
-		// A stream's bytes are counted after the driver may have read them, but before their
+		// The bytes of a stream are counted after the driver may have read them, but before their
 		// writer goes idle.
 		return miscounted
 	case !c.quiet():
-		if c.notified.Load() && c.ownEnded() { // the threads of an ended process will never sleep
+		if c.notified.Load() && c.ownEnded() { // the threads of an ended process never sleep
 			return c.acceptNotice()
 		}
 		return inFlight
@@ -239,9 +240,9 @@ func (c *Clock) step(limit hpc.Time) advanceResult {
 	return moved
 }
 
-// trim forgets the free slots above the last one in use, so that searches do not look at them.
-// slurmctld has hundreds of threads for a moment, and few later. If a thread or process takes a
-// higher slot meanwhile, it raises the number again, or trim does.
+// trim lowers the number of used slots to the last slot in use, so that searches are short. For
+// moments slurmctld has hundreds of threads, and later it has few. If a thread or process takes a
+// higher slot meanwhile, that thread or process raises the number again, or trim does.
 func (c *Clock) trim() {
 	s := c.s
 	for used := s.used.Load(); used > 0 && s.slot[used-1].state.Load() == stateFree; used-- {
@@ -255,7 +256,7 @@ func (c *Clock) trim() {
 	}
 }
 
-// raiseUsed makes searches look at the slots below used, at least.
+// raiseUsed makes searches include at least the slots below used.
 func (c *Clock) raiseUsed(used uint32) {
 	for {
 		now := c.s.used.Load()
@@ -265,7 +266,7 @@ func (c *Clock) raiseUsed(used uint32) {
 	}
 }
 
-// wakeSignal is SIGRTMIN + 5 of the preload library. glibc keeps the first two real-time signals
+// wakeSignal is SIGRTMIN + 5 of the preload library. glibc reserves the first two real-time signals
 // for itself.
 const wakeSignal = unix.Signal(34 + 5)
 
@@ -279,14 +280,14 @@ func wake(sl *slot, from uint32) {
 }
 
 func futexWake(word *atomic.Uint32) {
-	// The call fails only for an unmapped word. It is no error if no thread waits.
+	// The call fails only if the word is not mapped. That no thread waits is not an error.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
 	// The caller reads the word again after a wake, a timeout, a signal or a changed value. The
-	// call is raw, so that the Go runtime does not know of it: otherwise one of its own threads
+	// call is raw, so that the Go runtime does not notice it: otherwise a thread of the runtime
 	// would wake for every wait, to give the processor to another goroutine.
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)

@@ -34,17 +34,17 @@ type Part string
 
 // The parts of a wait.
 const (
-	Dependency  Part = "dependency"  // on other jobs
+	Dependency  Part = "dependency"  // the job waits for other jobs
 	BeginTime   Part = "begin_time"  // the user asked for a later start
-	Held        Part = "held"        // by the user or an administrator
+	Held        Part = "held"        // the user or an administrator holds the job
 	OwnLimit    Part = "own_limit"   // the limit of the job's array, or of its user
 	Limit       Part = "limit"       // another limit of an association, a QOS, a partition or licenses
 	Reservation Part = "reservation" // nodes are reserved for others, or the job's reservation has not begun
 	Outage      Part = "node_outage" // nodes are down or drained
 	Priority    Part = "priority"    // jobs with a higher priority come first
 	Resources   Part = "resources"   // nodes are in use
-	Requeued    Part = "requeued"    // back in the queue after a run that was lost, by preemption or otherwise
-	Unknown     Part = "unknown"     // the record does not say
+	Requeued    Part = "requeued"    // the job is back in the queue after a lost run, by preemption or otherwise
+	Unknown     Part = "unknown"     // the record does not have the reason
 )
 
 // Parts are all parts, in the order of tables.
@@ -77,8 +77,8 @@ var many = strings.NewReplacer("which it depends", "which they depend", "its use
 	"its array", "their arrays", "its own reservation", "reservations of their own", "a run that was lost", "runs that were lost")
 
 // PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
-// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or it lists those that are down
-// or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
+// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or the reason lists nodes that
+// are down or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
@@ -141,7 +141,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 		add(row.Start, row.Eligible)
 		return list
 	}
-	last := -1 // the last start after a time in the queue
+	last := -1 // the segment of the last start after a time in the queue
 	for i := range row.Segments {
 		if i == 0 || row.Segments[i-1].EndedBy == rm.Requeue {
 			last = i
@@ -149,7 +149,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	}
 	for i, s := range row.Segments {
 		start, eligible := s.Start, s.Eligible
-		if i == last && row.Start != 0 { // the row has the start from the accounting, a segment has when the start was seen
+		if i == last && row.Start != 0 { // the row has the start of the accounting, not when the start was seen
 			start, eligible = row.Start, row.Eligible
 		}
 		add(start, eligible)
@@ -170,8 +170,9 @@ type Span struct {
 	Part     Part
 	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
-	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned none.
-	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned no
+	// start. Backfill is what the backfill scheduler did with the job; empty if the record does not
+	// have it.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }
@@ -233,7 +234,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 }
 
 // classify finds the part of a span. seen is when the span's reason was first seen. begins says
-// that the begin time that the user asked for has not come.
+// that the job's begin time, which its user asked for, is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
 	switch {

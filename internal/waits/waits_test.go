@@ -23,7 +23,7 @@ func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		row   run.Row
-		since int // the wait since eligible; -1 if it is not known
+		since int // the wait since the job was eligible; -1 if it is not known
 		want  map[Part]int
 	}{
 		{"a log with nothing but waits", run.Row{Submit: at(0), Start: at(30)}, -1, map[Part]int{Unknown: 30}},
@@ -117,7 +117,8 @@ func TestNeverStarted(t *testing.T) {
 	}
 }
 
-// After a lost run a job waits for its begin time until it is eligible again, not until the next question.
+// After a lost run a job waits for its begin time until it is eligible again, not until slurmctld's
+// reason is read again.
 func TestReasonsAfterRequeue(t *testing.T) {
 	row := run.Row{Submit: at(0), Eligible: at(42), Start: at(60), Segments: []run.Segment{
 		{Start: at(10), End: at(40), EndedBy: rm.Requeue}, {Start: at(60), EndedBy: rm.Ended},

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// disk makes segments. It notes whether all that was written was synced, and fails as a test asks for.
+// disk makes segments. It records whether all writes were synced, and fails as a test requests.
 type disk struct {
 	mu       sync.Mutex
 	dirty    int           // writes since the last sync
-	syncs    int           // of all segments
-	hang     chan struct{} // not nil: syncs wait until it is closed
-	closeErr error         // of the next close
+	syncs    int           // number of syncs of all segments
+	hang     chan struct{} // if not nil, syncs wait until it is closed
+	closeErr error         // error of the next close
 	unsynced bool          // syncs fail
 	uncut    bool          // files cannot be cut
 }
@@ -115,7 +115,8 @@ func texts(t *testing.T, j *Log) string {
 	return strings.Join(list, " ")
 }
 
-// TestDurable checks that records are synced when Append returns, also in a segment that they begin.
+// TestDurable checks that records are synced when Append returns, also the first records of a
+// segment.
 func TestDurable(t *testing.T) {
 	d := &disk{}
 	j := openOn(t, d, Options{SegmentBytes: 100})
@@ -133,7 +134,8 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// TestCloseFails lets the end of a full segment fail: one append fails with it, and the next one succeeds.
+// TestCloseFails makes closing a full segment fail. One append must fail because of this, and the
+// next one succeed.
 func TestCloseFails(t *testing.T) {
 	d := &disk{}
 	j := openOn(t, d, Options{SegmentBytes: 40})
@@ -156,9 +158,9 @@ func TestCloseFails(t *testing.T) {
 	}
 }
 
-// TestHang lets an fsync hang, of a new segment and of one that exists. Appends then fail after a while, and
-// everything else goes on. What waited in the queue is forgotten, what was written is there once the disk
-// answers, and the journal takes new records.
+// TestHang makes an fsync hang, of a new segment and of an existing one. Appends must then fail
+// after a while, and everything else must go on. Waiting records are dropped, records that were
+// being written are there once the disk answers, and the log then accepts new records.
 func TestHang(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		d, hang := &disk{}, make(chan struct{})
@@ -191,7 +193,7 @@ func TestHang(t *testing.T) {
 		if got := texts(t, j); got != want {
 			t.Errorf("records: %s, want %s", got, want)
 		}
-		// A journal that is closed meanwhile ends by itself.
+		// A log that is closed while the disk hangs ends by itself.
 		hang = make(chan struct{})
 		d.set(hang, nil)
 		if _, err := j.Append([]byte("late")); !errors.Is(err, ErrSlow) {
@@ -208,8 +210,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestSplitAgain opens a journal that was killed after it had copied the records behind a bad one, and before
-// it had removed them.
+// TestSplitAgain opens a log whose process was killed after it had copied the records after a bad
+// one, but before it had removed them.
 func TestSplitAgain(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Open(dir, 0, Options{})

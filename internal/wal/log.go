@@ -1,16 +1,18 @@
-// Package wal is an append-only log on disk. A record that [Log.Append] has accepted survives the end of the
-// process and a power failure.
+// Package wal is an append-only log (journal) on disk. A record for which [Log.Append] has returned
+// survives the end of the process and a power failure.
 //
-// The log is a directory of segments. The name of a segment is the number of its first record. A
-// segment is a header and records: length of the payload (4 bytes, little-endian), CRC-32C of the
-// record's number and payload (4 bytes), payload. Records that wait together share one fsync.
+// The log is a directory of files, the segments. The name of a segment is the number of its first
+// record. A segment is a header and records. A record is the length of the payload (4 bytes,
+// little-endian), the CRC-32C of the record's number and payload (4 bytes), and the payload.
+// Records that wait at the same time share one fsync.
 //
-// The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole record
-// into a file of its own beside the segment, and says how many bytes these are. If a single record in the
-// middle cannot be read, Open moves only this record away; the records after it begin a new segment.
+// After a crash the end of a segment may be incomplete. [Open] moves the bytes after the last whole
+// record into a file of their own beside the segment, and [Log.Torn] says how many bytes these are.
+// If a single record in the middle cannot be read, Open moves only this record away. The records
+// after it become a new segment.
 //
-// A [State] is a log of the changes of something that fits in memory, with a snapshot of it, in a private and
-// locked directory.
+// A [State] is a log of changes to a state that fits in memory, together with a snapshot of the
+// state, in a private and locked directory.
 package wal
 
 import (
@@ -38,7 +40,7 @@ const (
 	torn        = ".torn"
 	prefix      = 8 // bytes before a payload
 	perSync     = 8 << 20
-	// MaxPayload bounds one record, in bytes.
+	// MaxPayload is the maximum size of one record, in bytes.
 	MaxPayload = 256 << 20
 )
 
@@ -47,35 +49,36 @@ var anyHeader = regexp.MustCompile(`^rmreplay [a-z]+ journal 1\n\x00*$`)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// patience bounds the wait for the disk: an fsync of a network file system may take for ever.
+// patience is the default of [Options.Patience]: an fsync on a network file system may take for
+// ever.
 const patience = 20 * time.Second
 
-// Forever is the patience of a log whose callers cannot go on without an answer of the disk.
+// Forever is the patience of a log whose callers cannot go on before the disk has answered.
 const Forever time.Duration = math.MaxInt64
 
 // Options configures [Open].
 type Options struct {
-	// Kind says what the records are, in at most ten letters. A log of another kind is not opened.
+	// Kind says what the records are, in at most ten letters. Open refuses a log of another kind.
 	Kind string
-	// SegmentBytes is the size after which a segment is followed by the next; 0 means 64 MiB.
+	// SegmentBytes is the size at which the next segment begins; 0 means 64 MiB.
 	SegmentBytes int64
 	// Patience is how long an append waits for the disk before it fails with [ErrSlow]; 0 means 20 s.
 	Patience time.Duration
-	// InOrder refuses all records after a record that could not be written, until [Log.Resume]: each
-	// record changes what those before it have made.
+	// InOrder says that each record depends on the records before it. After a record that could not
+	// be written, all records are refused until [Log.Resume].
 	InOrder bool
 
 	create func(path string) (segmentFile, error) // nil means files of the operating system
 }
 
-// header is how the segments of the kind begin.
+// header returns the first bytes of the segments of a kind.
 func header(kind string) []byte {
 	text := make([]byte, headerBytes)
 	copy(text, "rmreplay "+kind+" journal 1\n")
 	return text
 }
 
-// segmentFile is what records are written to.
+// segmentFile is the file of a segment.
 type segmentFile interface {
 	io.WriterAt
 	Sync() error
@@ -85,10 +88,10 @@ type segmentFile interface {
 
 // Torn is a part of a segment that [Open] could not read and moved away.
 type Torn struct {
-	Path  string // where it is now
+	Path  string // where the part is now
 	Bytes int64
-	// Inner says that the part was not the end of the journal. So it is not what a crash leaves, and
-	// may contain records that were acknowledged as durable.
+	// Inner says that the part was not at the end of the log. A crash does not cause this, and the
+	// part may contain records that Append had confirmed.
 	Inner bool
 }
 
@@ -96,40 +99,41 @@ type Torn struct {
 type Log struct {
 	dir     string
 	opts    Options
-	header  []byte // of each segment
+	header  []byte // the beginning of each segment
 	torn    []Torn
 	waiting chan *Pending
 	stop    chan struct{}
 	done    chan struct{}
 
 	// The following fields belong to the goroutine that writes.
-	buffer []byte      // for its next group
-	active segmentFile // the last segment; nil after an error, until the next append makes a new one
-	uncut  segmentFile // the segment of a write that failed, until what the write left is removed
+	buffer []byte      // for the next group
+	active segmentFile // the last segment; nil after an error, until the next append makes a new segment
+	uncut  segmentFile // segment of a failed write; nil once the rest of the write is removed
 	cutAt  int64       // where that rest begins
 	turned bool        // the next record begins a segment
-	ended  error       // error of closing the files, valid once done is closed
+	ended  error       // error of closing the files; valid when done is closed
 
-	failed atomic.Pointer[error] // error of a record on which later records depend
+	failed atomic.Pointer[error] // error of a record that later records depend on
 
-	mu       sync.Mutex // nobody holds it while waiting for the disk
+	mu       sync.Mutex // is not held while waiting for the disk
 	segments []segment
 	next     int64         // number of the next record
 	grown    chan struct{} // closed when records are added
 	closed   bool
 }
 
-// segment is a file. Its records and bytes up to size are durable.
+// segment is a file. size is the number of its bytes that are durable, and first the number of its
+// first record.
 type segment struct {
 	first, size int64
 }
 
-// Pending is an append that has begun. Whoever claims it owns its payloads: the goroutine that writes them, or
-// the caller who gives up before.
+// Pending is an append that has begun. It is claimed by the goroutine that writes it, or by a
+// caller that gives up before that. Whoever has claimed it owns its payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte
-	turn     bool // a new segment begins before them
+	turn     bool // a new segment begins before the payloads
 	claimed  atomic.Bool
 	first    int64
 	err      error
@@ -138,14 +142,14 @@ type Pending struct {
 
 func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 
-// ErrClosed is the error of a journal that was closed.
+// ErrClosed is the error of a closed log.
 var ErrClosed = errors.New("the journal is closed")
 
 // ErrSlow is the error of an append that the disk has not confirmed in time.
 var ErrSlow = errors.New("the disk has not confirmed the records (they are kept after all if it does later)")
 
-// Open opens the journal in a directory, which it makes if necessary. after is the number of the
-// last record that the caller needs no more: an empty journal begins behind it.
+// Open opens the log in a directory, which it creates if necessary. after is the number of the last
+// record that the caller no longer needs; an empty log begins with the next number.
 func Open(dir string, after int64, opts Options) (*Log, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = 64 << 20
@@ -173,17 +177,17 @@ func Open(dir string, after int64, opts Options) (*Log, error) {
 	return j, nil
 }
 
-// Torn returns what Open could not read.
+// Torn returns the parts that Open could not read.
 func (j *Log) Torn() []Torn { return j.torn }
 
-// Last returns the number of the last record that is durable, or 0.
+// Last returns the number of the last durable record, or 0.
 func (j *Log) Last() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.next - 1
 }
 
-// Size returns the bytes of all segments.
+// Size returns the number of bytes in all segments.
 func (j *Log) Size() (bytes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,8 +201,8 @@ func (j *Log) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
-// scan reads the directory, and moves away what is not whole. Segments that only have records up to after are
-// not read: there may be hundreds of megabytes of them.
+// scan reads the directory, and moves away what cannot be read. It does not read segments that only
+// have records up to after, because these may have hundreds of megabytes.
 func (j *Log) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
 	if err != nil {
@@ -216,7 +220,7 @@ func (j *Log) scan(after int64) error {
 		j.segments = append(j.segments, segment{first: first})
 	}
 	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.first - b.first) })
-	for i := 0; i < len(j.segments); i++ { // check may add one
+	for i := 0; i < len(j.segments); i++ { // check may add a segment
 		s := &j.segments[i]
 		if s.first < j.next {
 			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first,
@@ -237,8 +241,8 @@ func (j *Log) scan(after int64) error {
 	return syncDir(j.dir)
 }
 
-// check reads the segment with index i, sets its size, moves away what cannot be read, and returns
-// the number that follows its last record.
+// check reads the segment with index i and sets its size. It moves away what cannot be read. It
+// returns the number after the segment's last record.
 func (j *Log) check(i int) (next int64, err error) {
 	s := &j.segments[i]
 	path := j.path(s.first)
@@ -287,7 +291,7 @@ func (j *Log) check(i int) (next int64, err error) {
 			return 0, err
 		}
 	}
-	if r.at == 0 { // not even a header
+	if r.at == 0 { // the header is not complete, either
 		if _, err := f.WriteAt(j.header, 0); err != nil {
 			return 0, err
 		}
@@ -296,8 +300,9 @@ func (j *Log) check(i int) (next int64, err error) {
 	return r.next, f.Sync()
 }
 
-// split makes a segment of the records from number first on, and puts it after the segment with index i. The
-// new segment is there already if the process ended before the records were removed from their old segment.
+// split makes a new segment of the records from number first on, and inserts it after index i. The
+// new segment exists already if the process ended before it removed the records from their old
+// segment.
 func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
 		return nil
@@ -315,7 +320,7 @@ func (j *Log) split(i int, records io.Reader, first int64) error {
 
 func writeFile(path string, text []byte) error { return copyTo(path, bytes.NewReader(text)) }
 
-// copyTo writes a file and waits for the disk.
+// copyTo writes a file and syncs it.
 func copyTo(path string, from io.Reader) error {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -325,9 +330,10 @@ func copyTo(path string, from io.Reader) error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// Append adds records and returns the number of the first one. They are durable when it returns without an
-// error. After an error none of them is in the log, unless the error is [ErrSlow]: after 20 seconds without an
-// answer of the disk nobody can tell. After a full disk the log works again once there is room.
+// Append adds records and returns the number of the first. When it returns without an error, they
+// are durable. After an error they are not in the log, unless the error is [ErrSlow]: if the disk
+// has not answered for [Options.Patience], they may still be written later. After a full disk the
+// log works again when there is room.
 func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	r, err := j.Begin(payloads...)
 	if err != nil {
@@ -336,8 +342,8 @@ func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	return r.Wait()
 }
 
-// Begin begins to add records, and does not wait for the disk: [Pending.Wait] does. Records are written in the
-// order of the calls of Begin. Nobody may change the payloads any more.
+// Begin begins to add records. It does not wait for the disk; [Pending.Wait] does. Records are
+// written in the order of the calls of Begin. The caller must not change the payloads any more.
 func (j *Log) Begin(payloads ...[]byte) (*Pending, error) {
 	for _, p := range payloads {
 		if len(p) > MaxPayload {
@@ -357,7 +363,7 @@ func (j *Log) Turn() error {
 }
 
 func (j *Log) begin(r *Pending) (*Pending, error) {
-	select { // if there is room, no timer is needed
+	select { // this needs no timer if there is room
 	case <-j.stop:
 		return nil, ErrClosed
 	default:
@@ -379,7 +385,7 @@ func (j *Log) begin(r *Pending) (*Pending, error) {
 	}
 }
 
-// Wait waits until the records are durable, and returns the number of the first one. It returns the
+// Wait waits until the records are durable, and returns the number of the first. It returns the
 // errors of [Log.Append].
 func (r *Pending) Wait() (first int64, err error) {
 	timer := time.NewTimer(r.j.opts.Patience)
@@ -388,7 +394,7 @@ func (r *Pending) Wait() (first int64, err error) {
 	case <-r.done:
 	case <-timer.C:
 		if r.claim() {
-			r.payloads = nil // it may stay in the queue for long
+			r.payloads = nil // the request may stay in the queue for long
 		}
 		return 0, r.j.slow("writing to")
 	case <-r.j.done:
@@ -404,7 +410,8 @@ func (r *Pending) Wait() (first int64, err error) {
 	return r.first, nil
 }
 
-// write is the goroutine that writes. It takes all requests that wait, and syncs once for them.
+// write is the goroutine that writes. It takes all waiting requests, and syncs once for all of
+// them.
 func (j *Log) write() {
 	defer func() {
 		for _, f := range []segmentFile{j.active, j.uncut} {
@@ -446,7 +453,7 @@ func (j *Log) write() {
 	}
 }
 
-// inOrder commits, unless an earlier group failed on which the records of later groups depend.
+// inOrder calls commit, unless an earlier group failed and later records depend on it.
 func (j *Log) inOrder(commit func() error) error {
 	if err := j.failed.Load(); err != nil {
 		return *err
@@ -459,8 +466,8 @@ func (j *Log) inOrder(commit func() error) error {
 	return err
 }
 
-// Resume lets a log take records again after a record could not be written. The caller must have
-// made up for this record, and for all records that it has begun since.
+// Resume lets a log accept records again after a record could not be written. The caller must have
+// saved what this record, and all records begun since, would have saved.
 func (j *Log) Resume() { j.failed.Store(nil) }
 
 func size(r *Pending) (bytes int) {
@@ -483,7 +490,7 @@ func (j *Log) commit(group []*Pending) error {
 	if cap(buffer) <= 2*perSync {
 		j.buffer = buffer
 	}
-	number := j.next // only this goroutine changes it
+	number := j.next // only this goroutine changes next
 	for _, r := range group {
 		r.first = number
 		for _, p := range r.payloads {
@@ -502,8 +509,8 @@ func (j *Log) commit(group []*Pending) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		// What an fsync that failed has left on disk is not known. The file is cut back, and no
-		// later record goes into it.
+		// After a failed fsync it is not known what is on the disk. The file is cut back, and later
+		// records go into a new file.
 		j.active, j.uncut, j.cutAt = nil, f, at
 		return errors.Join(err, j.cut())
 	}
@@ -516,8 +523,8 @@ func (j *Log) commit(group []*Pending) error {
 	return nil
 }
 
-// cut removes what a failed write has left. Before that, no record may follow, because it would
-// have the number of a record that is there.
+// cut removes the rest of a failed write. Until this is done, no record may follow, because it
+// would have the number of a record that may be on the disk.
 func (j *Log) cut() error {
 	if j.uncut == nil {
 		return nil
@@ -530,8 +537,8 @@ func (j *Log) cut() error {
 	return f.Close()
 }
 
-// segment returns the file to write to and the position in it. It begins a new one if there is none
-// or the last one is full.
+// segment returns the file to write to, and the position in it. It begins a new segment if there is
+// none, or the last is full.
 func (j *Log) segment() (f segmentFile, at int64, err error) {
 	if err := j.cut(); err != nil {
 		return nil, 0, err
@@ -545,12 +552,12 @@ func (j *Log) segment() (f segmentFile, at int64, err error) {
 			return j.active, at, nil
 		}
 		full := j.active
-		j.active = nil // whatever becomes of it, the next append begins a new one
+		j.active = nil // even after an error, the next append begins a new segment
 		if err := full.Close(); err != nil {
 			return nil, 0, err
 		}
 	}
-	// An empty segment of the same number may be there, from before an error or a restart.
+	// There may be an empty segment with the same number, from before an error or a restart.
 	path := j.path(j.next) // only this goroutine changes next
 	if f, err = j.opts.create(path); err != nil {
 		return nil, 0, err
@@ -581,7 +588,7 @@ func (j *Log) Removable(upTo int64) (n int) {
 	return n
 }
 
-// Prune removes segments that only have records up to a number. The last segment stays.
+// Prune removes segments that only have records up to a number. It keeps the last segment.
 func (j *Log) Prune(upTo int64) error {
 	j.mu.Lock()
 	var gone []segment
@@ -601,8 +608,8 @@ func (j *Log) Prune(upTo int64) error {
 	return syncDir(j.dir)
 }
 
-// Close ends the journal. Records that wait get [ErrClosed]. Its error is [ErrSlow] if the goroutine that
-// writes still waits for the disk: it ends when the disk answers.
+// Close closes the log. Waiting records get [ErrClosed]. The error is [ErrSlow] if the goroutine
+// that writes still waits for the disk; the goroutine ends when the disk answers.
 func (j *Log) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -624,7 +631,7 @@ func (j *Log) slow(doing string) error {
 	return fmt.Errorf("%s the journal in %s: after %v %w", doing, j.dir, j.opts.Patience, ErrSlow)
 }
 
-// appendRecord appends a record of a number to a text.
+// appendRecord appends the bytes of a record to text.
 func appendRecord(text []byte, number int64, payload []byte) []byte {
 	text = binary.LittleEndian.AppendUint32(text, uint32(len(payload)))
 	text = binary.LittleEndian.AppendUint32(text, checksum(number, payload))

@@ -31,7 +31,7 @@ func open(t testing.TB, dir string, after int64, opts wal.Options) *wal.Log {
 	return j
 }
 
-// all reads the records behind a number.
+// all returns the records after a number.
 func all(t testing.TB, j *wal.Log, after int64) (records []wal.Record) {
 	t.Helper()
 	r := j.NewReader(after)
@@ -51,7 +51,7 @@ func all(t testing.TB, j *wal.Log, after int64) (records []wal.Record) {
 	return records
 }
 
-// TestTurn checks that all records can be removed behind a turn, and that the log goes on.
+// TestTurn checks that all records before a turn can be removed, and that the log then goes on.
 func TestTurn(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, 0, wal.Options{})
@@ -59,7 +59,7 @@ func TestTurn(t *testing.T) {
 		if _, err := j.Append([]byte("secret"), []byte("another secret")); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second one finds an empty segment
+		for range 2 { // the second turn finds an empty segment
 			if err := j.Turn(); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that a journal keeps its records over restarts, rotations and pruning.
+// TestRestarts checks that a log keeps its records over restarts, new segments and pruning.
 func TestRestarts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("", "rmreplay-journal-")
@@ -132,9 +132,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestTorn checks that a journal cut or changed at any byte keeps all records before that byte, and those
-// behind a record whose checksum or payload has changed. It keeps the rest in a file, and takes new
-// records.
+// TestTorn checks that a log that was cut or changed at any byte keeps all records before that
+// byte. It must also keep those after a record whose checksum or payload has changed. It must move
+// the rest to a file, and accept new records.
 func TestTorn(t *testing.T) {
 	made := t.TempDir()
 	j := open(t, made, 0, wal.Options{Kind: "test"})
@@ -166,7 +166,8 @@ func TestTorn(t *testing.T) {
 			if at < head {
 				away = int64(len(text))
 			}
-			// A record whose length can be read is the only one that goes, unless it is the last.
+			// If the length of the damaged record can be read, only this record is lost, unless it
+			// is the last.
 			inner := change && at >= head && (at-head)%record >= 4 && whole < 4
 			if inner {
 				last, away = 5, record
@@ -194,7 +195,7 @@ func TestTorn(t *testing.T) {
 				}
 			}
 			want = append(want, fmt.Sprintf("%d later", last+1))
-			for range 2 { // it is the same when it is opened again
+			for range 2 { // opening the log again gives the same
 				var got []string
 				for _, r := range all(t, j, 0) {
 					got = append(got, fmt.Sprintf("%d %s", r.Number, r.Payload))
@@ -214,7 +215,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestGap checks that a reader passes over records of a segment in the middle that cannot be read.
+// TestGap checks that a reader skips records in a middle segment that cannot be read.
 func TestGap(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, 0, wal.Options{Kind: "test", SegmentBytes: 60})
@@ -246,7 +247,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestOpenBehind opens a journal behind its first segment, which is damaged: it is not read, and can be removed.
+// TestOpenBehind opens a log after its first segment, which is damaged. The segment is not read,
+// and can be removed.
 func TestOpenBehind(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, 0, wal.Options{Kind: "test", SegmentBytes: 60})
@@ -274,8 +276,8 @@ func TestOpenBehind(t *testing.T) {
 	}
 }
 
-// TestConcurrent checks that records of many goroutines get numbers of their own, and that a
-// reader beside them sees each.
+// TestConcurrent checks that records of many goroutines get numbers of their own, and that a reader
+// sees each record meanwhile.
 func TestConcurrent(t *testing.T) {
 	j := open(t, t.TempDir(), 41, wal.Options{Kind: "test", SegmentBytes: 4096})
 	const workers, each = 16, 25

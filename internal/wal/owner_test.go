@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestOwner: a state of another user is not opened, by root either.
+// TestOwner checks that a state that belongs to another user is not opened, even by root.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, another user's directory: only root can make one")

@@ -20,17 +20,18 @@ type Record struct {
 type reader struct {
 	f         *os.File
 	at, limit int64
-	next      int64 // number of the record at at
-	// window is what was read ahead, from at on. Payloads are parts of it, so its bytes are never overwritten.
+	next      int64 // number of the record at position at
+	// window has bytes that were read ahead, from position at on. Payloads are parts of it, so it
+	// is never overwritten.
 	window []byte
 }
 
-// readAhead is how many bytes are read at once, at least.
+// readAhead is the smallest number of bytes that is read at once.
 const readAhead = 1 << 20
 
 var errRecord = errors.New("not a whole record")
 
-// bytes returns the next bytes of the segment without moving on.
+// bytes returns the next n bytes of the segment without advancing.
 func (r *reader) bytes(n int64) ([]byte, error) {
 	if r.limit-r.at < n {
 		return nil, errRecord
@@ -72,8 +73,9 @@ func (r *reader) record() (payload []byte, err error) {
 	return payload, nil
 }
 
-// behind is for a record that cannot be read. It returns where the next record begins, and 0 if there is
-// none. It finds the next record by the length of the bad one, and trusts it if its checksum is right.
+// behind is called at a record that cannot be read. It returns where the next record begins, or 0.
+// It finds the next record by the length of the bad record, and accepts it if its checksum is
+// right.
 func (r *reader) behind() int64 {
 	head, err := r.bytes(prefix)
 	if err != nil || r.at == 0 {
@@ -90,21 +92,21 @@ func (r *reader) behind() int64 {
 	return at
 }
 
-// Reader reads the records of a journal in their order. It belongs to one goroutine.
+// Reader reads the records of a log in their order. Only one goroutine may use it.
 type Reader struct {
 	j    *Log
 	r    reader
-	open int64 // first record of the segment that is open; 0 for none
+	open int64 // first record of the open segment; 0 if none is open
 }
 
-// NewReader returns a reader that begins behind the record of a number.
+// NewReader returns a reader that begins after the record with a number.
 func (j *Log) NewReader(after int64) *Reader {
 	return &Reader{j: j, r: reader{next: after + 1}}
 }
 
-// Read returns the next records: at least one and at most n. It adds no record once the payloads
-// have the given number of bytes. It waits until there is one or ctx ends. Numbers are missing
-// where [Open] moved the end of a segment away.
+// Read returns the next records: at least one, and at most n. It stops adding records when the
+// payloads have the given number of bytes. It waits until there is a record, or ctx ends. If [Open]
+// has moved records away, their numbers are missing.
 func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, err error) {
 	for {
 		more, err := r.seek()
@@ -135,8 +137,8 @@ func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, 
 	return records, nil
 }
 
-// seek moves to the segment of the next record. It returns nil if there is a record, or else a
-// channel that is closed when there are more.
+// seek moves to the segment of the next record. If there is no next record, it returns a channel
+// that is closed when there is one.
 func (r *Reader) seek() (more chan struct{}, err error) {
 	j := r.j
 	j.mu.Lock()
@@ -144,14 +146,14 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 	if r.r.next >= j.next {
 		return j.grown, nil
 	}
-	// The last segment that begins at or before the record, or the first one behind it.
+	// The last segment that begins at or before the record, or else the first segment.
 	i := sort.Search(len(j.segments), func(i int) bool { return j.segments[i].first > r.r.next }) - 1
 	if i < 0 {
 		i = 0
 	}
 	s := j.segments[i]
 	if r.open == s.first && r.r.at >= s.size && i+1 < len(j.segments) {
-		i++ // its end was moved away
+		i++ // the segment's end was moved away
 		s = j.segments[i]
 	}
 	if r.open != s.first {
@@ -171,7 +173,7 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 				return nil, fmt.Errorf("%s: record %d: %w", j.path(s.first), r.r.next, err)
 			}
 		}
-		if r.r.at >= s.size { // all before the record: it is in the next segment
+		if r.r.at >= s.size { // all its records come before this one, which is in the next segment
 			r.r.next = max(r.r.next, wanted)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/output"
 )
 
-// State is a directory with the state of a program: a snapshot, and the records of the changes since. Its
-// methods may be called from several goroutines, Begin and Snapshot by one at a time.
+// State is a directory with the state of a program: a snapshot, and records of the changes since.
+// Several goroutines may call its methods, but only one at a time may call Begin or Snapshot.
 type State struct {
 	dir    string
 	header []byte
@@ -31,13 +31,14 @@ var ErrInUse = errors.New("another process uses the directory (want one for each
 const (
 	snapshotFile = "snapshot"
 	fresh        = ".new"
-	// stateSegment is the size of a state's segments in bytes. Only whole segments are removed.
+	// stateSegment is the size of a state's segments in bytes. It is small, because only whole
+	// segments are removed.
 	stateSegment = 4 << 20
 )
 
-// OpenState opens a directory, which it makes if it does not exist, and returns its last snapshot, or
-// nil, and the records since. The directory must be private (mode 0700). kind is [Options.Kind]. A last
-// record that was not written to its end is moved away ([State.Torn]); any other damage is an error.
+// OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or nil,
+// and the records since. The directory must be private (mode 0700). kind is [Options.Kind]. An
+// incomplete last record is moved away ([State.Torn]); any other damage is an error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {
@@ -74,7 +75,7 @@ func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, e
 	return s, snapshot, records, nil
 }
 
-// private makes the directory, or checks that nobody else may read it.
+// private creates the directory, or checks that other users cannot read it.
 func private(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
 		return err
@@ -94,7 +95,7 @@ func private(dir string) error {
 	return output.Owned(dir)
 }
 
-// refuseOld refuses the state of an earlier version, which numbered its files from 0 on.
+// refuseOld refuses the state of an earlier version, whose files were numbered from 0.
 func refuseOld(dir string) error {
 	for _, pattern := range []string{"journal.[0-9]*", "snapshot.[0-9]*"} {
 		if old, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(old) > 0 {
@@ -105,7 +106,7 @@ func refuseOld(dir string) error {
 	return nil
 }
 
-// since returns the records behind a number.
+// since returns the records after a number.
 func (j *Log) since(after int64) (records [][]byte, err error) {
 	r := j.NewReader(after)
 	for n := after; n < j.Last(); {
@@ -120,11 +121,12 @@ func (j *Log) since(after int64) (records [][]byte, err error) {
 	return records, r.Close()
 }
 
-// Torn returns the end of a record that OpenState has moved away, if there was one.
+// Torn returns the incomplete record that OpenState has moved away, if there was one.
 func (s *State) Torn() []Torn { return s.log.Torn() }
 
-// Begin begins to add a record, and does not wait for the disk. After a record that could not be written, all
-// further ones fail until [State.Snapshot] has saved the state that they have made.
+// Begin begins to add a record. It does not wait for the disk; wait does. After a record that could
+// not be written, all further records fail until [State.Snapshot] has saved the state with their
+// changes.
 func (s *State) Begin(record []byte) (wait func() error, err error) {
 	if err := s.log.failed.Load(); err != nil {
 		return nil, *err
@@ -140,8 +142,8 @@ func (s *State) Begin(record []byte) (wait func() error, err error) {
 	}, nil
 }
 
-// Append adds a record and waits until it is on the disk. After an error it is not in the log, and
-// the next record may follow, because the caller has not changed its state.
+// Append adds a record and waits until it is on the disk. After an error the record is not in the
+// log. The next record may follow, because the caller has not changed its state.
 func (s *State) Append(record []byte) error {
 	_, err := s.log.Append(record)
 	if err != nil {
@@ -150,11 +152,12 @@ func (s *State) Append(record []byte) error {
 	return err
 }
 
-// Snapshot replaces the snapshot and all records by a state that includes all records that have
-// begun. A crash leaves either the old content or the new one.
+// Snapshot replaces the snapshot and all records by a state. The state must include the changes of
+// all records that have begun. After a crash the directory has either the old content or the new
+// one.
 func (s *State) Snapshot(state []byte) error {
 	if s.last != nil {
-		_, _ = s.last.Wait() // if it was not written: the state has it
+		_, _ = s.last.Wait() // if the record was not written, the state has its change
 	}
 	after := s.log.Last()
 	if err := s.writeSnapshot(after, state); err != nil {
@@ -165,8 +168,8 @@ func (s *State) Snapshot(state []byte) error {
 	return errors.Join(s.log.Prune(after), s.removeTorn())
 }
 
-// writeSnapshot writes a snapshot: the header of the kind, the number of the last record in it (8 bytes,
-// little-endian), and the state as a record of that number.
+// writeSnapshot writes a snapshot: the header of the kind, the number of the last record that the
+// state includes (8 bytes, little-endian), and the state as a record with that number.
 func (s *State) writeSnapshot(after int64, state []byte) error {
 	if len(state) > MaxPayload {
 		return fmt.Errorf("a state of %d bytes (want at most %d)", len(state), MaxPayload)
@@ -210,7 +213,7 @@ func (s *State) readSnapshot() (after int64, state []byte, err error) {
 	return after, state, nil
 }
 
-// removeTorn removes ends of records that were never acknowledged.
+// removeTorn removes the files with incomplete records, which were never confirmed.
 func (s *State) removeTorn() error {
 	paths, err := filepath.Glob(filepath.Join(s.dir, "*"+torn))
 	for _, path := range paths {
@@ -219,7 +222,8 @@ func (s *State) removeTorn() error {
 	return err
 }
 
-// Close waits for the records that have begun, closes the directory and lets other processes open it.
+// Close waits for the records that have begun, and closes the directory. Other processes may then
+// open it.
 func (s *State) Close() (err error) {
 	if s.last != nil {
 		_, err = s.last.Wait()

@@ -68,8 +68,8 @@ func TestRecordsAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestTornAtEveryByte: wherever a crash cuts the last record, those before it are kept and new ones
-// follow them.
+// TestTornAtEveryByte checks that wherever a crash cuts the last record, the records before it are
+// kept, and new ones follow these.
 func TestTornAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -116,7 +116,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 	damaged := []byte(string(text))
 	damaged[headerBytes+prefix] ^= 1
-	for range 2 { // opening it changes nothing
+	for range 2 { // opening does not change it
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTogether: records of many goroutines are all there, in the order of their numbers.
+// TestTogether checks that records of many goroutines are all there, in the order of their numbers.
 func TestTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	j, _ := reopen(t, dir)
@@ -183,7 +183,7 @@ func TestTogether(t *testing.T) {
 	for g := range 8 {
 		group.Go(func() {
 			for i := range 20 {
-				order.Lock() // as the service's lock
+				order.Lock() // stands for the lock of the service
 				text := fmt.Sprintf("%d.%d", g, i)
 				wait, err := j.Begin([]byte(text))
 				wrote = append(wrote, text)
@@ -209,7 +209,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestInterruptedSnapshot: a crash before the new snapshot has its name leaves the old state.
+// TestInterruptedSnapshot checks that a crash before the new snapshot has its name leaves the old
+// state.
 func TestInterruptedSnapshot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	j, _ := reopen(t, dir)
@@ -248,8 +249,9 @@ func TestInterruptedSnapshot(t *testing.T) {
 	}
 }
 
-// TestStateFails: after a record that could not be written none follows, until the state was saved as a whole.
-// What cannot be removed from the file is removed before the next record.
+// TestStateFails checks that after a record that could not be written no record follows, until the
+// whole state was saved. A rest of the failed write that could not be removed is removed before the
+// next record.
 func TestStateFails(t *testing.T) {
 	for _, uncut := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "state")

@@ -33,7 +33,7 @@ type Confidence int
 // The degrees of confidence. If several formats recognize a file, the surest one reads it.
 const (
 	No    Confidence = iota // the file is of another format
-	Maybe                   // the file is of this format unless another one is sure of it
+	Maybe                   // the file is of this format if no other format is sure
 	Sure
 )
 
@@ -54,10 +54,10 @@ type ReadOptions struct {
 
 	// The following options apply only to the records of Slurm's accounting.
 
-	// Start and End cut out a window; 0 for none. A job that runs at Start is preset: see
+	// Start and End cut out a window; 0 means no bound. A job that runs at Start is preset: see
 	// [Workload.Start].
 	Start, End hpc.Time
-	// Zone is the time zone of times that give none; nil means UTC.
+	// Zone is the time zone of times without a zone; nil means UTC.
 	Zone *time.Location
 	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
@@ -70,7 +70,7 @@ type ReadOptions struct {
 // another one: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// Location returns the time zone of times that give none.
+// Location returns the time zone of times without a zone.
 func (o *ReadOptions) Location() *time.Location {
 	if o.Zone == nil {
 		return time.UTC

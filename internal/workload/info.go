@@ -47,7 +47,7 @@ type Info struct {
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
 	Cancelled      int `json:"jobs_cancelled_by_user"`
-	UntilLimit     int `json:"jobs_until_time_limit"` // the run time is at or above the limit, or there is none
+	UntilLimit     int `json:"jobs_until_time_limit"` // jobs whose run time reaches the limit, or has no end without it
 	Failing        int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
@@ -58,9 +58,9 @@ type Info struct {
 	NeverStarted     int     `json:"tasks_never_started"`
 	NeverStartedCPUS float64 `json:"never_started_cpu_s"`
 
-	// Offered work is the number of processors (or nodes) requested, times how long the job
-	// runs if nobody cancels it: its run time, cut at its time limit. A job that asks for whole
-	// nodes counts with the processors that it names.
+	// Offered work is the number of processors (or nodes) requested, times how long the job runs if
+	// nobody cancels it: its run time, cut at its time limit. A job that asks for whole nodes counts
+	// only the processors that it asks for.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
@@ -73,8 +73,8 @@ type Info struct {
 	UsedDeciles [10]int `json:"used_share_deciles"`
 
 	Sizes SizeTable `json:"size_by_duration"`
-	// PerHour counts the submissions of each hour of the window. Submissions before the window
-	// count neither here nor in PerHourOfDay.
+	// PerHour counts the submissions of each hour of the window. PerHour and PerHourOfDay leave out
+	// submissions before the window.
 	PerHour []int `json:"submissions_by_hour"`
 	// PerHourOfDay counts the submissions of each hour of the day, in UTC.
 	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`

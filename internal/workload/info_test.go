@@ -46,8 +46,8 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// TestInfoNeverStarted holds that a job that was cancelled while it waited counts in the offered work, where its part is
-// said, and not in the use of limits.
+// TestInfoNeverStarted checks a job that was cancelled while it waited: the summary counts its work
+// as offered and names this part, and leaves the job out of the use of limits.
 func TestInfoNeverStarted(t *testing.T) {
 	w := readEvents(t, "-dt 0 -e submit_batch_job | -J a -sim-walltime 1800 --uid=ann -t 60 -n 2\n"+
 		"-dt 5 -e submit_batch_job | -J b -sim-walltime -1 --uid=ann -t 60 -n 4\n")
@@ -151,7 +151,7 @@ func TestInfoOfNothing(t *testing.T) {
 	}
 }
 
-// Jobs without time limits use no share of them, rather than none.
+// If the jobs have no time limits, the text says so and does not print a used share of 0.
 func TestInfoWithoutLimits(t *testing.T) {
 	job := hpc.Job{ID: "1", Submit: workload.DefaultEpoch, Request: hpc.Request{Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Hour}}
 	var text bytes.Buffer

@@ -116,7 +116,7 @@ func (l *Jobs) At(i int) *hpc.Job {
 }
 
 // Get makes *job a copy of job i. If job.Recorded is not nil, Get overwrites the value it points
-// to, and allocates no new one.
+// to, and does not allocate a new value.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.
@@ -150,7 +150,7 @@ func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	return results
 }
 
-// between visits the jobs from an index up to, but without, another.
+// between visits the jobs whose index is at least from and less than to.
 func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	return func(yield func(int, *hpc.Job) bool) {
 		job := new(hpc.Job)

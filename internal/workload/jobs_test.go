@@ -50,7 +50,7 @@ func setAll(t *testing.T, v reflect.Value, n *int) {
 	}
 }
 
-// Every field of a job comes back, one at a time and all of them.
+// Every field of a job is read back unchanged, in jobs with one set field and in a job with all.
 func TestJobsKeepEveryField(t *testing.T) {
 	var full hpc.Job
 	n := 0
@@ -71,7 +71,7 @@ func TestJobsKeepEveryField(t *testing.T) {
 	}
 }
 
-// Any job is read back unchanged, also into a job with other contents.
+// Any job is read back unchanged, even if the variable that it is read into held another job.
 func TestJobsKeepAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []*hpc.Job

@@ -15,7 +15,7 @@ func TestUntilNext(t *testing.T) {
 	for _, tt := range []struct {
 		flag  string
 		start time.Time
-		want  []time.Weekday // of the next times
+		want  []time.Weekday // the weekdays of the next occurrences
 	}{
 		{"WEEKDAY", time.Date(2026, 11, 19, 9, 0, 0, 0, time.UTC), []time.Weekday{time.Friday, time.Monday, time.Tuesday}},
 		{"WEEKDAY", time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), []time.Weekday{time.Monday}},

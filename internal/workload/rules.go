@@ -13,7 +13,7 @@ import (
 // such record is an error.
 type RuleBook struct {
 	Strict bool
-	// Counts has the number of records by rule; nil while there are none.
+	// Counts has the number of records by rule; nil while all counts are 0.
 	Counts map[string]int
 	first  string // the first mistake
 }
@@ -32,7 +32,8 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 }
 
 // Note counts n decisions that a reader made because the source lacks a fact that the workload
-// needs. These decisions are not mistakes of the source, so a strict book only counts them, too.
+// needs. These decisions are not mistakes of the source, so a strict book counts them without an
+// error.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return
@@ -46,8 +47,8 @@ func (b *RuleBook) Note(what string, n int) {
 // Mistake returns the first mistake, in words, or "".
 func (b *RuleBook) Mistake() string { return b.first }
 
-// Summary lists the counts for an error, with the first mistake: " (rule 3, other_rule 1; the first: field 2:
-// no submit time)". It is empty if there are none.
+// Summary lists the counts for an error, with the first mistake: " (rule 3, other_rule 1; the
+// first: field 2: no submit time)". It is "" if all counts are 0.
 func (b *RuleBook) Summary() string {
 	var parts []string
 	for _, rule := range slices.Sorted(maps.Keys(b.Counts)) {

@@ -27,7 +27,8 @@ type Cluster struct {
 	// known.
 	MaxArraySize int
 	// WholeMemory are the partitions that allocate memory but have no default for it: a job that asks
-	// for no memory gets all memory of its nodes. The default partition has the empty name as well.
+	// for no memory gets all memory of its nodes. The default partition is also listed under the empty
+	// name.
 	WholeMemory map[string]bool
 }
 
@@ -604,8 +605,8 @@ func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 // epoch is the workload's epoch as text; the Unix epoch if it is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
-// instants checks that events and actions happen during the replay. A reservation made before
-// the epoch exists when the replay begins.
+// instants checks that events and actions happen during the replay. It allows reservations that are
+// made before the epoch: these exist when the replay begins.
 func (v *validator) instants() {
 	last := v.w.Epoch
 	if n := v.w.Jobs.Len(); n > 0 {

@@ -44,7 +44,7 @@ type Workload struct {
 	// order, each as the options of the command that made it.
 	Transforms []string
 
-	// Completion says how fields that were not recorded were made; nil if none was made.
+	// Completion says how rules made fields that were not recorded; nil if rules made no field.
 	Completion *Completion
 
 	// MachineNodes and MachineProcessors are the size of the machine that the workload was
@@ -91,8 +91,8 @@ func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }
 
-// Submitters returns the workload's users, and further users that only jobs name. Of these only the
-// name is known.
+// Submitters returns the workload's users, and further users that only jobs name. Of the further
+// users only the name is known.
 func (w *Workload) Submitters() []hpc.User {
 	users := slices.Clip(w.Users)
 	listed := map[string]bool{"": true}
@@ -127,9 +127,9 @@ func (w *Workload) PresetBurst() int {
 	return burst
 }
 
-// Begin returns the instant at which a replay has to begin. Without a window it is the epoch.
-// With a window it is a moment before the earliest start of a preset job or the earliest
-// submission of a job that was pending when the window began.
+// Begin returns the instant at which a replay has to begin. Without a window it is the epoch. With
+// a window it is prerollLead before the first of these instants: the window's start, the starts of
+// the preset jobs, and the submissions of the jobs that wait when the window begins.
 func (w *Workload) Begin() hpc.Time {
 	if w.Start == 0 {
 		return w.Epoch
@@ -145,8 +145,8 @@ func (w *Workload) Begin() hpc.Time {
 	return begin.Add(-prerollLead)
 }
 
-// prerollLead is the virtual time between the beginning of the replay and the first start of a
-// preset job. Until the window begins, only preset jobs may start on the machine.
+// prerollLead is the virtual time between the beginning of the replay and the earliest of the
+// instants of [Workload.Begin]. Until the window begins, only preset jobs may start on the machine.
 const prerollLead = 10 * time.Second
 
 // The rules under which readers count records in [Workload.Rules].

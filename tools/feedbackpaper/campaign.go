@@ -104,7 +104,7 @@ type Cell struct {
 	System string `json:"system"`
 	Replay string `json:"replay"`
 	Outcome
-	// Bands are the ranges over the jittered realizations; nil if there are none.
+	// Bands are the ranges over the jittered realizations; nil without such realizations.
 	Bands *Bands `json:"bands,omitempty"`
 }
 
@@ -305,11 +305,12 @@ type log struct {
 	recorders sync.Pool
 }
 
-// newLog prepares a log. Its jobs get the paper's time limits, with which none is killed.
+// newLog prepares a log. Its jobs get the paper's time limits, which are long enough for all of
+// them.
 //
-// The garbage collector waits meanwhile. Large new tables that are filled while it runs are read
-// before they are written to, which takes two faults for each page; so the campaign of the KTH log
-// takes 12 % more CPU time.
+// newLog stops the garbage collector. If the collector ran, it would read the new tables before
+// they are filled, which causes two page faults for each page, and the campaign of the KTH log
+// would take 12 % more CPU time.
 func newLog(recorded *workload.Workload, processors int, opts *Options) *log {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	changed := *recorded
@@ -378,7 +379,7 @@ func (r *recorder) release(submission int) {
 	}
 }
 
-// released returns each released job once. It returns nil if there is none.
+// released returns each released job once. It returns nil if no further job has been released.
 func (r *recorder) released() *hpc.Job {
 	last := len(r.ended) - 1
 	if last < 0 {

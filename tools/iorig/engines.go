@@ -11,8 +11,9 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// compare prints the results of engines beside each other, and whether the engines agree in the order of
-// the policies. It takes the realizations that all engines of a cell have played under all policies.
+// compare prints the results of the engines side by side, and whether the engines agree on the
+// order of the policies. It uses the realizations for which all engines of a cell have results
+// under all policies.
 func (r *results) compare(stdout io.Writer) error {
 	cells := r.cells()
 	if len(cells) == 0 {
@@ -50,7 +51,7 @@ func (r *results) compare(stdout io.Writer) error {
 	return p.err
 }
 
-// engine is the engine's name for people.
+// engine returns the engine's name for the tables.
 func (p played) engine() string {
 	return strings.TrimSpace(strings.Replace(p.Engine, "sim", "simulator", 1) + " " + p.Slurm)
 }
@@ -79,8 +80,8 @@ func (r *results) pairs(c *cell, engine played) (signs []int) {
 	return signs
 }
 
-// agree counts the pairs of policies that two engines order the same way, the other way round, and that
-// at least one of them does not order.
+// agree counts the pairs of policies that two engines put in the same order, the pairs that they
+// put in opposite orders, and the pairs that at least one engine does not separate.
 func agree(a, b []int) string {
 	same, opposite := 0, 0
 	for i := range a {

@@ -1,17 +1,17 @@
-// Command iorig simulates the experiments of the rig on which workload-adaptive scheduling was
-// tried (docs/measurements/io.md), and prints a table:
+// Command iorig simulates the experiments with which workload-adaptive scheduling was tested
+// (docs/measurements/io.md), and prints a table:
 //
 //	go run ./tools/iorig
 //	go run ./tools/iorig --bandwidths 200MiB/s --limits 150MiB/s,300MiB/s
 //	go run ./tools/iorig --policies io-aware,io-aware:estimate=x2 --sets two-jobs:10,50
 //	go run ./tools/iorig --engine slurm --slurm 24.11 --realizations 3
 //
-// With --engine slurm the experiments run on the stock Slurm under virtual time. bf-licenses is then
-// Slurm's own backfill scheduler, and a driver outside slurmctld plays the other policies. It needs
-// the preload library (make build).
+// With --engine slurm the experiments run on the stock Slurm under virtual time. bf-licenses is
+// then Slurm's own backfill scheduler, and a driver outside slurmctld carries out the other
+// policies. It needs the preload library (make build).
 //
-// With --results the results are kept in a file. A second call plays what is missing. With --compare it
-// prints the results of both engines beside each other:
+// With --results the results are kept in a file, and a second call runs only the missing
+// realizations. With --compare the command prints the results of both engines side by side:
 //
 //	go run ./tools/iorig --results rig.jsonl
 //	go run ./tools/iorig --results rig.jsonl --engine slurm -j 1
@@ -128,14 +128,14 @@ type campaign struct {
 	set, bandwidth, limit string
 }
 
-// run plays the realizations that have no results yet, and prints a row for each policy.
+// run runs the realizations that have no results yet, and prints a row for each policy.
 func (c *campaign) run(ctx context.Context, known *results, out *printer) error {
 	play := c.simulate
 	if c.engine == "slurm" {
 		play = c.replay
 	}
-	// All policies play a realization before the next one, so that the results of an interrupted
-	// campaign are pairs.
+	// A realization runs under all policies before the next realization begins, so that the results of
+	// an interrupted campaign are pairs.
 	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations,
 		func(ctx context.Context, i int) error {
 			name := c.played(c.policies[i%len(c.policies)], uint64(i/len(c.policies)+1))
@@ -172,7 +172,7 @@ func (c *campaign) run(ctx context.Context, known *results, out *printer) error 
 	return out.err
 }
 
-// played names a realization under a policy.
+// played returns the name of a realization under a policy.
 func (c *campaign) played(policy string, seed uint64) played {
 	return played{Engine: c.engine, Slurm: c.slurm, Set: c.set, Bandwidth: c.bandwidth, Limit: c.limit, Rate: c.rate,
 		Policy: policy, Seed: seed}
@@ -233,7 +233,7 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	}
 	rows := make([]run.Row, w.Jobs.Len())
 	place := map[string]int{}
-	// collect keeps the events up to an instant.
+	// collect stores the starts and ends up to an instant in rows.
 	collect := func(until hpc.Time) error {
 		for {
 			events, err := engine.AdvanceTo(ctx, until)

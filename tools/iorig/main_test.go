@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRigOnSlurm: the stock Slurm plays the experiments too.
+// TestRigOnSlurm runs experiments on the stock Slurm.
 func TestRigOnSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: experiments on real Slurm")
@@ -43,7 +43,8 @@ func TestRigOnSlurm(t *testing.T) {
 	}
 }
 
-// TestResults: a file of results takes the place of playing, and compares engines.
+// TestResults: known results are read from the file and not computed again, and --compare compares
+// the engines in the file.
 func TestResults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rig.jsonl")
 	play := func(args ...string) (string, error) {
@@ -60,7 +61,7 @@ func TestResults(t *testing.T) {
 	if err != nil || bytes.Count(text, []byte("\n")) != 8 {
 		t.Fatalf("the results are %v\n%s", err, text)
 	}
-	// Two realizations are played, and two are known.
+	// Two realizations run, and two have results in the file.
 	if _, err := play("--sets", "two-jobs:2,2", "--bandwidths", "100MiB/s", "--realizations", "4"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func TestResults(t *testing.T) {
 	if _, err := play("--compare"); err == nil {
 		t.Error("one engine is compared")
 	}
-	// On the other engine everything takes a tenth longer, except for one policy, which takes half the time.
+	// The other engine's makespans are 10 % longer, except those of one policy, which are half as
+	// long.
 	var other []byte
 	for text := range bytes.Lines(text) {
 		var l line

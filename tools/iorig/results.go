@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// played names what was played: a realization under a policy.
+// played names one simulation or replay: a realization of a workload, an engine and a policy.
 type played struct {
 	Engine    string `json:"engine"`
 	Slurm     string `json:"slurm,omitempty"`
@@ -39,8 +39,8 @@ type line struct {
 	outcome
 }
 
-// results are the outcomes so far, in a file of JSON Lines if it has a name. So an interrupted campaign
-// goes on where it was, and several campaigns share a file.
+// results are the outcomes so far. With a file name, they are also kept in a file of JSON Lines, so
+// that an interrupted campaign can continue and several campaigns can share the file.
 type results struct {
 	mu    sync.Mutex
 	file  *os.File // nil without a name
@@ -132,10 +132,10 @@ type cell struct {
 	played   // without policy, engine and seed
 	policies []string
 	engines  []played // engine and Slurm
-	seeds    []uint64 // those that have been played under all policies on all engines
+	seeds    []uint64 // the seeds with results under all policies on all engines
 }
 
-// cells returns the cells of the results that at least two engines have played.
+// cells returns the cells with results of at least two engines.
 func (r *results) cells() []*cell {
 	var list []*cell
 	for _, p := range r.order {
@@ -167,7 +167,7 @@ func (r *results) cells() []*cell {
 	return slices.DeleteFunc(list, func(c *cell) bool { return len(c.engines) < 2 || len(c.seeds) < 2 })
 }
 
-// complete reports whether a realization has been played under all policies on all engines.
+// complete reports whether a realization has results under all policies on all engines.
 func (r *results) complete(c *cell, seed uint64) bool {
 	for _, engine := range c.engines {
 		for _, policy := range c.policies {

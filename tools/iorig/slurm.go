@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// rig is the slurm.conf of the rig: eight nodes of one processor.
+// rig is the slurm.conf of the experiments: eight nodes of one processor.
 const rig = `ClusterName=rig
 SlurmctldHost=head
 SelectType=select/cons_tres
@@ -26,7 +26,7 @@ NodeName=n[1-%d] Sockets=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1000
 PartitionName=rig Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
 
-// licensesPolicy is the policy that Slurm's own backfill scheduler plays.
+// licensesPolicy is the policy that Slurm's own backfill scheduler carries out.
 const licensesPolicy = "bf-licenses"
 
 // replay replays a realization on the stock Slurm.
@@ -77,8 +77,8 @@ func (c *campaign) replay(ctx context.Context, name string, seed uint64) (outcom
 		float64(summary.IO.AWRT)}, nil
 }
 
-// declare has the jobs of a workload request the licenses that an estimate predicts, as a job_submit
-// plugin does.
+// declare makes the jobs of a workload request the licenses that an estimate predicts, as a
+// job_submit plugin does.
 func declare(spec *experiment.Spec, system hpc.FileSystem, option string) error {
 	text, given := strings.CutPrefix(option, "estimate=")
 	if !given {

@@ -12,7 +12,8 @@ type Case struct {
 	Seed                   uint64 // of the runs
 }
 
-// family is what a case is about. It changes a plain cluster and the jobs.
+// family is a kind of cases, which tests one feature of Slurm. draw changes a plain cluster and its
+// jobs.
 type family struct {
 	name string
 	draw func(d *drawing)
@@ -32,8 +33,9 @@ var families = []family{
 	{"reservations", (*drawing).reservations},
 }
 
-// newer are families with numbers of their own, so that those of the others stay what they are: the first one from
-// a million on, the second from two millions on, and so on.
+// newer are families that were added later. They have their own case numbers, the first family from
+// 1,000,000 on, the second from 2,000,000 on, so that the cases of the older families keep their
+// numbers.
 var newer = []family{
 	{"licenses", (*drawing).licenses},
 	{"deadlines", (*drawing).deadlines},
@@ -41,10 +43,10 @@ var newer = []family{
 	{"preemption", (*drawing).preemption},
 }
 
-// ofEach is how many numbers a newer family has.
+// ofEach is the number of case numbers of a newer family.
 const ofEach = 1_000_000
 
-// Draw returns the case of a number, which follows from the number alone.
+// Draw returns the case with a number. The same number always gives the same case.
 func Draw(number uint64) Case {
 	d := &drawing{Rand: rand.New(rand.NewPCG(number, 0x6361736573))}
 	f := families[number%uint64(len(families))]
@@ -56,7 +58,7 @@ func Draw(number uint64) Case {
 	return Case{Family: f.name, Cluster: d.cluster(), Lines: d.lines(), Seed: number + 1}
 }
 
-// drawing is a case that is being drawn.
+// drawing is a case under construction, with the random numbers that it is drawn from.
 type drawing struct {
 	*rand.Rand
 	conf       map[string]string
@@ -67,13 +69,13 @@ type drawing struct {
 	sockets    int      // of a node
 	memory     int      // of a node in MiB
 	partitions []string // lines of slurm.conf
-	files      []string // further ones, as in a scenario
+	files      []string // further files, in the form of a scenario
 	jobs       int
-	// job adds options to those of a job with a number, which may be none.
+	// Each function of job returns options for the job with an index, or "".
 	job   []func(i int) string
 	extra []string // lines of the workload that are not jobs
 	pace  []int    // seconds between submissions
-	wide  int      // bound of a job's tasks
+	wide  int      // the largest number of tasks of a job
 	chain bool     // jobs may depend on others
 }
 
@@ -227,8 +229,8 @@ func (d *drawing) gpus() {
 	})
 }
 
-// jobGPUs draws jobs that ask for GPUs for all of the job, for each task or each socket, and for CPUs and memory of
-// each.
+// jobGPUs draws jobs that ask for GPUs per job, per task or per socket, and for CPUs and memory per
+// GPU.
 func (d *drawing) jobGPUs() {
 	number, typed := d.withGPUs()
 	places := typed || strings.Contains(d.files[0], "Cores=")
@@ -256,7 +258,8 @@ func (d *drawing) jobGPUs() {
 	})
 }
 
-// withGPUs gives nodes GPUs. It returns how many, and whether they have a type.
+// withGPUs gives the nodes GPUs. It returns their number on each node, and whether they have a
+// type.
 func (d *drawing) withGPUs() (number int, typed bool) {
 	d.set("GresTypes", "gpu")
 	typed, number = d.chance(.5), pick(d, 2, 4, 8)
@@ -294,7 +297,8 @@ func (d *drawing) features() {
 	})
 }
 
-// manyPartitions draws partitions with tiers and limits over the same nodes, and jobs in several of them.
+// manyPartitions draws partitions with tiers and limits over the same nodes, and jobs that name
+// several partitions.
 func (d *drawing) manyPartitions() {
 	last := len(d.names)
 	half := max(1, last/2)
@@ -321,7 +325,7 @@ func (d *drawing) manyPartitions() {
 	})
 }
 
-// tree draws switches, and jobs that want few of them.
+// tree draws switches, and jobs that ask for nodes on few switches.
 func (d *drawing) tree() {
 	d.nodes[0] = strings.Replace(d.nodes[0], fmt.Sprintf("a[1-%d]", len(d.names)), "a[1-12]", 1)
 	for len(d.names) < 12 {
@@ -349,7 +353,8 @@ func (d *drawing) tree() {
 	})
 }
 
-// accounting draws accounts, users and QOS. assoc and qos draw what they have beside their names.
+// accounting draws accounts, users and QOS. assoc and qos draw further options of each association
+// and of each QOS.
 func (d *drawing) accounting(enforce string, assoc, qos func() string) {
 	d.set("AccountingStorageType", "accounting_storage/slurmdbd")
 	d.set("AccountingStorageEnforce", enforce)
@@ -522,7 +527,7 @@ func (d *drawing) cluster() string {
 			",assoc_limit_stop", "", 1), "assoc_limit_stop"), ",")
 	}
 	for _, key := range d.order {
-		if value := d.conf[key]; value != "" { // the last option of SchedulerParameters may have gone
+		if value := d.conf[key]; value != "" { // SchedulerParameters may have become empty
 			fmt.Fprintf(&b, "%s=%s\n", key, value)
 		}
 	}

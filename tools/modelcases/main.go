@@ -3,9 +3,10 @@
 //
 //	go run ./tools/modelcases -out cases.jsonl -slurm 22.05 -from 1 -to 300
 //
-// The file gets a line a case, and a later call plays the cases that it lacks. -show prints a case as a scenario.
-// -keep writes scenarios with Slurm's answers into a directory, and a case that has its answer there is played on
-// the model alone: so -again says in seconds what a change of the model means for all cases played before.
+// The file gets a line for each case, and a later call runs only the cases that it lacks. -show
+// prints a case as a scenario. -keep writes scenarios with Slurm's answers into a directory. A case
+// with an answer there is only simulated. So -again shows in seconds how a change of the model
+// affects the cases in the file.
 package main
 
 import (
@@ -34,8 +35,8 @@ type result struct {
 	Slurm  string `json:"slurm"`
 	Family string `json:"family"`
 	Jobs   int    `json:"jobs"`            // of the record: a task of an array counts as one
-	Differ int    `json:"differ"`          // of them, that have other starts or nodes
-	First  string `json:"first,omitempty"` // difference in time
+	Differ int    `json:"differ"`          // the number of jobs with other starts or nodes
+	First  string `json:"first,omitempty"` // the earliest difference
 	Error  string `json:"error,omitempty"` // why there is no comparison
 }
 
@@ -70,7 +71,7 @@ func main() {
 	}
 }
 
-// run plays cases, if not only the table is wanted, and prints it.
+// run runs the cases, unless only the table is asked for, and prints the table.
 func (s *settings) run(only bool) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
@@ -85,13 +86,13 @@ func (s *settings) run(only bool) error {
 // say prints to the standard output.
 func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, args...) }
 
-// text is a case as a scenario of internal/experiment/testdata/model.
+// text returns a case as a scenario, in the form of internal/experiment/testdata/model.
 func text(c Case, answer string) string {
 	const form = "# Drawn at random: %s.\ncluster\n%s\n----\n\nworkload\n%s----\n\n%s"
 	return fmt.Sprintf(form, c.Family, c.Cluster, c.Lines, answer)
 }
 
-// read reads the results of the file. The last one of a case counts.
+// read reads the results of the file. The last result of a case counts.
 func (s *settings) read() (map[string]map[uint64]result, error) {
 	done := map[string]map[uint64]result{}
 	f, err := os.Open(s.out)
@@ -107,7 +108,7 @@ func (s *settings) read() (map[string]map[uint64]result, error) {
 	for lines.Scan() {
 		var r result
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			continue // the end of a run that was killed
+			continue // an incomplete line of a killed run
 		}
 		if done[r.Slurm] == nil {
 			done[r.Slurm] = map[uint64]result{}
@@ -117,7 +118,7 @@ func (s *settings) read() (map[string]map[uint64]result, error) {
 	return done, lines.Err()
 }
 
-// play plays the cases that the file does not have.
+// play runs the cases that the file does not have or, with -again, those that it has.
 func (s *settings) play(ctx context.Context) error {
 	done, err := s.read()
 	if err != nil {
@@ -152,12 +153,12 @@ func (s *settings) play(ctx context.Context) error {
 	return nil
 }
 
-// wanted reports whether cases of a family are played.
+// wanted reports whether the flags select a family.
 func (s *settings) wanted(family string) bool {
 	return s.family == "" || slices.Contains(strings.Split(s.family, ","), family)
 }
 
-// one plays a case.
+// one runs a case on Slurm and on the model, and compares them.
 func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	r := result{Case: n, Slurm: s.slurm, Family: c.Family}
 	fail := func(err error) result { r.Error = err.Error(); return r }
@@ -194,7 +195,7 @@ func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	return r
 }
 
-// answer returns what Slurm did with a case, as it is kept or by a replay.
+// answer returns Slurm's schedule of a case, from the kept scenario or from a replay.
 func (s *settings) answer(ctx context.Context, n uint64, c Case, dir string) (string, error) {
 	path := filepath.Join(s.keep, fmt.Sprintf("%d-%s.txt", n, s.slurm))
 	begins := text(c, fmt.Sprintf("replay slurm=%s seed=%d\n----\n", s.slurm, c.Seed))
@@ -212,7 +213,7 @@ func (s *settings) answer(ctx context.Context, n uint64, c Case, dir string) (st
 	return played, errors.Join(os.MkdirAll(s.keep, 0o755), os.WriteFile(path, []byte(begins+played), 0o600))
 }
 
-// begin is the earlier start of a difference's two.
+// begin returns the earlier of the two starts in a difference.
 func begin(difference string) int {
 	first := 1 << 30
 	for _, word := range strings.Fields(difference) {

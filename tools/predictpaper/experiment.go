@@ -57,8 +57,8 @@ type Result struct {
 type Row struct {
 	Scheduler string `json:"scheduler"`
 	Policy    string `json:"policy"`
-	// Slowdown is the average bounded slowdown: the mean of max(1, (wait + run time) /
-	// max(run time, 10 s)). Published is the authors'; 0 if they have none.
+	// Slowdown is the average bounded slowdown: the mean of max(1, (wait + run time) / max(run time,
+	// 10 s)). Published is the authors' value; 0 if they have not published one.
 	Slowdown  float64 `json:"avebsld"`
 	Published float64 `json:"published,omitempty"`
 	// Band has the results of the realizations with jittered submissions, ascending.

@@ -16,7 +16,8 @@ import (
 	"rmreplay/internal/realdata"
 )
 
-// log returns an SWF log of so many users with jobs that the filter leaves out or cuts.
+// log returns an SWF log of the given number of users, with jobs that the filter leaves out or
+// cuts.
 func log(users int) string {
 	b := strings.Builder{}
 	b.WriteString("; MaxProcs: 4\n; UnixStartTime: 1000000000\n")

@@ -3,13 +3,14 @@
 //
 //	tools/predict-peers KTH-SP2-1996-2.1-cln.swf.gz CTC-SP2-1996-3.1-cln.swf.gz
 //
-// which installs these two and runs this program. All models see the same features of each job at its submission, and
-// are trained on the same rows at the same instants, as `rmreplay predict evaluate` does. All predictions are cut to
-// the time limit, calibrated online by the same rule, and scored alike; until the first training all are those of
-// last2.
+// which installs LightGBM and scikit-learn and runs this program. All models see the same features
+// of each job at its submission, and are trained on the same rows at the same instants, as
+// `rmreplay predict evaluate` does. All predictions are cut to the time limit, calibrated online by
+// the same rule, and scored alike. Until the first training, all models predict as last2.
 //
-// The times are CPU times. Our model predicts each job as it is submitted, and its time includes the features. The
-// others get the features from a file, and predict all jobs between two trainings at once.
+// The times are CPU times. Our model predicts each job as it is submitted, and its time includes
+// the features. LightGBM and scikit-learn get the features from a file, and predict all jobs
+// between two trainings at once.
 //
 // The exit status is 0 for success, 1 for a failure, 2 for wrong usage and 130 after an interruption.
 package main
@@ -166,9 +167,9 @@ func compare(
 	return l, nil
 }
 
-// own measures our model.
+// own measures the model of `rmreplay predict`.
 func own(ctx context.Context, cases *predict.Cases, rows *recorder) (Result, error) {
-	runtime.GC() // what was recorded is not collected during the measurement
+	runtime.GC() // so that older garbage is not collected during the measurement
 	ours := &timed{Online: model.NewOnline(model.Options{Kind: model.Boost, Growth: rows.growth, Seed: 1})}
 	scores, err := evaluate.Score(ctx, cases, ours)
 	if err = cmp.Or(err, ours.Err()); err != nil {
@@ -181,7 +182,7 @@ func own(ctx context.Context, cases *predict.Cases, rows *recorder) (Result, err
 	return Result{"rmreplay boost", scores, ours.training.Seconds(), ours.submitting.Seconds()}, nil
 }
 
-// other measures a model of the program.
+// other measures a model of peers.py.
 func other(
 	ctx context.Context, cases *predict.Cases, rows *recorder, dir, peer string, program []string,
 ) (r Result, err error) {
@@ -212,7 +213,7 @@ func name(path string) string {
 	return base
 }
 
-// render prints the tables of the documents.
+// render prints the results as tables in Markdown.
 func render(w io.Writer, logs []*Log) error {
 	var b strings.Builder
 	b.WriteString("| log | model | R² | MAE, s | pinball, s | coverage | training, CPU s | prediction, CPU µs a job |\n" +

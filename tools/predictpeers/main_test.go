@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// asPeer has this program act as the peers' program.
+// asPeer is an environment variable. If it is set, the test program acts as peers.py.
 const asPeer = "RMREPLAY_TEST_PEER"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// peer predicts all answers after the first training, as lightgbm, and nothing under other names.
+// peer acts as peers.py: lightgbm predicts the right answers after the first training, and the
+// other models predict nothing.
 func peer(dir, name string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "rows.json"))
 	if err != nil {
@@ -67,8 +68,9 @@ func peer(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), out.Bytes(), 0o600)
 }
 
-// TestCompare checks that a peer's predictions are scored as those of the program's models: one that knows all answers
-// errs only until the first training, and one that predicts nothing is last2.
+// TestCompare checks that a peer's predictions are scored as those of rmreplay's models: a peer
+// that knows all answers errs only until the first training, and a peer that predicts nothing has
+// the scores of last2.
 func TestCompare(t *testing.T) {
 	t.Setenv(asPeer, "1")
 	log := filepath.Join(t.TempDir(), "A-LOG-1.swf")

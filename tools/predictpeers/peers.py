@@ -56,7 +56,7 @@ def same(y):
     return y
 
 
-# Each model has the scale of seconds that it is trained on, and the way back.
+# For each model: the function that trains it, the transformation of the seconds, and its inverse.
 MODELS = {
     "lightgbm": (lightgbm, same, same),
     "lightgbm-log": (lightgbm, np.log1p, np.expm1),
@@ -73,7 +73,7 @@ def main(directory, name):
     y = np.fromfile(os.path.join(directory, "y"), "<f8")
     known = np.array(rows["known"])
     out = np.full((rows["rows"], len(QUANTILES)), np.nan)
-    # Imports and first calls take no time of the trainings.
+    # This first training loads libraries, so that their loading does not count as training time.
     make(0.5).fit(np.arange(1000.0).reshape(100, 10), np.arange(100.0))
     training = prediction = 0.0
     for i, (learned, asked) in enumerate(rows["trainings"]):
@@ -81,7 +81,7 @@ def main(directory, name):
         began = time.process_time()
         learn = known[:learned]
         table = x[learn]
-        # scikit-learn 1.9 fails on features that have one value alone.
+        # scikit-learn 1.9 fails on constant features.
         varied = np.fmin.reduce(table) < np.fmax.reduce(table)
         models = [make(q).fit(table[:, varied], scale(y[learn])) for q in QUANTILES]
         trained = time.process_time()

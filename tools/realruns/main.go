@@ -11,7 +11,7 @@
 // command takes the instants of its events, because its rows have only the whole seconds
 // that slurmctld keeps: in whole seconds a wait of 0.3 s is 0 or 1 s, by chance.
 //
-// The records have submissions, starts and ends, and nothing else.
+// The records have only submissions, starts and ends.
 package main
 
 import (

@@ -12,8 +12,8 @@ import (
 
 const header = "slurm_mode,dtstart,run_id,job_id,submit_job,launch_job,job_epilog_complete,waittime,walltime\n"
 
-// A table becomes one record for each run, with waits to the millisecond. A record becomes
-// a record with the instants of its events, which are the same here.
+// A table becomes one record for each run, with waits to the millisecond. A run record becomes a
+// record with the instants of its events, which are equal to its rows in this test.
 func TestConvert(t *testing.T) {
 	dir := t.TempDir()
 	table := filepath.Join(dir, "runs.csv")

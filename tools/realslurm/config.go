@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
-// replaced are the keys of slurm.conf, in small letters, that a run sets itself (own) or leaves out:
+// replaced are the keys of slurm.conf, in lower case, that a run sets itself (own) or leaves out:
 // authentication, credentials, paths, addresses, programs of the site, and logging.
 var replaced = map[string]bool{
 	"authtype": true, "authinfo": true, "authalttypes": true, "credtype": true, "cryptotype": true,
@@ -27,8 +27,8 @@ var replaced = map[string]bool{
 	"slurmctlddebug": true, "debugflags": true,
 }
 
-// own is what a run sets itself. 26.05 logs the jobs that backfill starts only with the flag HetJob,
-// at the level verbose.
+// own has the settings of every run. Slurm 26.05 logs the jobs that backfill starts only with the
+// debug flag HetJob, at the level verbose.
 const own = `AuthType=auth/none
 CredType=cred/none
 SlurmUser=root

@@ -18,10 +18,11 @@ type job struct {
 	user    string
 	runTime float64  // seconds; negative until the time limit
 	options []string // for sbatch
-	line    string   // of the workload, after the instant
+	line    string   // the workload's line, without the instant
 }
 
-// readEvents reads a file of events of UB's simulator as far as sbatch itself can take them: lines
+// readEvents reads a file of events of UB's simulator. It accepts only submissions that sbatch can
+// take over: lines
 //
 //	-dt SECONDS -e submit_batch_job | sbatch options… SCRIPT
 //

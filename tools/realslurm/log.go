@@ -23,15 +23,15 @@ const (
 	submittedFile = "submitted.events"
 )
 
-// controller is what slurmctld's log says of a run, to the millisecond.
+// controller has the data of a run in slurmctld's log. Instants are exact to the millisecond.
 type controller struct {
 	version string
 	began   time.Time // when its main loop began
 	jobs    map[int]*jobTimes
 }
 
-// jobTimes are a job's instants by slurmctld's log; zero for one that has not come. A job that its
-// time limit ended has the instant at which slurmctld noticed the limit.
+// jobTimes are a job's instants by slurmctld's log; an instant is zero until the log has it. A job
+// that its time limit ended has the instant at which slurmctld noticed the limit.
 type jobTimes struct {
 	submit, start, end time.Time
 	nodes              string
@@ -123,8 +123,8 @@ func (l *controller) ended() int {
 	return n
 }
 
-// list returns the jobs in the order of their numbers, which is that of their submissions, and
-// these numbers.
+// list returns the jobs and their numbers, in the order of the numbers, which is the order of the
+// submissions.
 func (l *controller) list() (jobs []*jobTimes, ids []int) {
 	for id := range l.jobs {
 		ids = append(ids, id)
@@ -136,7 +136,7 @@ func (l *controller) list() (jobs []*jobTimes, ids []int) {
 	return jobs, ids
 }
 
-// summary is what run.json says of a run.
+// summary is the content of run.json.
 type summary struct {
 	Version string `json:"version"`
 	Jobs    int    `json:"jobs"`
@@ -147,7 +147,7 @@ type summary struct {
 	Load float64 `json:"load"`
 }
 
-// report writes the files that follow from the logs of a run that has ended.
+// report writes the files that are made from the logs of a run that has ended.
 func report(o options, jobs []job) error {
 	l, err := readLog(filepath.Join(o.Output, controllerLog))
 	if err != nil {

@@ -1,6 +1,7 @@
 // Command realslurm runs a workload on a stock Slurm in real time, with one slurmd for each node,
-// and compares such runs with replays. docs/measurements/accuracy.md has what it found. It needs root and
-// MariaDB, and a static build, because it is also the interpreter of the jobs' scripts:
+// and compares such runs with replays. docs/measurements/accuracy.md has the results. The command
+// needs root and MariaDB. It must be built statically, because it is also the interpreter of the
+// jobs' scripts:
 //
 //	CGO_ENABLED=0 go build ./tools/realslurm
 //	realslurm run -slurm ROOT -cluster micro -offset 20s -o real/01 small.events
@@ -14,7 +15,7 @@
 //
 // The cluster's directory has slurm.conf, sacctmgr.script, users.sim and, as needed, topology.conf.
 // The daemons get the site's slurm.conf, except for authentication, credentials, paths, addresses
-// and the programs of the site. A generic resource is empty files.
+// and the programs of the site. The device files of a generic resource are empty files.
 //
 // The directory of a run has the daemons' logs, sacct's records, run.json, the workload with the
 // instants at which slurmctld accepted its jobs (submitted.events), and the jobs as a table that

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// An event becomes what sbatch takes, and the rest of its line is kept.
+// An event becomes options of sbatch, and the rest of its line is kept.
 func TestEvent(t *testing.T) {
 	const line = "-dt 1.5 -e submit_batch_job | -J jobid_1 -sim-walltime -1 --uid=user1 -t 00:01:00 -n 1 --gres=gpu:1 pseudo.job"
 	j, err := parseEvent(line)
@@ -227,8 +227,8 @@ func record(t *testing.T, dir, log string) {
 	}
 }
 
-// Pairs are aligned at the whole second of their first submissions. A job on other nodes is the
-// first other decision, and the overhead leaves out what a time limit ended.
+// Pairs are aligned at the whole second of their first submissions. If a job gets other nodes, this
+// is the first differing decision. The overhead leaves out jobs that a time limit ended.
 func TestPairs(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "real/slurmctld.log", runLog("29.000", "n[1-2]", "39.250"))
@@ -236,7 +236,7 @@ func TestPairs(t *testing.T) {
 	write(t, dir, "real/"+summaryFile, `{"load": 2}`)
 	write(t, dir, "real/slurmd.b1.log", "[2026-11-22T10:00:21.004] Launching batch job 1001 for UID 1\n")
 	write(t, dir, "real/slurmd.n1.log", "[2026-11-22T10:00:29.002] Launching batch JobId=1002 SLUID=s1FSM827HWE000 for UID 1\n[2026-11-22T10:00:30.003] Launching batch job 1003 for UID 1\n")
-	// The replay is on another day, and makes the second decision 0.5 s later.
+	// The replay's log has another date, and the second job starts 0.5 s later.
 	record(t, filepath.Join(dir, "ours"), strings.ReplaceAll(runLog("29.500", "n[1-2]", "39.600"), "2026-11-22", "2024-01-01"))
 	record(t, filepath.Join(dir, "other"), runLog("29.000", "n[3-4]", "39.100"))
 	record(t, filepath.Join(dir, "empty"), "[2026-11-22T10:00:00.665] Running as primary controller\n")

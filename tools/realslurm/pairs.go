@@ -147,8 +147,8 @@ type difference struct {
 	first              string    // the first decision of the run that the replay does not make
 }
 
-// alike is the largest difference of starts, in seconds, of one decision: the time within which
-// slurmctld schedules after an event (batch_sched_delay, 3 s by default).
+// alike is the largest difference of starts, in seconds, that counts as the same decision:
+// slurmctld may schedule this long after an event (batch_sched_delay, 3 s by default).
 const alike = 3
 
 func (p *pair) differences() difference {
@@ -189,7 +189,7 @@ func sameNodes(a, b string) bool {
 	return err == nil && slices.Equal(first, second)
 }
 
-// decision is the start of a job, for people.
+// decision describes the start of a job in words.
 func (t *jobTimes) decision(epoch time.Time) string {
 	return fmt.Sprintf("%.2f on %s", t.start.Sub(epoch).Seconds(), t.nodes)
 }
@@ -206,7 +206,7 @@ func overhead(jobs []job, times []*jobTimes) []float64 {
 	return list
 }
 
-// launched matches slurmd's message of 22.05 to 26.05 about a job that it has been given.
+// launched matches the message that slurmd logs when it gets a job (22.05 to 26.05).
 var launched = regexp.MustCompile(`(?m)^\[([0-9T:.-]+)\] Launching batch (?:job |JobId=)(\d+)`)
 
 // launchDelays returns the time from the allocation of each job of a run to slurmd's message.
@@ -241,13 +241,13 @@ func launchDelays(dir string, times []*jobTimes) ([]float64, error) {
 	return list, nil
 }
 
-// spread is the distribution of values, for people.
+// spread describes the distribution of values in words.
 func spread(values []float64) string {
 	return fmt.Sprintf("%.3f (median), %.3f to %.3f (the middle 80 %%), %d jobs", quantile(values, 0.5),
 		quantile(values, 0.1), quantile(values, 0.9), len(values))
 }
 
-// quantile is the value below which a share q of the values lies; 0 if there is none.
+// quantile returns the value below which a share q of the values lies; 0 without values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -26,11 +26,11 @@ const (
 	stageWorker = "worker-stage"
 )
 
-// interpreter is where the daemons' root has this program.
+// interpreter is the path of this program in the daemons' root.
 const interpreter = "/bin/realslurm"
 
-// start makes the directory of the run and starts the first process of its namespaces. When that
-// process ends, or this one, the kernel ends all daemons.
+// start makes the directory of the run and starts the first process of its namespaces. When either
+// of the two processes ends, the kernel ends all daemons.
 func start(o options) error {
 	jobs, err := readEvents(o.Workload)
 	if err != nil {
@@ -115,10 +115,11 @@ func initStage(text string) error {
 	}
 }
 
-// system is the daemons' root.
+// system returns the path of the daemons' root.
 func (o *options) system() string { return filepath.Join(o.Output, "root", "system") }
 
-// mountRoot mounts the daemons' root: what they write lies in memory, over the release's root.
+// mountRoot mounts the daemons' root: an overlay of the release's root, whose changes are kept in
+// memory.
 func mountRoot(o options) error {
 	dir := filepath.Join(o.Output, "root")
 	type mount struct {
@@ -179,7 +180,7 @@ func copyProgram(path string) error {
 // worker runs the daemons and submits the jobs.
 type worker struct {
 	options
-	ended chan error // daemons that have ended, which none should
+	ended chan error // gets an error if a daemon ends too early
 }
 
 // patience is how long a daemon may take to start on a busy machine.
@@ -248,7 +249,7 @@ func (w *worker) daemon(name string, args ...string) error {
 	return nil
 }
 
-// command is a program of the changed root, for root or for another user.
+// command returns a command in the changed root, for root or for another user.
 func (w *worker) command(user *syscall.Credential, args ...string) *exec.Cmd {
 	return &exec.Cmd{
 		Path: args[0], Args: args, Dir: "/tmp",
@@ -293,7 +294,7 @@ func (w *worker) until(what string, limit time.Duration, holds func() (bool, err
 	}
 }
 
-// startAccounting starts MariaDB, which is the machine's own, and slurmdbd, and makes the accounts.
+// startAccounting starts the installed MariaDB and the release's slurmdbd, and makes the accounts.
 func (w *worker) startAccounting(cluster string) error {
 	// MariaDB names temporary files by its process number, which other runs have as well.
 	scratch, data, socket := w.system()+"/tmp", filepath.Join(w.Output, "root", "db"), w.system()+"/run/mysqld/mysqld.sock"
@@ -346,8 +347,8 @@ func connects(path string) (bool, error) {
 	return err == nil, err
 }
 
-// makeAccounts runs the site's commands for sacctmgr, one by one: sacctmgr goes on after a command
-// that it refuses, so that its exit status says little.
+// makeAccounts runs the site's commands for sacctmgr, one by one: sacctmgr continues after a
+// command that it refuses, so the exit status of a whole file would not show the refusal.
 func (w *worker) makeAccounts(cluster string) error {
 	commands, err := os.ReadFile(filepath.Join(w.Cluster, "sacctmgr.script"))
 	if err != nil {
@@ -396,7 +397,8 @@ func (w *worker) waitForController() (began time.Time, err error) {
 	return began, err
 }
 
-// waitForNodes waits until all nodes are idle. They must be so before the first submission.
+// waitForNodes waits until all nodes are idle. It fails a second before the deadline, the first
+// submission.
 func (w *worker) waitForNodes(n int, deadline time.Time) error {
 	return w.until("waiting for the nodes", time.Until(deadline)-time.Second, func() (bool, error) {
 		text, err := w.output("/usr/bin/sinfo", "-h", "-N", "-o", "%N %t")
@@ -413,8 +415,8 @@ func (w *worker) waitForNodes(n int, deadline time.Time) error {
 	})
 }
 
-// play submits the jobs, each at its time or when the one before it has been accepted, and waits
-// until all have ended. It returns the mean load of the machine.
+// play submits each job at its time, or later if the previous submission has not been accepted by
+// then. It waits until all jobs have ended. It returns the mean load of the machine.
 func (w *worker) play(jobs []job, begin time.Time) (load float64, err error) {
 	ids, err := w.userIDs()
 	if err != nil {
@@ -479,7 +481,7 @@ func loadAverage() (float64, error) {
 	return strconv.ParseFloat(strings.Fields(string(text))[0], 64)
 }
 
-// writeRecords writes what slurmdbd knows of the jobs.
+// writeRecords writes sacct's records of the jobs.
 func (w *worker) writeRecords(began time.Time) error {
 	time.Sleep(3 * time.Second) // slurmctld sends its records to slurmdbd now and then
 	text, err := w.output("/usr/bin/sacct", "-a", "-D", "-X", "-P", "-S",

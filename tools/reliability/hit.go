@@ -23,11 +23,11 @@ const (
 	signalOne kind = "signal"        // one signal to one process
 	twice     kind = "signal twice"  // the program gets a second signal shortly after the first
 	group     kind = "signal group"  // the program's process group, as from a terminal
-	pause     kind = "stop and cont" // a process stands still for a while
+	pause     kind = "stop and cont" // a process is stopped for a while
 	strangers kind = "strangers"     // connections with random bytes to the ports of the run
 )
 
-// victim is the process that a signal goes to.
+// victim is the process that gets a signal.
 type victim string
 
 const (
@@ -43,7 +43,7 @@ type hit struct {
 	Signal syscall.Signal `json:"-"`
 	Name   string         `json:"signal,omitempty"`  // the signal's
 	After  time.Duration  `json:"after_ns"`          // since the start of the program
-	Struck string         `json:"process,omitempty"` // the command name of the process that was there
+	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.
 	Network string `json:"network"`
 	Reached int    `json:"reached,omitempty"` // the number of connections that strangers made
@@ -64,7 +64,7 @@ func (h hit) String() string {
 	return fmt.Sprintf("%s after %.2f s, network %s", s, h.After.Seconds(), h.Network)
 }
 
-// programSignals may come to the program, daemonSignals to any other process.
+// programSignals may be sent to the program, and daemonSignals to any other process.
 var (
 	programSignals = []syscall.Signal{
 		unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGKILL, unix.SIGABRT, unix.SIGSEGV, unix.SIGPIPE,

@@ -1,20 +1,21 @@
-// Command reliability replays a workload many times, hits each replay at a random instant by
-// something random, and checks what is left:
+// Command reliability replays a workload many times, disturbs each replay at a random instant, and
+// checks that the replay ends as documented and leaves nothing behind:
 //
 //	go run ./tools/reliability -n 1000 -cluster cluster workload.events
 //
-// A hit is a signal to the program, to the guard of its daemons, or to any process below them, a
-// second signal shortly after the first, a pause, strangers that send bytes to the daemons' ports,
-// or nothing. After each replay the command checks that
+// A disturbance (a hit) is one of these: a signal to the program, to the guard of its daemons, or
+// to any process below them; a second signal shortly after the first; a pause of a process; random
+// bytes sent to the daemons' ports by other processes; or nothing. After each replay the command
+// checks that
 //
-//   - the program has ended in time, with the exit status that the documents promise;
-//   - no process and no file is left, except the run record;
-//   - the record can be read, and says how the run ended;
-//   - a run that is called valid has the result of a run that nothing hit.
+//   - the program has ended in time, with the documented exit status;
+//   - only the run record is left: all processes and other files are gone;
+//   - the record can be read, and has the run's state;
+//   - a valid run has the result of an undisturbed run.
 //
 // The same seed gives the same hits, except for the choice among processes that exist at the
-// instant of the hit. The command prints a line for each replay that broke a promise, and a table
-// at the end. Its exit status is 1 if a promise was broken.
+// instant of the hit. The command prints a line for each replay that failed a check, and a table at
+// the end. Its exit status is 1 if a check failed.
 package main
 
 import (
@@ -79,7 +80,7 @@ func main() {
 }
 
 // measure runs all replays and prints the table to out. It returns the number of replays that
-// broke a promise.
+// failed a check.
 func measure(ctx context.Context, o options, out io.Writer) (broken int, err error) {
 	lab, err := newLab(o)
 	if err != nil {
@@ -127,7 +128,7 @@ func measure(ctx context.Context, o options, out io.Writer) (broken int, err err
 	return t.broken, err
 }
 
-// lab is what the replays share.
+// lab has the data that all replays share.
 type lab struct {
 	options
 	log     *json.Encoder
@@ -178,7 +179,7 @@ func (l *lab) close() {
 	}
 }
 
-// reference replays without a hit, twice, to know how long a replay takes and what comes out.
+// reference replays twice without a hit, to measure how long a replay takes and what its result is.
 func (l *lab) reference(ctx context.Context) error {
 	for range 2 {
 		begin := time.Now()

@@ -110,7 +110,8 @@ func TestProcessesOf(t *testing.T) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	// /proc has the environment only some time after Start. A process that answers has one.
+	// /proc has the environment only some time after Start. A process that answers has its
+	// environment.
 	if _, err := in.Write([]byte("?")); err != nil {
 		t.Fatal(err)
 	}

@@ -17,23 +17,24 @@ import (
 	"rmreplay/internal/run"
 )
 
-// inARow is how many replays of one workload each release makes, one after the other.
+// inARow is the number of replays that repeat makes on each release, one after the other.
 const inARow = 20
 
-// rootsVariable names a directory with the root of a system for each release of Slurm that is
-// tested beside the installed one. make test sets it.
+// rootsVariable is an environment variable, which make test sets. It names a directory that has a
+// root directory for each release of Slurm to test in addition to the installed release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// site is a workload, its cluster, and what comes out on every release.
+// site is a workload, its cluster, and the result that every release must have.
 type site struct {
 	name, workload, cluster string
 	jobs                    int
 	timeouts                int // -1: any number
 }
 
-// TestWorkloads replays whole workloads on each release of Slurm: the example day and, where they
-// exist, real ones. Each replay is valid, its record has all jobs in a final state, as the release's
-// own sacct has them, and nothing is left behind. That also holds for replays in a row.
+// TestWorkloads replays whole workloads on each release of Slurm: the example day and, if their
+// data are there, real workloads. Each replay is valid and leaves nothing behind. Its record has
+// all jobs in the final states that the release's own sacct prints. A second test makes many
+// replays in a row.
 func TestWorkloads(t *testing.T) {
 	needSlurm(t)
 	program := build(t)
@@ -138,8 +139,8 @@ func (s site) lab(t *testing.T, program, slurm string) *lab {
 	return l
 }
 
-// findRelease returns the argument of --slurm for a release: its root, or nothing for the installed
-// one.
+// findRelease returns the argument of --slurm for a release: its root, or "" for the installed
+// release.
 func findRelease(t *testing.T, program, release string) string {
 	t.Helper()
 	roots := os.Getenv(rootsVariable)

@@ -21,15 +21,15 @@ import (
 // guard of a killed program still ends the daemons.
 const grace = 10 * time.Second
 
-// result is what became of a replay.
+// result says how a replay ended, and which checks failed.
 type result struct {
 	Replay int      `json:"replay"`
 	Hit    hit      `json:"hit"`
 	Exit   string   `json:"exit"`    // the exit status, or the signal that ended the program
 	State  string   `json:"state"`   // of the record: see [verdict]
-	After  float64  `json:"after_s"` // from the hit's end to the program's
+	After  float64  `json:"after_s"` // seconds from the end of the hit to the end of the program
 	Broken []string `json:"broken,omitempty"`
-	Output string   `json:"output,omitempty"` // the program's, if a promise was broken
+	Output string   `json:"output,omitempty"` // the program's output, if a check failed
 
 	outcome outcome
 }
@@ -43,10 +43,10 @@ type outcome struct {
 	Valid    bool           `json:"valid"`
 }
 
-// tolerance is how far the makespans of two replays may differ, as a part of them.
+// tolerance is the largest difference of the makespans of two replays, as a share of the makespan.
 const tolerance = 0.02
 
-// agrees reports whether two outcomes are those of one workload.
+// agrees reports whether two replays of a workload had the same outcome, within the tolerance.
 func (o outcome) agrees(want outcome) bool {
 	if o.Jobs != want.Jobs || len(o.States) != len(want.States) {
 		return false
@@ -147,7 +147,8 @@ func exitOf(p *os.ProcessState, err error) string {
 	return fmt.Sprint(p.ExitCode())
 }
 
-// checkLeftovers waits for the end of the replay's processes, and looks for them and for files.
+// checkLeftovers waits until the replay's processes have ended, and reports processes and files
+// that remain.
 func (l *lab) checkLeftovers(scratch string, broke func(string, ...any)) {
 	var pids []int
 	for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -170,7 +171,8 @@ func (l *lab) checkLeftovers(scratch string, broke func(string, ...any)) {
 
 // checkRecord reads the record as a user would, and notes its state.
 func (l *lab) checkRecord(record string, r *result, broke func(string, ...any)) {
-	// A record begins with its manifest. A program that was killed before has left its directory.
+	// A record begins with its manifest. A program that was killed before that may leave a directory
+	// without a manifest.
 	if _, err := os.Stat(filepath.Join(record, "manifest.json")); errors.Is(err, os.ErrNotExist) {
 		r.State = noRecord
 		return

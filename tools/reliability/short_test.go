@@ -10,7 +10,7 @@ import (
 )
 
 // TestShort is a short form of the command: a few replays of a small workload on real Slurm, each
-// hit by something. docs/measurements/reliability.md has the figures of the long form.
+// with a random disturbance. docs/measurements/reliability.md has the figures of the long form.
 func TestShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: replays that are hit")

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noRecord is the state where the program had not begun a record.
+// noRecord is the state if the program had not begun a record.
 const noRecord = "none"
 
 // verdict is how a replay ended: the program's exit status, or the signal that ended it, and the
 // record's state: valid, complete (and not valid), interrupted, failed, running (the program ended
-// without a word), or none.
+// without writing a final state), or none.
 type verdict struct{ exit, state string }
 
-// allowed returns the ends that the documents promise after a hit. Every hit may come before the
-// record exists or after it is complete.
+// allowed returns the documented ends of a replay after a hit. Every hit may come before the record
+// exists or after it is complete.
 func allowed(h hit) []verdict {
 	valid := verdict{"0", "valid"}
 	interrupted := []verdict{valid, {"130", "interrupted"}, {"130", noRecord}, {"130", "valid"}}
@@ -28,8 +28,8 @@ func allowed(h hit) []verdict {
 	case h.Kind == nothing || h.Kind == strangers || h.Kind == pause:
 		return []verdict{valid}
 	case h.Kind == twice:
-		// The second signal ends the program at once, wherever it is: the record may not be complete.
-		// Before the program catches signals, the first one kills it.
+		// The second signal ends the program at once, at any step: the record may be incomplete. Before
+		// the program catches signals, the first signal kills it.
 		return append(interrupted, append(killed("130"), killed(h.Signal.String())...)...)
 	case h.Kind == group:
 		return append(interrupted, beforeMain(h))
@@ -45,25 +45,25 @@ func allowed(h hit) []verdict {
 		// The Go runtime prints its stacks and exits with status 2.
 		return append(killed("2"), killed(h.Signal.String())...)
 	case h.Victim == guard && catches(h):
-		if h.Struck != guardName { // it has only begun, and catches no signals yet
+		if h.Struck != guardName { // it has just started and does not catch signals yet
 			return []verdict{valid, {"1", "failed"}, {"1", noRecord}}
 		}
 		return []verdict{valid}
 	}
-	// A replay without one of its processes cannot go on. A process that can bear the signal, or
-	// that has done its work, changes nothing. Slurm is missing if its programs do not say their
-	// versions.
+	// A replay without one of its processes cannot go on. The hit has no effect if the process
+	// survives the signal or has done its work. If the signal hits a Slurm program that is asked for
+	// its version, rmreplay reports that Slurm is missing (status 5).
 	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
 
-// beforeMain is how a signal ends the program in its first milliseconds, when it does not catch
-// signals yet. It has made nothing then.
+// beforeMain returns the end of a program that gets a signal in its first milliseconds, before it
+// catches signals. It has not made any files by then.
 func beforeMain(h hit) verdict { return verdict{h.Signal.String(), noRecord} }
 
 // guardName is the name of the guard's process once it catches signals.
 const guardName = "rmreplay-guard"
 
-// catches reports whether the guard goes on after a signal.
+// catches reports whether the guard continues after a signal.
 func catches(h hit) bool {
 	switch h.Signal {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE:

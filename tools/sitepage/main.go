@@ -1,6 +1,7 @@
-// Sitepage writes the table of a page that compares the record of a site with draws of what nobody
-// recorded, in Markdown: waits of all jobs, of all without one day, by size and by hour. Each directory of
-// draws has two columns. Runs on Slurm are compared job by job with those of the model that have their seeds.
+// Sitepage writes a table in Markdown that compares the waits in a site's record with the waits in
+// draws of the fields that were not recorded: for all jobs, for all jobs except those of one day,
+// by size and by hour. Each directory of draws gets two columns. Runs on Slurm are compared job by
+// job with the runs of the model that have the same seeds.
 //
 //	go run ./tools/sitepage -without 2024-01-03 record.jsonl easy model replay > page.md
 //
@@ -40,7 +41,7 @@ func main() {
 	}
 }
 
-// started is a job that started, on one side.
+// started is a job that started, in the record or in a draw.
 type started struct {
 	submit hpc.Time
 	wait   float64 // seconds
@@ -50,8 +51,8 @@ type started struct {
 
 // group is a selection of jobs.
 type group struct {
-	name  string // behind that of a figure
-	whole bool   // all jobs, or all without a day
+	name  string // follows the name of a figure
+	whole bool   // whether the group has jobs of all sizes and hours
 	has   func(*started) bool
 }
 
@@ -150,7 +151,8 @@ func writeTable(w *strings.Builder, groups []group, recorded []started, sets []d
 	}
 }
 
-// overDraws returns a figure of a group of jobs over the draws in which some of them started.
+// overDraws returns a figure of a group of jobs over the draws in which at least one job of the
+// group started.
 func overDraws(f figure, g group, drawn [][]started) compare.DrawnFigure {
 	var values []float64
 	for _, jobs := range drawn {
@@ -183,8 +185,8 @@ func writeAgreement(w *strings.Builder, model, slurm *draws) error {
 	return nil
 }
 
-// sameStarts returns how many jobs of two runs start in the same second, and how many there are. A job that
-// starts in neither counts, too.
+// sameStarts returns how many jobs of two runs start in the same second, and the number of all
+// jobs. A job that starts in neither run counts as starting in the same second.
 func sameStarts(a, b *run.Run) (same, jobs int, err error) {
 	type job struct {
 		id   string
@@ -221,7 +223,7 @@ func jobsOf(r *run.Run) (list []started, err error) {
 		if !ok {
 			continue
 		}
-		nodes := max(cmp.Or(row.NodeCount, row.AskedMinNodes), 1) // a record without lists of nodes has what was asked for
+		nodes := max(cmp.Or(row.NodeCount, row.AskedMinNodes), 1) // the request, if the record lacks the nodes
 		list = append(list, started{
 			submit: row.Submit, wait: wait.Seconds(), cpus: row.Processors,
 			weight: float64(nodes) * row.End.Sub(row.Start).Hours(),
@@ -268,7 +270,7 @@ func selections(without string) ([]group, error) {
 // figure is a figure of the waits of jobs.
 type figure struct {
 	name       string
-	everywhere bool // also by size and by hour
+	everywhere bool // the figure is also given by size and by hour
 	of         func([]started) float64
 	show       func(float64) string
 }

@@ -13,7 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestPage: the table has the recorded figures, and the lowest and highest of few draws of each kind.
+// TestPage: the table has the recorded figures, and the median, the lowest and the highest figure
+// of the draws of each directory.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	day := hpc.Time(time.Date(2024, 1, 3, 9, 0, 0, 0, time.UTC).UnixNano())
@@ -38,7 +39,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	// On Slurm the second draw is the model's, except for the last job.
+	// The run on Slurm equals the model's second draw, except that the last job is missing.
 	onSlurm := filepath.Join(dir, "replay")
 	if err := writeRun(filepath.Join(onSlurm, run.RealizationDir(2)), run.Manifest{Engine: slurmEngine, Seed: 1}, jobs[:3], 40*time.Second); err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// writeRun writes a run in which each job waits for as long.
+// writeRun writes a run in which each job waits for the given time.
 func writeRun(dir string, m run.Manifest, jobs []*hpc.Job, wait time.Duration) error {
 	m.Versions.Slurm = "22.05"
 	w, err := run.Create(dir, m, run.Options{})

@@ -1,6 +1,6 @@
 import java.io.IOException;
 
-/** Ends the process when its standard input ends, and so with the test that started it, however that ends. */
+/** Ends the process when its standard input ends: that happens whenever the test that started it ends. */
 final class Lifeline {
     private Lifeline() {
     }
@@ -9,10 +9,10 @@ final class Lifeline {
         Thread thread = new Thread(() -> {
             try {
                 while (System.in.read() >= 0) {
-                    // Nobody writes. Only the end matters.
+                    // Ignore bytes: only the end of the input matters.
                 }
             } catch (IOException e) {
-                // What cannot be read has ended, too.
+                // An input that cannot be read counts as ended.
             }
             Runtime.getRuntime().halt(0);
         });

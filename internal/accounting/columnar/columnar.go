@@ -1,5 +1,5 @@
-// Package columnar writes and reads Parquet files whose columns are known beforehand, one column after the other.
-// A file is written whole, with its checksum.
+// Package columnar writes and reads Parquet files, column by column. Their columns are known in
+// advance. A file is written in one go, and its checksum is returned.
 package columnar
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// Layout is the form of a Parquet file: its columns in their order.
+// Layout describes the columns of a Parquet file.
 type Layout struct {
 	schema  *parquet.Schema
 	Columns []Column
@@ -36,14 +36,15 @@ type Layout struct {
 // Column is a column of a Parquet file.
 type Column struct {
 	Name string
-	Kind string // BIGINT, INTEGER, DOUBLE, TIMESTAMP, VARCHAR or BLOB, as DuckDB reads it
+	Kind string // BIGINT, INTEGER, DOUBLE, TIMESTAMP, VARCHAR or BLOB: the type in DuckDB
 	Null bool
-	// Plain is for columns whose values seldom repeat. Other columns are written with a dictionary.
+	// Plain is true if the column's values seldom repeat. Other columns are written with a
+	// dictionary.
 	Plain bool
 }
 
-// goTypes gives, for each kind, the Go type of the field that parquet-go takes for the kind, and
-// the field's options.
+// goTypes maps each kind to the Go type and the options of the struct field from which parquet-go
+// makes the column.
 var goTypes = map[string]struct {
 	field   reflect.Type
 	options string
@@ -54,7 +55,7 @@ var goTypes = map[string]struct {
 	"VARCHAR":   {reflect.TypeFor[string](), ""}, "BLOB": {reflect.TypeFor[[]byte](), ""},
 }
 
-// New returns the layout of columns.
+// New returns a layout with the given columns.
 func New(columns ...Column) *Layout {
 	fields := make([]reflect.StructField, len(columns))
 	for i, c := range columns {
@@ -77,7 +78,7 @@ func (l *Layout) Index(name string) int {
 	return slices.IndexFunc(l.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Leveled returns a value with the definition level that the column's writer needs.
+// Leveled returns a value with the definition level that the column's writer requires.
 func (l *Layout) Leveled(column int, v parquet.Value) parquet.Value {
 	level := 0
 	if l.Columns[column].Null && !v.IsNull() {
@@ -86,19 +87,19 @@ func (l *Layout) Leveled(column int, v parquet.Value) parquet.Value {
 	return v.Level(0, level, column)
 }
 
-// Sealed is a file that was written: its length in bytes and its SHA-256.
+// Sealed describes a finished file: its length in bytes and its SHA-256.
 type Sealed struct {
 	Bytes int64  `json:"bytes"`
 	Sum   string `json:"sha256"`
 }
 
-// Codec compresses pages.
+// Codec is a compression for a file's pages.
 type Codec = compress.Codec
 
-// Chunk is how many values are handed to a column's writer at once.
+// Chunk is the number of values that are passed to a column's writer at a time.
 const Chunk = 1024
 
-// File is a file that is being written. It computes the file's checksum.
+// File is a file that is being written. It computes the checksum.
 type File struct {
 	to  *bufio.Writer
 	sum hash.Hash
@@ -113,8 +114,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed makes a file of what the function do writes. If durable, the file is on the disk when
-// WriteSealed returns.
+// WriteSealed creates a file with what do writes. If durable, the file is synced to disk before
+// WriteSealed returns. On error the file is removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -137,10 +138,10 @@ func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed,
 	return Sealed{s.n, hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// Filler gives all values of a column, in pieces.
+// Filler passes all values of a column to put, in pieces.
 type Filler func(column int, put func([]parquet.Value) error) error
 
-// Write writes a file of one row group. Several columns are written at a time.
+// Write writes a file of one row group, several columns at a time.
 func (l *Layout) Write(path string, codec Codec, durable bool, fill Filler) (Sealed, error) {
 	return WriteSealed(path, durable, func(f *File) error {
 		w := l.Writer(f, codec)
@@ -148,20 +149,20 @@ func (l *Layout) Write(path string, codec Codec, durable bool, fill Filler) (Sea
 	})
 }
 
-// Writer returns a writer of row groups of the layout.
+// Writer returns a writer for files of the layout that have several row groups.
 func (l *Layout) Writer(to io.Writer, codec Codec) *parquet.GenericWriter[any] {
 	options := []parquet.WriterOption{l.schema, parquet.Compression(codec), parquet.PageBufferSize(1 << 18),
 		parquet.DictionaryMaxBytes(1 << 18),
 		parquet.CreatedBy("rmreplay", "", ""), parquet.DataPageStatistics(false)}
 	for _, c := range l.Columns {
-		if c.Kind == "BLOB" || c.Kind == "VARCHAR" && c.Null { // the bounds of a long text would be long
+		if c.Kind == "BLOB" || c.Kind == "VARCHAR" && c.Null { // the bounds of long texts would make the file large
 			options = append(options, parquet.SkipPageBounds(c.Name), parquet.SkipPageStatistics(c.Name))
 		}
 	}
 	return parquet.NewGenericWriter[any](to, options...)
 }
 
-// Fill writes the values of a row group, several columns at a time.
+// Fill writes one row group, several columns at a time.
 func (l *Layout) Fill(writers []*parquet.ColumnWriter, fill Filler) error {
 	var group sync.WaitGroup
 	workers := min(runtime.NumCPU(), 4)
@@ -185,10 +186,10 @@ type Reader struct {
 	f      *os.File
 	file   *parquet.File
 	Layout *Layout
-	at     []int // position in the file of each column of the Layout; -1 if an older file lacks it
+	at     []int // the position in the file of each column of Layout; -1 if the file lacks the column
 }
 
-// Open opens a file of the Layout, or a file of an older layout that lacks some of the columns.
+// Open opens a file of the layout, or a file of an older layout that lacks some columns.
 func (l *Layout) Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -215,11 +216,11 @@ func (l *Layout) Open(path string) (*Reader, error) {
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Rows returns how many rows the file has.
+// Rows returns the number of rows in the file.
 func (r *Reader) Rows() int64 { return r.file.NumRows() }
 
-// Each calls the function do with the values of a column, in pieces, beginning at row from, until
-// do returns false. The values are valid until do returns.
+// Each calls do with the values of a column, in pieces, from row from until do returns false. The
+// values are valid only during the call.
 func (r *Reader) Each(column int, from int64, do func(values []parquet.Value) (more bool, err error)) (err error) {
 	if r.at[column] < 0 {
 		nulls := make([]parquet.Value, Chunk)
@@ -298,7 +299,7 @@ func eachIn(page parquet.Page, values []parquet.Value, column int, do func(value
 	}
 }
 
-// Remove removes a file, if it is there.
+// Remove deletes a file. It is not an error if the file does not exist.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -306,8 +307,8 @@ func Remove(path string) error {
 	return nil
 }
 
-// Values calls the function do with a column's value in each of the given rows, which must ascend.
-// It reads only the pages that contain these rows.
+// Values calls do with a column's value in each of the given rows, which must ascend. It only reads
+// the pages that contain these rows.
 func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value) error) (err error) {
 	if r.at[column] < 0 {
 		for i := range rows {
@@ -334,8 +335,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 	return nil
 }
 
-// pick calls the function do with the values of the given rows of a chunk. begin is the number of
-// the chunk's first row.
+// pick calls do with the values of the given rows of a column chunk. begin is the number of the
+// chunk's first row.
 func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v parquet.Value) error) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -364,7 +365,7 @@ func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v
 	return nil
 }
 
-// WriteDurable writes a file that is complete on the disk when it returns.
+// WriteDurable writes a file and syncs it to disk.
 func WriteDurable(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -380,13 +381,13 @@ func WriteDurable(path string, text []byte) error {
 	return nil
 }
 
-// Check compares a file with its checksum.
+// Check returns an error if a file does not have this length and checksum.
 func (s Sealed) Check(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() // only read
+	defer f.Close() // the file was only read
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
 	if err != nil {
@@ -399,10 +400,10 @@ func (s Sealed) Check(path string) error {
 	return nil
 }
 
-// Int returns a whole number as a value.
+// Int returns a Parquet value of a whole number.
 func Int(n int64) parquet.Value { return parquet.Int64Value(n) }
 
-// Text returns a text as a value. Bytes that are not UTF-8 are replaced.
+// Text returns a Parquet value of a text. Bytes that are not UTF-8 are replaced.
 func Text(s string) parquet.Value {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
@@ -410,7 +411,7 @@ func Text(s string) parquet.Value {
 	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// The codecs of files: Quick for files that are soon removed, Small for files that stay.
+// The codecs: Quick for files that are soon removed, Small for files that stay.
 var (
 	Quick Codec = &snappy.Codec{}
 	Small Codec = &zstd.Codec{Level: zstd.SpeedFastest}
@@ -422,13 +423,13 @@ type Optional struct {
 	OK bool
 }
 
-// Known returns a number that is known.
+// Known returns an Optional with a known number.
 func Known(n int64) Optional { return Optional{n, true} }
 
-// Value returns the number as a value, or NULL if it is unknown.
+// Value returns the Parquet value of the number, or NULL if the number is unknown.
 func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }
 
-// Nullable returns the value if it is known, and NULL otherwise.
+// Nullable returns v if known is true, and NULL otherwise.
 func Nullable(known bool, v parquet.Value) parquet.Value {
 	if !known {
 		return parquet.NullValue()

@@ -13,8 +13,9 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// impersonal are the keys that [Anonymize] keeps. They say what a job asked for, had and waited for, and where it
-// ran. The other keys are chosen by the user (the names of jobs, files and comments), name the user, or are unknown.
+// impersonal are the keys that [Anonymizer.Document] keeps. They say what a job requested, was
+// allocated and waited for, and where it ran. Other keys are chosen by the user (names of jobs and
+// files, comments), identify the user, or are unknown.
 var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait", "elapsed",
 	"time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts",
 	"partition", "qos", "reservation_name", "array_job_id", "array_task_id", "array_task_str", "het_job_id",
@@ -24,13 +25,13 @@ var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@sta
 	"req_mem_per_node", "req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held",
 	"flags", "waits", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
 
-// Anonymizer writes documents of some users without the data that identify these users.
+// Anonymizer removes from documents the data that identify some users.
 type Anonymizer struct {
 	as    string
-	names *regexp.Regexp // the users' names as words
+	names *regexp.Regexp // matches the users' names as whole words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces the name of each user by the name as.
+// NewAnonymizer returns an [Anonymizer] that replaces the names of the given users by the name as.
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: no user, or no name to call them (want both)")
@@ -49,11 +50,11 @@ func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	return &Anonymizer{as, names}, nil
 }
 
-// Document returns the document of one of the users with the new name. It keeps the values that say
-// what the job asked for, had and waited for. If such a value contains one of the users' names as a
-// word, such as an account with its user's name, the new name replaces the word. cluster is the
-// cluster of the document's run. If the document has a start or a submission, the result is a
-// document of the same run. It returns an error for a text that is no JSON object.
+// Document anonymizes a document of one of the users. It keeps the values that say what the job
+// requested, was allocated and waited for. If such a value contains a user's name as a whole word
+// (for example an account that is named after its user), the new name replaces this word. cluster
+// is the cluster of the document's run. If the document has a start or a submit time, the result
+// identifies the same run. The error is not nil if the text is not a JSON object.
 func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))
@@ -108,8 +109,8 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// rename replaces the users' names where they are whole words. It does so twice, because one turn
-// misses the second of two names with only one character between them.
+// rename replaces the users' names where they are whole words. It does so twice, because one pass
+// misses the second of two names that are separated by only one character.
 func (a *Anonymizer) rename(text string) string {
 	for range 2 {
 		text = a.names.ReplaceAllString(text, "${1}"+strings.ReplaceAll(a.as, "$", "$$")+"${3}")

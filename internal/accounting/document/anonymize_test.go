@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnonymize keeps what a job asked for, had and waited for, and nothing that names its user.
+// TestAnonymize checks that a document keeps what the job requested, was allocated and waited for,
+// and that it no longer identifies the user.
 func TestAnonymize(t *testing.T) {
 	a, err := NewAnonymizer([]string{"alice", "al.b"}, "$1")
 	if err != nil {
@@ -38,7 +39,7 @@ func TestAnonymize(t *testing.T) {
 	}
 }
 
-// TestAnonymizeFails refuses what is not a document.
+// TestAnonymizeFails checks that texts that are not documents are refused.
 func TestAnonymizeFails(t *testing.T) {
 	a, err := NewAnonymizer([]string{"alice"}, "x")
 	if err != nil {
@@ -56,7 +57,8 @@ func TestAnonymizeFails(t *testing.T) {
 	}
 }
 
-// TestKeysExist fails for a key that the package does not know, so that a key that is spelled wrong is found.
+// TestKeysExist checks that package document knows each key in impersonal, in order to find
+// misspelled keys.
 func TestKeysExist(t *testing.T) {
 	for key := range impersonal {
 		if _, known := fields[key]; !known && !unread[key] {

@@ -7,11 +7,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flat reads a document as Slurm writes it: an object of strings, numbers, literals and nulls. It
-// returns false for every other text, valid or not, and for escapes that are not valid; the parser
-// must not be used afterwards. The text must be UTF-8.
+// flat reads a document in the form that Slurm writes: an object whose values are strings, numbers,
+// true, false or null. It returns false for every other text, valid or not, and for invalid
+// escapes; after that, the caller must not use the parser. The text must be UTF-8.
 //
-// It does what [parser.object] does in a quarter of the time.
+// For such documents, flat has the same result as [parser.object] in a quarter of the time.
 func (p *parser) flat(text string) bool {
 	s := scanner{text: text}
 	s.space()
@@ -50,7 +50,7 @@ func (p *parser) flat(text string) bool {
 	}
 }
 
-// scanner reads JSON (RFC 8259). Its methods return false where the text is not what they read.
+// scanner reads JSON (RFC 8259). A method returns false if the text is not what the method reads.
 type scanner struct {
 	text string
 	at   int
@@ -120,9 +120,10 @@ func (s *scanner) quoted() (text string, ok bool) {
 	return "", false
 }
 
-// plain returns how many bytes precede the first quote, backslash or control character. It looks at
-// eight bytes at a time. In found, the highest bit of a byte is set if the same byte of word is
-// such a character; above the lowest such byte, bits may be set in error.
+// plain returns the number of bytes before the first quote, backslash or control character. It
+// examines eight bytes at a time: the highest bit of each byte in found is set if the same byte of
+// word is such a character. Only the lowest set bit is reliable; higher bits may also be set for
+// other bytes.
 func plain(text string) (n int) {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {
@@ -140,10 +141,11 @@ func plain(text string) (n int) {
 	return n
 }
 
-// escapes are the characters that a backslash and one character stand for.
+// escapes maps the character after a backslash to the character that both stand for.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape returns what the text between quotes stands for. After each backslash the text has another byte.
+// unescape decodes the text between two quotes. Each backslash in the text must be followed by a
+// byte.
 func unescape(text string) (string, bool) {
 	var to strings.Builder
 	to.Grow(len(text))
@@ -154,7 +156,7 @@ func unescape(text string) (string, bool) {
 			return to.String(), true
 		}
 		c := escapes[rest[at+1]]
-		if c == 0 { // \uXXXX, or not valid
+		if c == 0 { // \uXXXX, or invalid
 			unquoted, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), `"`+text+`"`)
 			return string(unquoted), err == nil
 		}

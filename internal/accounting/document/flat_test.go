@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// texts are documents of Slurm, and some that are nearly JSON.
+// texts are documents of Slurm, and texts that are almost JSON.
 var texts = []string{
 	`{"jobid":1,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","tres_alloc":"cpu=4,mem=8G,gres\/gpu:a=2","container":null}`,
 	` { "jobid" : 1 , "jobid":2.5e-3, "a":true,"b":false,"state":"A\nB\u00e4\ud83d\ude00\ud800" } `, `{}`, "\t{ }\n", `{"a":1}{`, `{"a":{"b":[1]}}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
@@ -14,7 +14,7 @@ var texts = []string{
 	`{"cluster":"a","cluster":7,"cluster":"b","elapsed":"x","user_id":[1],"nope":{}}`, `{"@end":"2024-02-29T23:59:59","@start":"2024-02-30T00:00:00","@submit":"2024-01-01T00:00:60","@eligible":"2024-01-01T1:00:00.5Z"}`,
 }
 
-// FuzzFlat checks that flat reads what it reads as the decoder does.
+// FuzzFlat checks that flat and the decoder agree on every text that flat accepts.
 func FuzzFlat(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)
@@ -32,7 +32,7 @@ func FuzzFlat(f *testing.F) {
 	})
 }
 
-// TestFlat checks that what Slurm writes does not need the decoder, and that what is not JSON does.
+// TestFlat checks that flat accepts what Slurm writes, and rejects what is not JSON.
 func TestFlat(t *testing.T) {
 	var p parser
 	if !p.flat(texts[0]) || p.job.JobID != 1 || p.job.TRESAlloc != "cpu=4,mem=8G,gres/gpu:a=2" {
@@ -46,7 +46,7 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// FuzzTime checks that times are read as package time does.
+// FuzzTime checks that parseTime agrees with package time.
 func FuzzTime(f *testing.F) {
 	for _, text := range []string{"2024-03-01T00:00:00", "2023-02-29T00:00:00", "2024-12-31T23:59:60", "2024-13-01T00:00:00", "2024-03-01T0:00:00.5", "0000-00-00T00:00:00", "2024-03-01 00:00:00"} {
 		f.Add(text)
@@ -60,7 +60,8 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
-// BenchmarkParse measures a document of Slurm 24.11, what identifies it, and the same one through the decoder.
+// BenchmarkParse measures [Parse] and [Identify] on a document of Slurm 24.11, and the decoder on
+// the same document.
 func BenchmarkParse(b *testing.B) {
 	text := []byte(`{"jobid":17,"container":null,"username":"user017","user_id":1017,"groupname":"group17","group_id":517,"@start":"2024-03-01T00:10:00","@end":"2024-03-01T01:10:00","elapsed":3600,` +
 		`"partition":"batch","alloc_node":"login1","nodes":"node[0017-0020]","total_cpus":256,"total_nodes":4,"derived_ec":"0:0","exit_code":"0:0","state":"COMPLETED","failed_node":null,` +
@@ -89,7 +90,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// FuzzIdentify checks that a document is identified as it is parsed.
+// FuzzIdentify checks that [Identify] agrees with [Parse].
 func FuzzIdentify(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text))
@@ -113,7 +114,7 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
-// FuzzPlain checks the search for the end of a string against one byte for byte.
+// FuzzPlain compares plain with a search byte by byte.
 func FuzzPlain(f *testing.F) {
 	for _, text := range []string{"", `a"`, `abcdefgh\`, "\x80\xff\xa0\x1fabcdef", "abcdefghijklmno\x7f\x20\"", "\xa2\xdc\x21#[]\x00\""} {
 		f.Add(text)

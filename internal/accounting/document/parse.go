@@ -17,42 +17,42 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// latestInstant bounds times, in seconds since 1970: a later time is a bad value. It is the end of the
-// year 2199, as in package slurmspec.
+// latestInstant is the latest valid time, in seconds since 1970: the end of the year 2199, as in
+// package slurmspec. A later time is a bad value.
 const latestInstant = slurmspec.LastInstant
 
-// maxCount bounds counts of processors, nodes and GPUs, and MiB of memory: no cluster has as many.
+// maxCount is the highest valid number of processors, nodes, GPUs, or MiB of memory.
 const maxCount = 1 << 40
 
-// Parse reads a document. cluster stands for a missing "cluster". Whatever the document is, the
-// result is a job that can be kept; its marks say what was wrong.
+// Parse parses a document. cluster is used if the document does not name a cluster. Every text
+// gives a job that can be stored; its marks say what is wrong with the text.
 func Parse(text []byte, cluster string) Job {
 	p := parser{job: Job{Cluster: cluster}}
 	p.read(text)
 	return p.job
 }
 
-// Identify returns a job with only Cluster, JobID and Run. They are the same as from [Parse], which
-// takes longer.
+// Identify returns a job with only Cluster, JobID and Run, which are the same as those from
+// [Parse]. It is faster than Parse.
 func Identify(text []byte, cluster string) Job {
 	p := parsers.Get().(*parser)
 	p.job.Cluster, p.identity = cluster, true
 	p.read(text)
 	job := Job{Cluster: p.job.Cluster, JobID: p.job.JobID, Run: p.job.Run}
-	*p = parser{} // its fields keep parts of the text
+	*p = parser{} // so that the pool does not keep parts of the text in memory
 	parsers.Put(p)
 	return job
 }
 
-// parsers are empty parsers, for Identify to use again.
+// parsers are unused parsers for Identify.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 // parser reads one document.
 type parser struct {
 	job      Job
-	given    uint64 // fields that came, by their position in the list
-	identity bool   // set only the fields from which Cluster, JobID and Run follow
-	waits    string // of a run's document: see [WaitsText]
+	given    uint64 // set of the fields that the document has, by field.bit
+	identity bool   // set only the fields that decide Cluster, JobID and Run
+	waits    string // text of [WaitsText], from the document of a run
 }
 
 // read reads a whole document.
@@ -70,7 +70,7 @@ func (p *parser) read(text []byte) {
 	p.finish(text)
 }
 
-// member sets a field to a value that is not an object or array.
+// member sets the field of a key. The value is not an object or an array.
 func (p *parser) member(key string, v value) {
 	if p.identity && !identifies(key) {
 		return
@@ -91,7 +91,8 @@ func (p *parser) member(key string, v value) {
 	}
 }
 
-// identifies reports whether Cluster, JobID or Run depend on a key: see [parser.times] and [parser.identify].
+// identifies reports whether Cluster, JobID or Run depends on a key: see [parser.times] and
+// [parser.identify].
 func identifies(key string) bool {
 	switch key {
 	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end",
@@ -101,14 +102,14 @@ func identifies(key string) bool {
 	return false
 }
 
-// value is a JSON value that is not an object or array: the text of a string, or of a number as it
-// is written. kind is its kind in package jsontext.
+// value is a JSON value that is not an object or an array. text is the decoded string, or the
+// literal as written. kind is the kind in package jsontext.
 type value struct {
 	kind jsontext.Kind
 	text string
 }
 
-// object reads the members of any document.
+// object reads the members of a document of any form.
 func (p *parser) object(text string) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(text), jsontext.AllowDuplicateNames(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
@@ -144,19 +145,21 @@ func (p *parser) object(text string) {
 		}
 		p.member(key, value{token.Kind(), token.String()})
 	}
-	if _, err := d.ReadToken(); err == nil { // something behind the object
+	if _, err := d.ReadToken(); err == nil { // there is more text after the object
 		p.job.Marks |= NotJSON
 	}
 }
 
-// field is a key of the documents.
+// field describes a key of the documents.
 type field struct {
 	bit int
-	// set reads a value that is not null, an object or an array. It returns false for a value that makes no sense.
+	// set stores a value that is not null, an object or an array. It returns false for an invalid
+	// value.
 	set func(p *parser, v value) bool
 }
 
-// fields are the keys of all releases, and clusterBit and nodesBit are the positions of "cluster" and "nodes".
+// fields are the keys of all releases. clusterBit and nodesBit are the bits of "cluster" and
+// "nodes".
 var (
 	fields               = make(map[string]field)
 	clusterBit, nodesBit int
@@ -167,8 +170,9 @@ func register(key string, set func(p *parser, v value) bool) {
 	fields[key] = field{len(fields), set}
 }
 
-// MaxText is the most bytes of a text that a [Job] keeps. Slurm's own texts are shorter, except for lists of
-// very many nodes. The limit exists because users choose the texts of their jobs, and all questions read them.
+// MaxText is the highest number of bytes of a text in a [Job]. Slurm's own texts are shorter,
+// except lists of very many nodes. The limit exists because users choose texts of their jobs, and
+// every question reads them.
 const MaxText = 64 << 10
 
 // registerText adds a key whose value is a text.
@@ -179,7 +183,7 @@ func registerText(key string, of func(j *Job) *string) {
 		}
 		text := v.text
 		if len(text) > MaxText {
-			if key == "cluster" { // jobs are told apart by it
+			if key == "cluster" { // the cluster identifies jobs, so it must not be cut
 				return false
 			}
 			p.job.Marks |= LongText
@@ -190,7 +194,7 @@ func registerText(key string, of func(j *Job) *string) {
 	})
 }
 
-// registerNumber adds a key whose value is a whole number between two bounds.
+// registerNumber adds a key whose value is a whole number from least to most.
 func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
 	register(key, func(p *parser, v value) bool {
 		n, ok := integer(v)
@@ -292,8 +296,7 @@ func init() {
 	})
 }
 
-// unread are keys without a field in [Job]: they repeat what other keys say, or they come from
-// records and are read by package records.
+// unread are keys without a field in [Job]. They repeat other keys, or package records reads them.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
 	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
 	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
@@ -307,7 +310,7 @@ func keys(names ...string) map[string]bool {
 	return set
 }
 
-// integer reads a whole number.
+// integer returns the value of a whole number.
 func integer(v value) (int64, bool) {
 	if v.kind != '0' {
 		return 0, false
@@ -316,7 +319,7 @@ func integer(v value) (int64, bool) {
 	return n, err == nil
 }
 
-// readTime reads a time as the plugins write it, in UTC without a zone. Slurm writes Unknown for 0.
+// readTime reads a time in the plugins' format: UTC without a zone. Slurm writes Unknown for 0.
 func readTime(v value) (time.Time, bool) {
 	if v.kind != '"' {
 		return time.Time{}, false
@@ -336,7 +339,7 @@ func readTime(v value) (time.Time, bool) {
 	return t, true
 }
 
-// parseTime is [time.Parse] for the layout of the plugins.
+// parseTime has the same result as [time.Parse] for the plugins' layout, but is faster.
 func parseTime(text string) (time.Time, error) {
 	const layout = "2006-01-02T15:04:05"
 	if len(text) != len(layout) {
@@ -357,7 +360,7 @@ func parseTime(text string) (time.Time, error) {
 	}
 	if numbers[1] < 1 || numbers[1] > 12 || numbers[2] < 1 || numbers[2] > 28 || numbers[3] > 23 || numbers[4] > 59 ||
 		numbers[5] > 59 {
-		return time.Parse(layout, text) // days from the 29th depend on the month
+		return time.Parse(layout, text) // whether a day from the 29th on is valid depends on the month
 	}
 	return time.Date(numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4], numbers[5], 0, time.UTC), nil
 }
@@ -374,7 +377,7 @@ func setExit(v value, code, signal *Int) bool {
 	return true
 }
 
-// finish derives what follows from the fields.
+// finish derives the remaining fields from those that were read.
 func (p *parser) finish(text []byte) {
 	j := &p.job
 	for _, list := range []*string{&j.NodeList, &j.TRESReq, &j.TRESAlloc} {
@@ -394,20 +397,21 @@ func (p *parser) finish(text []byte) {
 	}
 }
 
-// times makes sense of the times. If a job was cancelled while it waited, the document has the time
-// of the cancellation as its start.
+// times checks the times and derives Elapsed. If a job was cancelled while it waited, Slurm's
+// document has the time of the cancellation as its start; times removes this start.
 func (p *parser) times() {
 	j := &p.job
 	if !j.Start.IsZero() && !j.End.IsZero() && j.End.Before(j.Start) {
 		j.Marks |= TimesReverse
 		j.Start = time.Time{}
 	}
-	// Slurm always names the nodes, if only as "(null)". Another source may not know them.
+	// Slurm's documents always have the nodes, if only as "(null)". Other sources may not know
+	// them.
 	ran := j.NodeList != "" || p.given&(1<<nodesBit) == 0 && j.Start.Before(j.End)
 	if !ran && j.Finished() {
 		j.Start = time.Time{}
 	}
-	// The plugin's own figure is nonsense where a time is 0.
+	// The plugin's own elapsed time is wrong if a time is 0, so it is computed again.
 	elapsed := int64(0)
 	if !j.Start.IsZero() && !j.End.IsZero() {
 		elapsed = int64(j.End.Sub(j.Start) / time.Second)
@@ -422,7 +426,7 @@ func (p *parser) times() {
 	}
 }
 
-// amounts reads the lists of TRES, and multiplies what was allocated by the time. Nodes without a number are counted.
+// amounts reads the lists of TRES, counts nodes if their number is missing, and computes the hours.
 func (p *parser) amounts() {
 	j := &p.job
 	var cpus, nodes Int
@@ -445,7 +449,7 @@ func (p *parser) amounts() {
 	j.CPUHours, j.GPUHours, j.NodeHours = j.hours(j.CPUs), j.hours(j.GPUs), j.hours(j.Nodes)
 }
 
-// hours multiplies an amount by the time that the job ran.
+// hours returns amount times the elapsed time, in hours.
 func (j *Job) hours(amount Int) Hours {
 	if !j.Elapsed.Known || !amount.Known && j.Elapsed.Value > 0 {
 		return Hours{}
@@ -453,8 +457,8 @@ func (j *Job) hours(amount Int) Hours {
 	return Hours{float64(j.Elapsed.Value) / 3600 * float64(amount.Value), true}
 }
 
-// tres reads a list of trackable resources. It returns false if an amount makes no sense. GPUs are
-// counted once, whether the list has them with their models, without, or both.
+// tres reads a list of TRES. It returns false if an amount is invalid. GPUs are counted once,
+// whether the list has them by model, in total, or both.
 func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool {
 	if list == "" {
 		return true
@@ -502,7 +506,7 @@ func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool
 	return ok
 }
 
-// identify sets Run.
+// identify sets Run, and JobID if only the array or heterogeneous job has a number.
 func (p *parser) identify(text []byte) {
 	j := &p.job
 	part := int64(0)
@@ -523,14 +527,15 @@ func (p *parser) identify(text []byte) {
 		}
 		h := fnv.New64a()
 		_, _ = h.Write(text) // never fails
-		// The hash is above all instants, so that it differs from the Run of every document with a time.
+		// The hash is greater than all instants, so that it differs from Run of documents with a
+		// time.
 		j.Run = int64(h.Sum64()>>2) | 1<<62
 	}
 }
 
-// numberOfWhole gives a task of an array, or a component of a heterogeneous job, that has no number
-// of its own the number of the array or heterogeneous job. The result is above all instants. It
-// tells the tasks or components of one job apart.
+// numberOfWhole sets JobID of a task of an array, or of a component of a heterogeneous job, that
+// lacks a number of its own: to the number of the array or heterogeneous job. It returns a number
+// that distinguishes the task or component, and that is greater than all instants.
 func (p *parser) numberOfWhole() (part int64) {
 	const instants, parts = 34, 27 // bits
 	j := &p.job

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/accounting/document"
 )
 
-// FuzzParse checks that any document becomes a job that can be kept: the same one each time, with valid
-// texts and without negative amounts.
+// FuzzParse checks that every text becomes a job that can be stored: always the same job, with
+// valid texts and without negative amounts.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"jobid":1,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","tres_alloc":"cpu=4,mem=8G,gres/gpu:a=2"}`))
 	f.Add([]byte(`{"jobid":1,"state":"PENDING","exit_code":"0:9","job_name":"M` + "\xfc" + `ller"}`))
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestEndBy checks that an end in the future is a bad value, and an earlier one is not.
+// TestEndBy checks that an end after the limit is a bad value, and an earlier end is not.
 func TestEndBy(t *testing.T) {
 	text := []byte(`{"jobid":7,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1","state":"COMPLETED","total_cpus":2}`)
 	begin := document.Parse(text, "")
@@ -60,7 +60,7 @@ func TestEndBy(t *testing.T) {
 	}
 }
 
-// TestReleases reads documents in the forms of several releases.
+// TestReleases parses documents in the forms of several releases.
 func TestReleases(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string

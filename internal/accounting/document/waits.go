@@ -11,20 +11,21 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// WaitsKey is the key of documents of runs that has the text of [WaitsText]. Slurm's documents have no such key.
+// WaitsKey is the key with the text of [WaitsText] in documents of runs. Slurm's documents lack
+// this key.
 const WaitsKey = "waits"
 
-// sinceEligible is the name of the wait since the job was eligible in the text of [WaitsText].
+// sinceEligible is the name, in the text of [WaitsText], of the wait since the job was eligible.
 const sinceEligible = "since_eligible"
 
-// WaitsPreset is the text of a job that ran when the window of its run began. The scheduler of the
-// run did not decide on its start, so its wait does not count, as in package metrics.
+// WaitsPreset is the text for a preset job. The scheduler of the run did not decide when the job
+// started, so its wait does not count, as in package metrics.
 const WaitsPreset = "preset"
 
-// WaitsLost is the text of a run that was lost. The document of the job's last run has the whole wait.
+// WaitsLost is the text for a lost run. The document of the job's last run has the whole wait.
 const WaitsLost = "lost"
 
-// WaitsText writes a job's wait for its document, in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
+// WaitsText formats a job's wait in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
 // parts are rounded so that their sum is the rounded wait.
 func WaitsText(s *waits.Sums) string {
 	var b strings.Builder
@@ -54,7 +55,7 @@ func (p *parser) wait() {
 		j.Marks |= TimesReverse
 		return
 	}
-	// As in package waits, a job is eligible between its submission and its start.
+	// As in package waits, the eligible time lies between the submit time and the start.
 	eligible := j.Eligible
 	if !eligible.IsZero() && eligible.Before(j.Submit) {
 		eligible = j.Submit
@@ -77,8 +78,8 @@ func (p *parser) wait() {
 	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = Known(rest)
 }
 
-// told reads the wait that the document of a run says. It returns false if the document says
-// nothing that makes sense.
+// told reads the wait from the text of [WaitsText]. It returns false if there is no text, or an
+// invalid one.
 func (p *parser) told() bool {
 	switch p.waits {
 	case "":

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// The document of a run says the parts of a wait, in whole seconds. They add up to the wait, and each is at most a
-// second from what the run has.
+// The document of a run has the parts of a wait in whole seconds. Their sum is the wait, and each
+// differs from the run's record by at most a second.
 func TestWaitsOfRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := waits.Sums{Eligible: rapid.Bool().Draw(t, "eligible")}
@@ -45,8 +45,8 @@ func TestWaitsOfRuns(t *testing.T) {
 	})
 }
 
-// A document of Slurm says the wait, how much of it was since the job was eligible, and for a job with a dependency
-// how long that lasted. The rest is unknown. What makes no sense is as if it were not there.
+// A document of Slurm has the wait, the wait since eligible, and, for a job with a dependency, how
+// long this lasted. The rest is unknown. Invalid values are ignored.
 func TestWaitsOfSlurm(t *testing.T) {
 	const times = `"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1"`
 	known := document.Known

@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// rows adds the rows of a bucket, whose outer keys are known.
+// rows adds the rows of a bucket. keys are the bucket's own key and the keys of the buckets around
+// it.
 func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	if len(by) == 0 {
 		return a.row(bucket, keys)
@@ -59,7 +60,7 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	return nil
 }
 
-// noteChoice adds a note if the buckets of a text leave something out.
+// noteChoice adds a note if the answer leaves out or approximates buckets of a text.
 func (a *asking) noteChoice(v question.Values, result object) {
 	if whole(result["doc_count_error_upper_bound"]) != 0 {
 		a.note("The cluster has so many values of %s that it chooses the first ones approximately.", v.Column)
@@ -69,7 +70,7 @@ func (a *asking) noteChoice(v question.Values, result object) {
 	}
 }
 
-// keyOf returns the key of a bucket for a row. Buckets that are ranges have their numbers as keys.
+// keyOf returns the key of a bucket for a row. The key of a range is its number.
 func (a *asking) keyOf(by question.Key, bucket object) (any, error) {
 	switch by.(type) {
 	case question.Values:
@@ -88,7 +89,7 @@ func (a *asking) keyOf(by question.Key, bucket object) (any, error) {
 	return n, nil
 }
 
-// row adds the row of an innermost bucket.
+// row adds the row of an innermost bucket. keys are its key and the keys of the buckets around it.
 func (a *asking) row(bucket object, keys []any) error {
 	row, weights := slices.Clone(keys), make([]any, len(a.measures))
 	for i, m := range a.measures {
@@ -108,13 +109,14 @@ func (a *asking) row(bucket object, keys []any) error {
 	return nil
 }
 
-// weekHour adds up the rows of one hour of the week: Elasticsearch answers with a row for each week.
+// weekHour has the sums for one hour of the week. Elasticsearch returns a separate row for each
+// week.
 type weekHour struct {
 	row     []any
-	weights []float64 // of measures that are means
+	weights []float64 // for measures that are means
 }
 
-// addTo adds a row to the sums of its hour of the week.
+// addTo adds a row to the sums for its hour of the week.
 func (a *asking) addTo(row, weights []any) error {
 	key := row[0].(int64)
 	hour := a.hours[key]
@@ -146,14 +148,14 @@ func (a *asking) addTo(row, weights []any) error {
 	return nil
 }
 
-// addHours adds the rows of the hours of a week in their order.
+// addHours adds a row for each hour of the week, in order.
 func (a *asking) addHours() {
 	for _, key := range slices.Sorted(maps.Keys(a.hours)) {
 		a.out.Rows = append(a.out.Rows, a.hours[key].row)
 	}
 }
 
-// number returns a JSON number as a float64, and nil for anything else.
+// number converts a JSON number to a float64. It returns nil for anything else.
 func number(v any) any {
 	if n, ok := v.(json.Number); ok {
 		if f, err := n.Float64(); err == nil {
@@ -163,7 +165,7 @@ func number(v any) any {
 	return nil
 }
 
-// whole returns a JSON number as an int64, and 0 for anything else.
+// whole converts a JSON number to an int64. It returns 0 for anything else.
 func whole(v any) int64 {
 	f, _ := number(v).(float64)
 	return int64(f)

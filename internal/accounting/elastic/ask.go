@@ -15,35 +15,36 @@ import (
 )
 
 const (
-	// shardSize is how many values of a text each shard counts. An answer is exact if no shard has more.
+	// shardSize is the number of values of a text that each shard counts. If no shard has more, the
+	// answer is exact.
 	shardSize = 10_000
-	// precision is the number of different values up to which Elasticsearch counts nearly exactly. It
-	// offers no higher number.
+	// precision is the number of different values up to which Elasticsearch's counts are almost
+	// exact. It is the highest that Elasticsearch offers.
 	precision = 40_000
 )
 
-// notRun are the lists of nodes that Slurm writes for a job that never ran.
+// notRun are the node lists that Slurm writes for jobs that never ran.
 var notRun = []string{"(null)", "None assigned", ""}
 
-// asking is the state of a question while it is asked.
+// asking is the state of one question.
 type asking struct {
 	fields *fields
 	question.Question
 	measures []measure
-	derived  []string // columns that only documents of this program have
+	derived  []string // used columns that only documents of this program have
 	out      question.Answer
-	hours    map[int64]*weekHour // of a question with [question.WeekHours]
+	hours    map[int64]*weekHour // for a question with [question.WeekHours]
 }
 
 // measure is a measure with its aggregation.
 type measure struct {
-	request object // nil for what a bucket has by itself
+	request object // nil if every bucket has the value already
 	value   func(bucket, result object) any
-	weight  func(result object) any // number of jobs that a mean is of; nil for measures that add up
+	weight  func(result object) any // number of jobs in a mean; nil for measures that are added up
 }
 
-// Ask answers questions. If the cluster lacks a column, a measure of it is nil, with a note. A
-// question that uses the column in another way gets a [question.AbsentError].
+// Ask answers questions. A measure of a column that the cluster lacks is nil, with a note. If a
+// question needs such a column for something else, the error is a [question.AbsentError].
 func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	var answers []question.Answer
 	for _, q := range questions {
@@ -56,7 +57,7 @@ func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]qu
 	return answers, nil
 }
 
-// remote marks an error as one of another server, unless it is about the question.
+// remote marks an error as one of another server, unless the error is a [question.AbsentError].
 func remote(err error) error {
 	var absent *question.AbsentError
 	if err == nil || errors.As(err, &absent) {
@@ -106,7 +107,7 @@ func (a *asking) note(format string, args ...any) {
 	}
 }
 
-// of returns the field of a column, and notes whether this program adds the field to documents.
+// of returns the field of a column. It notes columns that only documents of this program have.
 func (a *asking) of(column string) (field, error) {
 	f, err := a.fields.of(column)
 	if f.derived {
@@ -115,7 +116,7 @@ func (a *asking) of(column string) (field, error) {
 	return f, err
 }
 
-// request returns the search. It is nil if no job can be in any bucket.
+// request returns the body of the search. It is nil if every bucket would be empty.
 func (a *asking) request() (object, error) {
 	where, err := a.fields.filter(a.Where)
 	if err != nil {
@@ -139,7 +140,7 @@ func (a *asking) request() (object, error) {
 		}
 		if kind == nil {
 			if _, ok := key.(question.Values); ok {
-				continue // all jobs are in the bucket without a value
+				continue // all jobs are in the bucket of the empty text
 			}
 			return nil, nil
 		}
@@ -160,8 +161,8 @@ func (a *asking) request() (object, error) {
 
 func name(measure int) string { return fmt.Sprintf("m%d", measure) }
 
-// key returns the aggregation of a key; nil if no document has the column. The measures are inside
-// of the innermost aggregation, so only its values can be ordered by a measure.
+// key returns the aggregation of a key, or nil if no document has the column. Only the innermost
+// aggregation contains the measures, so only its buckets can be ordered by a measure.
 func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	var f field
 	var err error
@@ -181,7 +182,7 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 		kind = "date_range"
 		body = ranges(0, len(key.Edges), func(n int) any { return key.Edges[n].UTC().Format(instantFormat) })
 		list := body["ranges"].([]object)
-		list = list[:len(list)-1] // after the last edge
+		list = list[:len(list)-1] // omit the range after the last edge
 		if key.Before {
 			list = append(list, object{"key": "-1", "to": list[0]["from"]})
 		}
@@ -212,15 +213,15 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges are the buckets with the numbers first to end-1. A bucket reaches from its own edge to the
-// next bucket's. The last bucket has no upper edge.
+// ranges returns the buckets with the numbers first to end-1. A bucket reaches from its edge to
+// that of the next bucket. The last bucket has no upper edge.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {
 		r := object{"key": fmt.Sprint(n), "from": edge(n)}
 		if n+1 < end {
 			if r["to"] = edge(n + 1); r["to"] == r["from"] {
-				continue // no integer is in this range
+				continue // no integer belongs to this range
 			}
 		}
 		list = append(list, r)
@@ -228,7 +229,7 @@ func ranges(first, end int, edge func(number int) any) object {
 	return object{"ranges": list}
 }
 
-// unknown is a measure that the cluster does not have.
+// unknown is a measure that is always nil, for a column that the cluster lacks.
 var unknown = measure{nil, func(object, object) any { return nil }, nil}
 
 // measure returns the aggregation of a measure.
@@ -256,7 +257,7 @@ func (a *asking) measure(m question.Measure) (measure, error) {
 	}, one.weight}, nil
 }
 
-// unfiltered is measure without the condition.
+// unfiltered does the work of measure, but ignores the measure's filter.
 func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	switch m.Kind {
 	case question.Count:
@@ -264,7 +265,7 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	case question.Unused:
 		return a.unused()
 	case question.Moment:
-		// Instants are in milliseconds.
+		// Elasticsearch's instants are in milliseconds.
 		since := float64(m.Since.UnixMilli())
 		return a.product(m.Column, m.Times, "", func(mean float64) float64 { return (mean - since) / 1000 })
 	}
@@ -280,7 +281,7 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 			return a.nodeHours()
 		}
 		name := m.Column
-		if strings.HasPrefix(name, "wait_") { // one note for all parts
+		if strings.HasPrefix(name, "wait_") { // all parts share one note
 			name = "waits and their parts"
 		}
 		a.note("%s: not known, since %s.", name, absent.Why)
@@ -315,9 +316,9 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	return unknown, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
 }
 
-// product is the sum of the products of two columns over jobs. It is computed as the weighted mean
-// of the column times the sum of the weights. Only jobs count that have both columns, and the
-// column also, if it is named. change is applied to the mean first.
+// product returns the sum over jobs of column times weight: the weighted mean of the column times
+// the sum of the weights. It counts only jobs that have both columns and also the column in also,
+// unless that is empty. The functions change are applied to the mean before the multiplication.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
 	var both []object
@@ -356,8 +357,9 @@ func (a *asking) product(column, weight, also string, change ...func(mean float6
 	}, nil}, nil
 }
 
-// unused is the CPU time that jobs that ran asked for by their limits and did not use. A query
-// cannot compare two fields, so only limit_used says which jobs ran beyond their limits.
+// unused returns the CPU seconds that jobs could still have used within their time limits. A query
+// cannot compare two fields; so jobs that exceeded their limits are only known from the column
+// limit_used.
 func (a *asking) unused() (measure, error) {
 	limit, err := a.product("limit_s", "cpus", "elapsed_s")
 	if err != nil {
@@ -396,7 +398,7 @@ func (a *asking) unused() (measure, error) {
 		}, nil}, err
 }
 
-// less is the difference of two measures.
+// less returns the difference of two measures.
 func less(a, b measure) measure {
 	if a.request == nil || b.request == nil {
 		return unknown
@@ -412,7 +414,7 @@ func less(a, b measure) measure {
 	}, nil}
 }
 
-// nodeHours are the node hours of a cluster whose documents do not have them.
+// nodeHours computes the node hours for a cluster whose documents lack this column.
 func (a *asking) nodeHours() (measure, error) {
 	m, err := a.product("nodes", "elapsed_s", "")
 	seconds := m.value
@@ -425,8 +427,8 @@ func (a *asking) nodeHours() (measure, error) {
 	return m, err
 }
 
-// meanWait is the mean time from an instant to the start of jobs that ran, for a cluster whose
-// documents do not have it. It is the difference of two means.
+// meanWait computes, for a cluster whose documents lack waits, the mean time from an instant to the
+// start of jobs that ran, as the difference of two means.
 func (a *asking) meanWait(since string) (measure, error) {
 	var names []string
 	var ran []object

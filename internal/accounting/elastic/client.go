@@ -1,13 +1,13 @@
-// Package elastic asks a cluster of Elasticsearch or OpenSearch about the finished jobs in its
-// indices, whoever put them there: the stock jobcomp/elasticsearch plugin, or this program.
+// Package elastic answers questions about finished jobs from the indices of an Elasticsearch or
+// OpenSearch cluster, whether Slurm's jobcomp/elasticsearch plugin or this program wrote them.
 //
-// It uses what is documented for Elasticsearch 7.10, OpenSearch 1 and later releases: _field_caps, and
-// _search with aggregations (terms, range, date_range, filters, filter, missing, date_histogram, stats, avg,
-// cardinality, weighted_avg), sort and search_after. 7.10 is the first with wildcards in any case
-// (case_insensitive). No script runs on the cluster.
+// It uses only what the documentation of Elasticsearch 7.10, OpenSearch 1 and later releases has:
+// _field_caps, and _search with aggregations (terms, range, date_range, filters, filter, missing,
+// date_histogram, stats, avg, cardinality, weighted_avg), sort and search_after. 7.10 is the first
+// release with wildcards that ignore case (case_insensitive). The cluster runs no scripts.
 //
-// Elasticsearch's reference says which fields a request can use: fields of the types keyword, date
-// and number. If dynamic mapping makes a text of a string, its values are in a sub-field, .keyword.
+// According to Elasticsearch's reference, requests can use fields of the types keyword, date and
+// number. Dynamic mapping makes a string a text; its values are then in the sub-field .keyword.
 package elastic
 
 import (
@@ -35,13 +35,13 @@ const (
 
 // Options configures [New].
 type Options struct {
-	// URL has the address of the cluster and the index to ask: http(s)://HOST:PORT/INDEX. INDEX may be
-	// a list with commas, and have asterisks.
+	// URL is the address of the cluster and of the index: http(s)://HOST:PORT/INDEX. INDEX may be a
+	// list with commas, and contain asterisks.
 	URL string
-	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
-	// its owner may read it. Empty means none.
+	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Only the
+	// file's owner may have access. If it is empty, requests are sent without credentials.
 	Credentials string
-	// Client sends the requests; nil means one with a timeout of half a minute.
+	// Client sends the requests; nil means a client with a timeout of 30 s.
 	Client *http.Client
 }
 
@@ -54,7 +54,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	fields  *fields
-	expires time.Time // of fields
+	expires time.Time // when fields must be asked for again
 }
 
 // New returns a cluster. It sends no request.
@@ -78,7 +78,7 @@ func New(opts Options) (*Cluster, error) {
 	return c, err
 }
 
-// fault is the cluster's answer to a request that it does not fulfil.
+// fault is the cluster's response to a request that failed.
 type fault struct {
 	Error struct {
 		Type      string `json:"type"`
@@ -90,7 +90,7 @@ type fault struct {
 	} `json:"error"`
 }
 
-// do sends a request and reads the answer, a JSON object, into to.
+// do sends a request, and decodes the response, a JSON object, into to.
 func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
 	var from io.Reader
 	if body != nil {
@@ -133,7 +133,7 @@ func (c *Cluster) do(ctx context.Context, method, path string, body, to any) err
 	return nil
 }
 
-// reason returns the reason that an answer gives for an error.
+// reason returns the cluster's reason for an error.
 func reason(text []byte) string {
 	var f fault
 	if json.Unmarshal(text, &f) != nil || f.Error.Type == "" {
@@ -146,7 +146,7 @@ func reason(text []byte) string {
 	return excerpt([]byte(said))
 }
 
-// excerpt is the beginning of an answer, for messages.
+// excerpt returns the beginning of a response, for error messages.
 func excerpt(text []byte) string {
 	const most = 500
 	if s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?")); s != "" {
@@ -155,7 +155,7 @@ func excerpt(text []byte) string {
 	return "(empty)"
 }
 
-// found is the answer to a search.
+// found is the response to a search.
 type found struct {
 	TimedOut bool `json:"timed_out"`
 	Shards   struct {

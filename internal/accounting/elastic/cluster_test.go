@@ -19,7 +19,7 @@ import (
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/elastic"
-	_ "rmreplay/internal/accounting/engine/enginetest" // stores answer in tests, too
+	_ "rmreplay/internal/accounting/engine/enginetest" // an engine for the stores in these tests
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
@@ -31,8 +31,9 @@ import (
 
 var users = []string{"alice", "bob", `o'hara`, `a*b?c\d"e`, "ünal", "u u", "Alice"}
 
-// randomEntry draws a job that ended within 40 days. Some lack members, or never ran. Slurm's documents always have
-// total_nodes, and cpu_hours with total_cpus; imported ones never have cpu_hours.
+// randomEntry draws a job that ended within about 40 days. Some jobs lack members, or never ran. As
+// in reality, Slurm's documents always have total_nodes, and cpu_hours if they have total_cpus;
+// imported ones never have cpu_hours.
 func randomEntry(r *rand.Rand, seq int64, imported bool) store.Entry {
 	submit := time.Date(2024, 3, 10, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(40*86400)) * time.Second)
 	start := submit.Add(time.Duration(r.ExpFloat64()*7200) * time.Second)
@@ -89,7 +90,7 @@ func newStore(t *testing.T, jobs int64, imported bool) *store.Store {
 	return s
 }
 
-// pages serves the pages of a store, or of a source.
+// pages serves the pages of a store, or of another source.
 func pages(t *testing.T, s *store.Store, jobs web.Source) *httptest.Server {
 	mux := http.NewServeMux()
 	web.Register(mux, s, jobs)
@@ -98,10 +99,10 @@ func pages(t *testing.T, s *store.Store, jobs web.Source) *httptest.Server {
 	return server
 }
 
-// mapped is a cluster as a site has it: this program's API with other names of fields.
+// mapped simulates a site's cluster: this program's API with changed fields.
 type mapped struct {
 	api http.Handler
-	// caps changes an answer to _field_caps, and names those of fields in a request.
+	// caps changes a response to _field_caps. names renames the fields in requests accordingly.
 	caps  func(fields map[string]any)
 	names *strings.Replacer
 }
@@ -131,15 +132,15 @@ func (m *mapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.caps(caps.Fields)
-	_ = json.NewEncoder(w).Encode(caps) // the client may be gone
+	_ = json.NewEncoder(w).Encode(caps) // an error means that the client has disconnected
 }
 
-// capability is the type of a field in an answer to _field_caps.
+// capability describes a field of one type in a response to _field_caps.
 func capability(kind string) map[string]any {
 	return map[string]any{kind: map[string]any{"type": kind, "aggregatable": kind != "text", "searchable": true}}
 }
 
-// derived are the columns that documents of the plugin do not have, with their names in the API.
+// derived maps the columns that the plugin's documents lack to their names in the API.
 func derived() map[string]string {
 	names := map[string]string{"limit_used": "limit_used"}
 	for _, c := range store.Columns {
@@ -150,8 +151,8 @@ func derived() map[string]string {
 	return names
 }
 
-// stock is the index of a site whose plugin sends documents to Elasticsearch itself: dynamic mapping made
-// texts with sub-fields of its strings.
+// stock changes the fields to those of an index to which the plugin itself sends documents: strings
+// become texts with sub-fields, as with dynamic mapping.
 func stock(fields map[string]any) {
 	for _, name := range derived() {
 		delete(fields, name)
@@ -163,7 +164,7 @@ func stock(fields map[string]any) {
 	}
 }
 
-// enriched is an index that this program's documents went to.
+// enriched changes the fields to those of an index to which this program forwarded documents.
 func enriched(fields map[string]any) {
 	for column, name := range derived() {
 		if types, ok := fields[name]; ok {
@@ -197,7 +198,7 @@ func newCluster(t *testing.T, s *store.Store, change func(m *mapped)) *elastic.C
 	return c
 }
 
-// panel is a panel's answer.
+// panel is a panel's response.
 type panel struct {
 	Columns []struct{ Name string }
 	Rows    [][]any
@@ -218,8 +219,8 @@ func get(t *testing.T, server *httptest.Server, path string) (p panel, status in
 	return p, answer.StatusCode
 }
 
-// inTime returns what get returns. It asks again, twice at most, if a machine with other tests exceeded the limit of
-// time of questions.
+// inTime returns the result of get. If the question exceeded its time limit, which can happen on a
+// busy machine, it asks up to two more times.
 func inTime(t *testing.T, server *httptest.Server, path string) (p panel, status int) {
 	t.Helper()
 	for range 3 {
@@ -231,8 +232,8 @@ func inTime(t *testing.T, server *httptest.Server, path string) (p panel, status
 	return p, status
 }
 
-// different returns how two panels differ, except for the last digits of numbers. Where the cluster counts
-// no job at all, it has 0 for some sums that the store does not know.
+// different describes how two panels differ. It ignores the last digits of numbers. It also ignores
+// sums that the store does not know and that are 0 on a cluster without jobs.
 func different(want, got panel, name string) string {
 	if len(want.Columns) != len(got.Columns) {
 		return fmt.Sprintf("columns %v, want %v", got.Columns, want.Columns)
@@ -243,7 +244,7 @@ func different(want, got panel, name string) string {
 	for i, row := range want.Rows {
 		for k, v := range row {
 			if name == "table" && k == 0 {
-				continue // where the job is kept
+				continue // the column with the place of the job differs
 			}
 			other := got.Rows[i][k]
 			a, ok := v.(float64)
@@ -262,8 +263,8 @@ func different(want, got panel, name string) string {
 	return ""
 }
 
-// randomRequest draws the parameters of a request. Filters of a column that only some clusters have are
-// drawn if computed.
+// randomRequest draws a request's parameters. If computed, it may use filters on columns that only
+// some clusters have.
 func randomRequest(r *rand.Rand, computed bool) url.Values {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	values := url.Values{"zone": {pick("UTC", "Europe/Zurich", "Asia/Kathmandu", "America/New_York")}}
@@ -297,16 +298,16 @@ func randomRequest(r *rand.Rand, computed bool) url.Values {
 
 var names = []string{"summary", "jobs", "utilization", "shares", "users", "accounts", "waits", "reasons", "groups", "runs", "sizes", "requested", "limits", "waste", "exits", "week", "partitions", "names", "table"}
 
-// TestEqual checks that the pages of a cluster have the same numbers as those of a store with the same
-// jobs, for random requests: a cluster whose documents came through this program, one that the plugin
-// itself writes to, and this program's own API.
+// TestEqual checks with random requests that the pages show the same numbers for a store and for
+// three kinds of clusters with the same jobs: with documents from this program, with documents from
+// the plugin itself, and this program's own API.
 func TestEqual(t *testing.T) {
 	s := newStore(t, 900, false)
 	want := pages(t, s, nil)
 	for _, c := range []struct {
 		name   string
 		change func(m *mapped)
-		absent []string // panels that it cannot have
+		absent []string // panels that are impossible there
 	}{
 		{"own API", func(*mapped) {}, nil},
 		{"through the program", func(m *mapped) { m.caps, m.names = enriched, enrichedNames() }, nil},
@@ -322,7 +323,8 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// equal compares the answers of two servers of pages to random requests, more of them with RMREPLAY_LONG_TESTS. The second one cannot have some panels.
+// equal compares the responses of two servers to random requests. The second server lacks the
+// panels in absent. With RMREPLAY_LONG_TESTS, it sends more requests.
 func equal(t *testing.T, want, got *httptest.Server, absent []string) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, uint64(len(absent))))
@@ -369,8 +371,8 @@ func equal(t *testing.T, want, got *httptest.Server, absent []string) {
 	}
 }
 
-// TestMixedIndex asks an index that has documents of the plugin and documents that were forwarded, some of
-// which did not name their cluster when they came. Each job must have the cluster that the store gives it.
+// TestMixedIndex uses an index with documents from the plugin and forwarded documents, some of
+// which did not name their cluster. Each job must have the same cluster as in the store.
 func TestMixedIndex(t *testing.T) {
 	open := func() *store.Store {
 		s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
@@ -406,12 +408,12 @@ func TestMixedIndex(t *testing.T) {
 				add(index, int64(i+2), line, "another")
 			} else if err := json.Unmarshal([]byte(line), &action); err == nil && action.Index != nil {
 				var item map[string]any
-				_ = json.Unmarshal(action.Index, &item) // it is an object
+				_ = json.Unmarshal(action.Index, &item) // the member is an object
 				item["status"] = http.StatusCreated
 				items = append(items, map[string]any{"index": item})
 			}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"items": items}) // the client may be gone
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": items}) // an error means that the client has disconnected
 	}))
 	defer bulk.Close()
 	f, err := forward.New(site, forward.Options{URL: bulk.URL, Dir: t.TempDir(), Derived: true, Idle: time.Millisecond})
@@ -446,7 +448,7 @@ func TestMixedIndex(t *testing.T) {
 	}
 }
 
-// anyCase compares searches that ignore the case of letters beyond ASCII.
+// anyCase compares searches that ignore the case of letters outside of ASCII.
 func anyCase(t *testing.T, want, got *httptest.Server) {
 	t.Helper()
 	for _, q := range []string{"ÜNAL", "Ün?L", "ü*", `user_name:"ünAl"`, "ö*", `Ü\*`} {
@@ -459,10 +461,10 @@ func anyCase(t *testing.T, want, got *httptest.Server) {
 	}
 }
 
-// forget removes what the plugin's documents do not say: GPU hours, sums of waits, and which jobs ran beyond their
-// limits. The cluster must not have numbers for it.
+// forget removes from a what the plugin's documents lack: GPU hours, sums of waits, and which jobs
+// exceeded their limits. The cluster must not show numbers for these.
 func forget(a, b *panel, name string) {
-	if name == "groups" { // the sums of waits and their parts
+	if name == "groups" { // removes the sums of waits and their parts
 		a.Columns = a.Columns[:5]
 		for i, row := range a.Rows {
 			a.Rows[i] = row[:5]
@@ -479,7 +481,7 @@ func forget(a, b *panel, name string) {
 		}
 		for i := range min(len(a.Rows), len(b.Rows)) {
 			all, _ := a.Rows[i][k].(float64)
-			if less, known := b.Rows[i][k].(float64); known && less <= all+1e-3 { // jobs beyond their limits take something
+			if less, known := b.Rows[i][k].(float64); known && less <= all+1e-3 { // jobs beyond their limits reduce the sum
 				a.Rows[i][k] = less
 			}
 		}
@@ -493,7 +495,8 @@ func forget(a, b *panel, name string) {
 	}
 }
 
-// sortTies leaves the jobs of a table out whose order the requests do not say.
+// sortTies sorts the rows of both tables by the job number, because requests do not decide the
+// order of ties.
 func sortTies(a, b *panel) {
 	for _, p := range []*panel{a, b} {
 		slices.SortStableFunc(p.Rows, func(x, y []any) int { return int(x[1].(float64) - y[1].(float64)) })

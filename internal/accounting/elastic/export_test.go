@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// QueryText returns the query of a filter as it is sent.
+// QueryText returns the query that is sent for a filter.
 func QueryText(ctx context.Context, c *Cluster, chosen question.Filter) ([]byte, error) {
 	known, err := c.known(ctx)
 	if err != nil {

@@ -15,32 +15,32 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// fieldsKept is how long the names of fields are kept: they change when an index is made, or a
-// document has a new key.
+// fieldsKept is how long the names of fields are cached. They change when an index is created, or
+// when a document has a new key.
 const fieldsKept = time.Minute
 
-// fields are the cluster's fields by the columns that they stand for.
+// fields maps the store's columns to the cluster's fields.
 type fields struct {
 	columns map[string]field
 	ownAPI  bool
 }
 
-// field is how a column is called on the cluster.
+// field is the cluster's field for a column.
 type field struct {
-	name    string // empty if no document has it
-	kind    string // type in the mapping; empty for _index
+	name    string // empty if no document has the field
+	kind    string // type in the mapping; empty for the field _index
 	why     string // why the column cannot be used; empty if it can
-	derived bool   // forward adds it to documents
+	derived bool   // only package forward adds this field to documents
 	integer bool
 }
 
-// capability is one type of a field, in an answer to _field_caps.
+// capability describes a field of one type, in a response to _field_caps.
 type capability struct {
 	Aggregatable bool `json:"aggregatable"`
 	Searchable   bool `json:"searchable"`
 }
 
-// known returns the fields. It asks the cluster for them again after [fieldsKept].
+// known returns the fields. It asks the cluster again when they are older than [fieldsKept].
 func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	return f, nil
 }
 
-// ownAPI reports whether the fields come from this program's own API, which computes columns that
-// documents do not have.
+// ownAPI reports whether the fields come from this program's own search API, which also has the
+// columns that documents lack.
 func ownAPI(known map[string]map[string]capability) bool {
 	for _, name := range []string{"mem_mib", "node_hours", "exit_status", "limit_used", "script_bytes"} {
 		if len(known[name]) == 0 {
@@ -76,13 +76,13 @@ func ownAPI(known map[string]map[string]capability) bool {
 	return true
 }
 
-// names returns the names that a column can have on a cluster. Documents that came through this
-// program have more columns than Slurm's, below the member [forward.Member].
+// names returns the possible names of a column on a cluster. Documents that this program forwarded
+// have the columns that Slurm's documents lack below the member [forward.Member].
 func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	own := forward.Member + "." + f.Name
 	switch f.Name {
 	case "hour", "weekday":
-		return nil, true // they depend on the reader's zone
+		return nil, true // these columns depend on the reader's time zone
 	case question.Exit:
 		return []string{"exit_code"}, false
 	case "id", "limit_used":
@@ -91,8 +91,9 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 		}
 		return []string{own}, true
 	case "cluster":
-		// Documents of the plugin have this field, and forward adds it to others. The field of the member
-		// is for an index whose mapping lacks this one, because a query cannot choose between two fields.
+		// The plugin's documents have this field, and package forward adds it to other documents.
+		// The field below the member is for an index whose mapping lacks cluster: a query can use
+		// only one of the two.
 		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {
@@ -110,7 +111,7 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	return nil, true
 }
 
-// resolve looks for a column among the fields of a cluster.
+// resolve finds the field of a column among the fields of a cluster.
 func resolve(f *question.Field, known map[string]map[string]capability, ownAPI bool) field {
 	candidates, derived := names(f, ownAPI)
 	out := field{integer: f.Type == question.Integer}
@@ -147,8 +148,8 @@ func kinds(types map[string]capability) (list []string) {
 	return list
 }
 
-// usable returns the name by which a field of the given types can be compared, sorted and counted,
-// or why it cannot.
+// usable returns the name under which a field of the given types can be compared, sorted and
+// counted, or the reason why this is impossible.
 func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use,
 	why string) {
 	list := kinds(types)
@@ -183,7 +184,7 @@ func usable(name string, want question.Type, types map[string]capability, known 
 	return "", fmt.Sprintf("the field %s is of the type %s in the cluster", name, kind)
 }
 
-// of returns the field of a column. Its name is empty if no document has it.
+// of returns the field of a column. The field's name is empty if no document has the column.
 func (f *fields) of(column string) (field, error) {
 	known, ok := f.columns[column]
 	switch {

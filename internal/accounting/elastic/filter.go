@@ -10,10 +10,10 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// object is an object of a request.
+// object is a JSON object in a request.
 type object = map[string]any
 
-// instantFormat writes instants in UTC, in Elasticsearch's format strict_date_optional_time.
+// instantFormat formats instants in UTC as Elasticsearch's strict_date_optional_time.
 const instantFormat = "2006-01-02T15:04:05.000Z"
 
 var (
@@ -21,7 +21,7 @@ var (
 	nothing    = object{"match_none": object{}}
 )
 
-// filter returns the query of a filter.
+// filter returns the query for a filter.
 func (f *fields) filter(chosen question.Filter) (object, error) {
 	switch chosen := chosen.(type) {
 	case nil:
@@ -56,7 +56,7 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 			question.Compare{Column: "state", Op: "=", Value: "REQUEUED"},
 		}})
 	case question.Ran:
-		// A job that ran for no time holds no processors.
+		// A job with a run time of 0 held no processors.
 		return f.filter(question.All{
 			question.Compare{Column: "elapsed_s", Op: ">", Value: 0.0}, question.Compare{Column: "cpus", Op: ">", Value: 0.0},
 		})
@@ -82,8 +82,8 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 	return nil, fmt.Errorf("a filter of the type %T", chosen)
 }
 
-// like returns the query of a pattern. Elasticsearch ignores the case of ASCII letters only. For other letters the
-// query is a regular expression that allows both cases.
+// like returns the query for a pattern. Elasticsearch ignores the case only of ASCII letters. For
+// other letters, the query is a regular expression that matches both cases.
 func (f *fields) like(name string, l question.Like) object {
 	folds := func(c rune) bool { return c > unicode.MaxASCII && unicode.SimpleFold(c) != c }
 	switch {
@@ -95,7 +95,7 @@ func (f *fields) like(name string, l question.Like) object {
 	return object{"regexp": object{name: object{"value": anyCase(l.Pattern), "flags": "NONE"}}}
 }
 
-// anyCase returns a pattern as a regular expression of Lucene for letters of any case.
+// anyCase converts a pattern to a regular expression of Lucene that ignores case.
 func anyCase(pattern string) string {
 	var b strings.Builder
 	quoted := false
@@ -121,7 +121,7 @@ func anyCase(pattern string) string {
 		}
 		quoted = false
 	}
-	if quoted { // a backslash at the end stands for itself
+	if quoted { // a backslash at the end is an ordinary character
 		b.WriteString(`\\`)
 	}
 	return b.String()
@@ -138,8 +138,8 @@ func (f *fields) filters(list []question.Filter) (all []object, err error) {
 	return all, nil
 }
 
-// started leaves the jobs that never ran out of a query for starts: Slurm's documents have the instant of their end as
-// their start.
+// started excludes jobs that never ran from a query about start_time: for these, the start in
+// Slurm's documents is the time of their end.
 func (f *fields) started(column string, query object) object {
 	nodes, err := f.of("node_list")
 	if column != "start_time" || err != nil || nodes.name == "" {
@@ -148,7 +148,7 @@ func (f *fields) started(column string, query object) object {
 	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"terms": object{nodes.name: notRun}}}}}
 }
 
-// exists holds for jobs that have a value. "" counts as missing.
+// exists returns the query for jobs that have a value. The empty text counts as missing.
 func (f *fields) exists(column string, of field) object {
 	query := object{"exists": object{"field": of.name}}
 	if f := question.Fields[column]; f.Type != question.Text {
@@ -157,7 +157,7 @@ func (f *fields) exists(column string, of field) object {
 	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"term": object{of.name: ""}}}}}
 }
 
-// compare returns the query of a comparison. op is one of =, <, <=, > and >=.
+// compare returns the query for a comparison. op is one of =, <, <=, > and >=.
 func (f field) compare(op string, value any) object {
 	operator := map[string]string{"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[op]
 	switch v := value.(type) {

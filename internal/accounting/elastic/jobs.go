@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// window is how many hits Elasticsearch gives without search_after (index.max_result_window).
+	// window is the highest number of hits without search_after (index.max_result_window).
 	window = 10_000
-	// chunk is how many documents a request asks for, without the jobs' scripts.
+	// chunk is the number of documents that one request asks for, without the jobs' scripts.
 	chunk = 5000
 )
 
@@ -29,8 +29,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown returns jobs with the values of a page's columns, which mean the same as in the embedded
-// store. If the cluster has a job twice, its last document stays.
+// shown fills in the values of a page's columns, which have the same meaning as in the store. If
+// the cluster has several documents of a job, only the last one stays.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {
@@ -63,7 +63,7 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 	case name == "hour" && !j.Submit.IsZero():
 		return clock.WeekHour(j.Submit) % 24
 	case name == "weekday" && !j.Submit.IsZero():
-		return (clock.WeekHour(j.Submit)/24 + 1) % 7 // weeks of clocks begin on Monday
+		return (clock.WeekHour(j.Submit)/24 + 1) % 7 // clock's weeks begin on Monday
 	}
 	if i := slices.Index(question.Columns, name); i >= 0 {
 		if text, ok := row[i].(string); ok {
@@ -122,9 +122,9 @@ func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, er
 	return jobs, nil
 }
 
-// order returns the order of a page. Jobs with equal values in the page's column are sorted by
-// their numbers and instants, so that search_after finds each of them. If the cluster has a job
-// twice, search_after may find only one of its documents.
+// order returns the order of a page. Jobs with the same value in the page's column are sorted by
+// number and times, so that search_after does not skip a job. If the cluster has two documents of a
+// job, search_after may skip one of them.
 func (f *fields) order(p question.Page) (list []object, err error) {
 	direction := map[bool]string{true: "desc", false: "asc"}[p.Descending]
 	for i, column := range []string{p.Sort, "jobid", "submit_time", "start_time", "end_time"} {
@@ -138,7 +138,7 @@ func (f *fields) order(p question.Page) (list []object, err error) {
 		if field.name != "" && (i == 0 || column != p.Sort) {
 			by := object{"order": direction, "missing": "_last"}
 			if field.kind != "" {
-				// Without unmapped_type, the shards of an index that lacks the field refuse to sort.
+				// Without unmapped_type, sorting fails in indices that lack the field.
 				by["unmapped_type"] = field.kind
 			}
 			list = append(list, object{field.name: by})
@@ -150,8 +150,8 @@ func (f *fields) order(p question.Page) (list []object, err error) {
 	return list, nil
 }
 
-// Job returns the document of a job in the cluster's indices, by its [question.Job.ID]; nil if there is
-// none.
+// Job returns a job's document from the cluster's indices, by the ID in [question.Job]; nil if
+// there is no such document.
 func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
 	index, own, ok := strings.Cut(id, "/")
 	if !ok {
@@ -169,7 +169,7 @@ func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
 	return &shown([]question.Job{*job}, question.Page{Columns: question.Columns})[0], nil
 }
 
-// job returns the document of a hit as Slurm or a record wrote it.
+// job converts a hit to a job with the document that Slurm or a record wrote.
 func (h *hit) job() (*question.Job, error) {
 	job := &question.Job{ID: h.Index + "/" + h.ID, Cluster: h.Index, Document: h.Source}
 	var members map[string]json.RawMessage

@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// send forwards a store to an index of a real cluster.
+// send forwards a store's documents to an index of a real cluster.
 func send(t *testing.T, s *store.Store, node *servertest.OpenSearch, index string, derived bool) {
 	t.Helper()
 	f, err := forward.New(s, forward.Options{
@@ -39,9 +39,9 @@ func send(t *testing.T, s *store.Store, node *servertest.OpenSearch, index strin
 	node.Ask(http.MethodPost, "/"+index+"/_refresh", "", nil)
 }
 
-// TestOpenSearch checks that the pages of a real cluster have the same numbers as those of a store with the
-// same jobs: of an index with documents of this program, and of one with Slurm's documents whose types the
-// cluster has found out by itself.
+// TestOpenSearch checks that the pages show the same numbers for a store and for a real cluster
+// with the same jobs: in an index with documents from this program, and in an index with Slurm's
+// documents, whose types the cluster has guessed.
 func TestOpenSearch(t *testing.T) {
 	for _, release := range servertest.Releases(servertest.OpenSearch2) {
 		t.Run(release, func(t *testing.T) {
@@ -56,7 +56,8 @@ func TestOpenSearch(t *testing.T) {
 	}
 }
 
-// testPages compares the pages about an index with those of the store that is sent there. They lack some panels.
+// testPages compares the pages of an index with those of the store that was sent there. The index
+// lacks some panels.
 func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived bool, absent ...string) {
 	s := newStore(t, 900, derived)
 	send(t, s, node, index, derived)
@@ -69,9 +70,9 @@ func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived 
 	anyCase(t, want, got)
 }
 
-// TestNodeLost sends jobs to an index of three shards, each with a copy, in a cluster of three nodes, and kills a node
-// in the middle. The pages have an error or a number of jobs that were sent until then, and in the end the numbers
-// of the store: with two nodes, and with three again.
+// TestNodeLost sends jobs to an index of three shards with one replica each, in a cluster of three
+// nodes, and kills a node meanwhile. The pages must show an error or at most the jobs sent so far.
+// In the end they must show the numbers of the store, first with two nodes, and then with three.
 func TestNodeLost(t *testing.T) {
 	const jobs, part = 1200, 100
 	nodes := servertest.NewCluster(t, servertest.OpenSearch2, 3)
@@ -109,7 +110,8 @@ func TestNodeLost(t *testing.T) {
 			refused++
 		case len(p.Rows) > 0:
 			n, _ := p.Rows[0][0].(float64)
-			// It may be lower than before: a copy that takes a lost shard's place has been refreshed at another time.
+			// The number may be lower than before: a replica that replaces a lost shard was
+			// refreshed at another time.
 			if int64(n) >= first+part {
 				t.Errorf("the pages show %v jobs, and %d were sent", n, first+part-1)
 			}
@@ -139,12 +141,12 @@ func TestNodeLost(t *testing.T) {
 			if text, _, _ := strings.Cut(string(d.Source), `,"`+forward.Member+`":`); text+"}" != string(e.Document) {
 				t.Errorf("%s: %s", d.ID, d.Source)
 			}
-			delete(numbers, d.ID) // one that comes again is wrong
+			delete(numbers, d.ID) // each document may occur only once
 		})
 		if len(numbers) > 0 || f.Status().Refused > 0 {
 			t.Errorf("%d documents are missing: %+v", len(numbers), f.Status())
 		}
-		want, got := pages(t, s, nil), pages(t, s, cluster) // not those that have asked before: these keep the range
+		want, got := pages(t, s, nil), pages(t, s, cluster) // new servers, because the others have cached the range of time
 		for _, panel := range []string{"summary", "users", "groups", "waits", "utilization", "week"} {
 			a, _ := get(t, want, "panels/"+panel+"?last=all")
 			b, status := get(t, got, "panels/"+panel+"?last=all")
@@ -162,7 +164,7 @@ func TestNodeLost(t *testing.T) {
 	t.Logf("%d attempts were repeated, %d of %d questions refused", f.Status().Retries, refused, jobs/part)
 }
 
-// testLists lists more jobs than a request gets, from three shards.
+// testLists lists more jobs than fit into one request, from three shards.
 func testLists(t *testing.T, node *servertest.OpenSearch) {
 	const jobs = 5_500
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
@@ -179,7 +181,7 @@ func testLists(t *testing.T, node *servertest.OpenSearch) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sort := range []string{"jobid", "elapsed_s", "user_name"} { // many jobs have the same value of the last ones
+	for _, sort := range []string{"jobid", "elapsed_s", "user_name"} { // in the last two, many jobs have equal values
 		list, err := cluster.Jobs(t.Context(), question.Page{Sort: sort, Most: 50_000, Columns: []string{"jobid"}})
 		if err != nil {
 			t.Fatal(err)

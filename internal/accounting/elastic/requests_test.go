@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// recorded is a cluster that answers every search in the same way, and keeps the requests.
+// recorded is a cluster that responds to every search in the same way, and keeps the requests.
 type recorded struct {
 	mu      sync.Mutex
 	fields  map[string]any
@@ -30,10 +30,10 @@ type recorded struct {
 func (c *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // a cut body is no JSON
+	body, _ := io.ReadAll(r.Body) // a truncated body is not JSON
 	c.headers, c.bodies = append(c.headers, r.Header), append(c.bodies, string(body))
 	if strings.HasSuffix(r.URL.Path, "/_field_caps") && c.status != http.StatusUnauthorized {
-		_ = json.NewEncoder(w).Encode(map[string]any{"fields": c.fields}) // the client may be gone
+		_ = json.NewEncoder(w).Encode(map[string]any{"fields": c.fields}) // an error means that the client has disconnected
 		return
 	}
 	w.WriteHeader(c.status)
@@ -52,7 +52,7 @@ func (c *recorded) open(t testing.TB, opts elastic.Options) *elastic.Cluster {
 	return cluster
 }
 
-// caps are the fields of an index with dynamic mapping.
+// caps returns the fields of an index with dynamic mapping.
 func caps() map[string]any {
 	return map[string]any{
 		"@end": capability("date"), "@start": capability("date"), "elapsed": capability("long"), "cpu_hours": capability("float"), "total_cpus": capability("long"),
@@ -61,7 +61,7 @@ func caps() map[string]any {
 	}
 }
 
-// TestFaults checks that what a cluster cannot do is named.
+// TestFaults checks that errors name what a cluster cannot do.
 func TestFaults(t *testing.T) {
 	ask := func(c *elastic.Cluster, where question.Filter) error {
 		_, err := c.Ask(t.Context(), question.Question{Where: where, Measures: []question.Measure{{Kind: question.Count}}})
@@ -107,7 +107,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCredentials checks that requests have the credentials of a file that nobody else can read.
+// TestCredentials checks that requests have the credentials from a file, and that the file must be
+// private.
 func TestCredentials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "auth")
 	if err := os.WriteFile(path, []byte("ApiKey abc\n"), 0o600); err != nil {
@@ -131,7 +132,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestOrder checks that a list can be sorted by a field that not all indices have.
+// TestOrder checks that a list can be sorted by a field that some indices lack.
 func TestOrder(t *testing.T) {
 	r := &recorded{fields: caps(), status: 200, answer: `{"hits":{"hits":[]}}`}
 	delete(r.fields, "@submit")
@@ -149,8 +150,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// FuzzFilter checks that what a reader writes is an error, or becomes a query in which it is nothing but
-// values: the members of the query's objects are this program's and the fields' names.
+// FuzzFilter checks that a reader's text is an error, or becomes a query in which it only occurs in
+// values: the names of members are constants of this program and names of fields.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"user_name:alice state:(FAILED OR TIMEOUT) elapsed_s>2h", "user_name=a"}, {`-(a* OR "b\" c")`, "cpus>=1e2"}, {"@end:[2024-01-01 TO now-1d]", "elapsed_s!="}, {`"},{"match_all":{`, `user_name="}}`},
@@ -200,7 +201,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// members checks the names of the members of all objects.
+// members checks the member names of all objects in v.
 func members(t *testing.T, known map[string]bool, v any) {
 	t.Helper()
 	switch v := v.(type) {

@@ -9,22 +9,22 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// bucket is how the jobs of a [question.Key] are grouped.
+// bucket says in SQL how the jobs are grouped by a [question.Key].
 type bucket struct {
-	groups []string // SQL over jobs
-	// instant and of stand in the place of groups if the bucket depends on a time: instant is a column
-	// of instants, and of returns the SQL of the group for microseconds since 1970. If quarters, all
-	// instants of a quarter of an hour are in the same group.
+	groups []string // SQL over jobs, one or two expressions
+	// If the bucket depends on a time, instant and of replace groups: instant is a column of
+	// instants, and of returns the SQL of the group for a number of microseconds since 1970. With
+	// quarters, all instants in the same quarter of an hour are in the same group.
 	instant  string
 	of       func(micros string) string
 	quarters bool
 	implied  []string // SQL of conditions that hold for the jobs in all buckets
-	key      string   // SQL of the key; %[1]s and %[2]s stand for the groups
+	key      string   // SQL of the key; %[1]s and %[2]s are replaced by the groups
 	values   *question.Values
-	low, end int64 // buckets have the numbers from low to end-1; end is 0 for any
+	low, end int64 // buckets have the numbers low to end-1; if end is 0, every number is valid
 }
 
-// newBucket returns how jobs are grouped by a key.
+// newBucket returns the grouping for a key.
 func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error) {
 	var column string
 	switch k := k.(type) {
@@ -80,13 +80,14 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 	return b, nil
 }
 
-// quarter is a quarter of an hour in microseconds. Rollups have instants in such steps.
+// quarter is a quarter of an hour in microseconds. Instants in rollups are rounded to this step.
 const quarter = rollup.Quarter * 1_000_000
 
-// number returns the SQL of the number of an instant's bucket between edges. It is -1 before the
-// first edge, and the number of buckets after the last edge or for NULL.
+// number returns the SQL of the number of the bucket, between edges, of an instant in microseconds
+// since 1970. The number is -1 before the first edge, and the number of buckets after the last edge
+// and for NULL.
 func number(micros string, edges []time.Time) string {
-	type run struct { // of buckets of the same length
+	type run struct { // consecutive buckets of the same length
 		first       int
 		begin, step int64
 	}
@@ -103,7 +104,8 @@ func number(micros string, edges []time.Time) string {
 		if i+1 < len(runs) {
 			fmt.Fprintf(&b, "CASE WHEN %s < %d THEN ", micros, runs[i+1].begin)
 		}
-		// The division rounds towards 0, so it must not get a negative number: the dividend is an instant after 1970.
+		// SQL rounds a quotient towards 0, so the dividend must not be negative: it is an instant
+		// after 1970.
 		fmt.Fprintf(&b, "(%s - %d) // %d - %d", micros, r.begin%r.step, r.step, r.begin/r.step-int64(r.first))
 		if i+1 < len(runs) {
 			b.WriteString(" ELSE ")
@@ -113,6 +115,6 @@ func number(micros string, edges []time.Time) string {
 	return fmt.Sprintf("greatest(least(%s, %d), -1)", b.String(), len(edges)-1)
 }
 
-// Bucket returns the SQL of the number of the bucket, between edges, of a column of instants. It is
-// -1 before the first edge, and the number of buckets after the last edge.
+// Bucket returns the SQL of the number of the bucket, between edges, of a column of instants. The
+// number is -1 before the first edge, and the number of buckets after the last edge and for NULL.
 func Bucket(column string, edges []time.Time) string { return number(micros(column), edges) }

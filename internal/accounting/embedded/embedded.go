@@ -1,10 +1,10 @@
-// Package embedded answers questions about finished jobs from the embedded store. It compiles a question
-// to one statement of SQL, and decides whether rollups, which have sums for whole days, can answer it.
+// Package embedded answers questions about finished jobs from the store. It compiles each question
+// to one SQL statement. If possible, the statement uses rollups, which have sums for whole days.
 //
-// A statement is first written over the table of jobs ([plan.overJobs]). A rollup is a table of
-// sums over jobs; its rows are called cells. If a rollup has, by the same SQL, all keys and
-// measures of the question ([cells]), the statement reads the cells of the whole days within the
-// range, and the jobs of the rest of the range ([span.split]).
+// At first, a statement uses the table of jobs ([plan.overJobs]). A rollup is a table of sums over
+// jobs; its rows are called cells. If the SQL of all keys and measures of the question is among a
+// rollup's columns ([cells]), the statement reads the cells of the whole days in the range of time,
+// and jobs for the rest of the range ([span.split]).
 package embedded
 
 import (
@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// Source answers from a store.
+// Source answers questions from a store.
 type Source struct {
 	store *store.Store
 	kept  kept
@@ -28,7 +28,7 @@ type Source struct {
 // New returns the source of a store.
 func New(s *store.Store) *Source { return &Source{store: s} }
 
-// Ask answers questions. All answers are about the same state of the store.
+// Ask answers questions. All answers describe the same state of the store.
 func (s *Source) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	v := s.store.View()
 	defer v.Close()
@@ -70,7 +70,7 @@ func (s *Source) Ask(ctx context.Context, questions ...question.Question) ([]que
 	return answers, err
 }
 
-// answer makes the answer from the rows of the statement.
+// answer converts the rows of the statement into an answer.
 func (p *plan) answer(rows [][]any) (a question.Answer) {
 	wide := len(p.buckets) + len(p.Measures)
 	var inside [][]any
@@ -111,7 +111,7 @@ func (p *plan) answer(rows [][]any) (a question.Answer) {
 	return a
 }
 
-// texts reports whether the question has buckets of texts.
+// texts reports whether the question has a [question.Values].
 func (p *plan) texts() bool {
 	return slices.ContainsFunc(p.buckets, func(b *bucket) bool { return b.values != nil })
 }
@@ -119,10 +119,11 @@ func (p *plan) texts() bool {
 // read returns the rows of a statement.
 func read(v *store.Snapshot, p part) ([][]any, error) { return v.All(p.text, p.args...) }
 
-// mostFirst is the highest number of jobs that are first looked for in only the last part of a range of time.
+// mostFirst bounds the requests for which [Source.Jobs] at first searches only the end of the range
+// of time.
 const mostFirst = 1000
 
-// Jobs returns the jobs of a page. Their IDs are the numbers of their arrivals.
+// Jobs returns the jobs of a page. A job's ID is the number of its arrival.
 func (s *Source) Jobs(ctx context.Context, page question.Page) (jobs []question.Job, err error) {
 	p, err := newPlan(question.Question{Where: page.Where, Clock: page.Clock})
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *Source) Jobs(ctx context.Context, page question.Page) (jobs []question.
 		whole := p.span
 		if rows := page.From + page.Most; page.Sort == "end_time" && page.Descending && rows <= mostFirst &&
 			!whole.from.IsZero() && !whole.until.IsZero() {
-			p.span.from = whole.until.Add(-whole.until.Sub(whole.from) / 30) // the last jobs are probably in it
+			p.span.from = whole.until.Add(-whole.until.Sub(whole.from) / 30) // this part of the range probably has enough jobs
 			if jobs, err = p.jobs(v, page); err != nil || len(jobs) == page.Most {
 				return err
 			}
@@ -169,7 +170,8 @@ func (p *plan) jobs(v *store.Snapshot, page question.Page) (jobs []question.Job,
 		return nil, err
 	}
 	chosen := join(where, " AND ", "true")
-	// The outer statement cuts texts, so only the page's jobs are cut. It keeps the order (preserve_insertion_order).
+	// The outer statement cuts texts, so that only the texts of the page's jobs are cut. DuckDB
+	// keeps the order of the inner statement (preserve_insertion_order).
 	text := fmt.Sprintf("SELECT %s FROM jobs WHERE %s ORDER BY %s %s NULLS LAST, seq %[4]s LIMIT %d OFFSET %d",
 		strings.Join(list, ", "), chosen.text, order, direction, page.Most, page.From)
 	rows, err := read(v, part{"SELECT " + strings.Join(shown, ", ") + " FROM (" + text + ")", chosen.args})
@@ -179,13 +181,13 @@ func (p *plan) jobs(v *store.Snapshot, page question.Page) (jobs []question.Job,
 	return jobs, err
 }
 
-// cut returns the SQL of [question.Cut].
+// cut returns SQL that does the same as [question.Cut].
 func cut(text string) string {
 	return fmt.Sprintf("CASE WHEN length(%s) > %d THEN left(%[1]s, %[2]d) || '…' ELSE %[1]s END",
 		text, question.LongestText)
 }
 
-// Job returns the job of an ID, with the columns of the store; nil if the store does not have it.
+// Job returns the job with an ID and the store's columns; nil if the store does not have the job.
 func (s *Source) Job(ctx context.Context, id string) (job *question.Job, err error) {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {

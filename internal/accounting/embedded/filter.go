@@ -11,13 +11,13 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// part is a part of a statement. Texts of users are only in args.
+// part is a part of a statement. Texts from users are in args, never in text.
 type part struct {
 	text string
 	args []any
 }
 
-// join joins conditions. none is the condition of an empty list.
+// join joins conditions by an operator. none is the result for an empty list.
 func join(list []part, by, none string) (all part) {
 	var texts []string
 	for _, p := range list {
@@ -30,11 +30,11 @@ func join(list []part, by, none string) (all part) {
 	return all
 }
 
-// columns are the SQL of the columns of a question, over the jobs or over the cells of a rollup. It returns false
-// for a column that is not there.
+// columns returns the SQL of a column, over jobs or over the cells of a rollup. It returns false
+// for a column that is missing there.
 type columns func(name string) (sql string, ok bool)
 
-// ofJobs returns the columns of the table jobs. Hours of the day are those of a clock.
+// ofJobs returns the columns of the table jobs. clock determines the hour and the weekday.
 func ofJobs(clock question.Clock) columns {
 	return func(name string) (string, bool) {
 		switch name {
@@ -45,7 +45,7 @@ func ofJobs(clock question.Clock) columns {
 		case "hour":
 			return "(" + weekHour(clock, micros("submit_time")) + " % 24)", true
 		case "weekday":
-			return "((" + weekHour(clock, micros("submit_time")) + " // 24 + 1) % 7)", true // weeks of clocks begin on Monday
+			return "((" + weekHour(clock, micros("submit_time")) + " // 24 + 1) % 7)", true // clock's weeks begin on Monday
 		}
 		f, ok := question.Fields[name]
 		return name, ok && f.Name == name
@@ -55,7 +55,7 @@ func ofJobs(clock question.Clock) columns {
 // micros returns the SQL of a column of instants in microseconds since 1970.
 func micros(column string) string { return "epoch_us(" + column + ")" }
 
-// weekHour returns the SQL of the hour of the week of an instant in microseconds since 1970.
+// weekHour returns SQL for the hour of the week of an instant in microseconds since 1970.
 func weekHour(clock question.Clock, instant string) string {
 	changes, offsets := "", clock.Offsets()
 	for _, o := range offsets[:len(offsets)-1] {
@@ -68,7 +68,8 @@ func weekHour(clock question.Clock, instant string) string {
 	return "(((" + instant + " + " + offset + ") // 3600000000 + 72) % 168)" // 1970-01-01 was a Thursday
 }
 
-// filter returns the SQL of a filter. It is NULL or false for a job that the filter does not choose.
+// filter returns the SQL of a filter. For a job that the filter does not choose, it is false or
+// NULL.
 func (c columns) filter(f question.Filter) (part, error) {
 	switch f := f.(type) {
 	case nil:
@@ -84,7 +85,7 @@ func (c columns) filter(f question.Filter) (part, error) {
 		_, err := c.column("lost")
 		return part{text: rollup.Lost}, err
 	case question.Ran:
-		_, err := c.column("start_time") // cells lack this column
+		_, err := c.column("start_time") // an error for cells, which lack this column
 		return part{text: rollup.Ran}, err
 	case question.Known:
 		column, err := c.column(f.Column)
@@ -93,11 +94,11 @@ func (c columns) filter(f question.Filter) (part, error) {
 		return c.compare(f, f.Op)
 	case question.Like:
 		column, err := c.column(f.Column)
-		flags := "s" // a dot stands for a line break, too
+		flags := "s" // a dot matches a line break, too
 		if f.AnyCase {
 			flags = "si"
 		}
-		// LIKE takes exponential time for patterns with several asterisks.
+		// LIKE would take exponential time for patterns with several asterisks.
 		return part{"regexp_full_match(" + column + ", ?, '" + flags + "')", []any{f.Regexp()}}, err
 	case question.Not:
 		switch of := f.Of.(type) {
@@ -135,8 +136,8 @@ func (c columns) column(name string) (string, error) {
 	return sql, nil
 }
 
-// compare returns the SQL of a comparison. Parsed numbers and instants become constants of the SQL,
-// because DuckDB skips rows by constants.
+// compare returns the SQL of a comparison. Numbers and instants become literals in the SQL, because
+// DuckDB can skip rows only with literals. They have been parsed, so they cannot inject SQL.
 func (c columns) compare(f question.Compare, op string) (part, error) {
 	column, err := c.column(f.Column)
 	text := column + " " + op + " "
@@ -157,11 +158,11 @@ func (c columns) compare(f question.Compare, op string) (part, error) {
 	return part{}, fmt.Errorf("%s: a value of the type %T", f.Column, f.Value)
 }
 
-// unknownIfEmpty is the SQL of a key of a rollup as a column: an empty text stands for NULL.
+// unknownIfEmpty is the SQL of a rollup's key as a column: it converts the empty text to NULL.
 const unknownIfEmpty = "nullif(%s, '')"
 
-// known returns the SQL of a column for a comparison with a text that is not empty. It leaves
-// nullif out: without that function, DuckDB compares each text of a dictionary once.
+// known returns the SQL of a column for comparison with a text that is not empty. It omits nullif,
+// because DuckDB then compares each text in a dictionary only once.
 func known(column string) string {
 	var key string
 	if n, err := fmt.Sscanf(column, strings.Replace(unknownIfEmpty, "%s", "%1s", 1), &key); n == 1 && err == nil {
@@ -170,7 +171,7 @@ func known(column string) string {
 	return column
 }
 
-// Timestamp returns the SQL of an instant.
+// Timestamp returns an instant as a SQL literal.
 func Timestamp(t time.Time) string {
 	return "TIMESTAMP '" + t.UTC().Format("2006-01-02 15:04:05.999999") + "'"
 }

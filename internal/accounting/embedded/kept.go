@@ -9,14 +9,14 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// The limits of what [kept] keeps, in bytes.
+// Limits of the memory of [kept], in bytes.
 const (
 	mostKept    = 32 << 20
-	mostKeptOne = 1 << 20 // of an answer
+	mostKeptOne = 1 << 20 // for one answer
 )
 
-// kept are the rows of statements until the jobs change: many readers look at the same page, and pages load
-// themselves anew.
+// kept keeps the rows of statements until the jobs change, because many readers view the same page
+// and pages reload themselves.
 type kept struct {
 	mu      sync.Mutex
 	content store.Content
@@ -24,10 +24,11 @@ type kept struct {
 	rows    map[[sha256.Size]byte][][]any
 }
 
-// key names a statement with its values.
+// key identifies a statement with its arguments.
 func (p part) key() [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%q%q", p.text, p.args)) }
 
-// get returns a copy of the rows of a statement, if they are known.
+// get returns a copy of the rows of a statement, if they are kept for the same content of the
+// store.
 func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -38,7 +39,7 @@ func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool)
 	return clone(rows), true
 }
 
-// put keeps a copy of rows, unless they are many.
+// put keeps a copy of rows, unless they need more than mostKeptOne bytes.
 func (k *kept) put(content store.Content, key [sha256.Size]byte, rows [][]any) {
 	size := sizeOf(rows)
 	if size > mostKeptOne {
@@ -54,7 +55,7 @@ func (k *kept) put(content store.Content, key [sha256.Size]byte, rows [][]any) {
 	}
 }
 
-// sizeOf returns about how many bytes rows need.
+// sizeOf estimates how many bytes of memory rows need.
 func sizeOf(rows [][]any) int {
 	size := 200 // the entry itself
 	for _, row := range rows {
@@ -68,7 +69,7 @@ func sizeOf(rows [][]any) int {
 	return size
 }
 
-// clone copies rows, because panels change their rows.
+// clone copies rows, because panels modify them.
 func clone(rows [][]any) [][]any {
 	out := make([][]any, len(rows))
 	for i, row := range rows {

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestKept checks that answers are kept until the jobs change, and that they are bounded in bytes.
+// TestKept checks that answers are kept until the jobs change, and that their size is limited.
 func TestKept(t *testing.T) {
 	var k kept
 	name := func(i int) [32]byte { return part{text: fmt.Sprint(i)}.key() }
@@ -36,7 +36,7 @@ func TestKept(t *testing.T) {
 	if !ok || len(got) != 1 {
 		t.Fatalf("%v %v", got, ok)
 	}
-	got[0][1] = int64(2) // as a panel does
+	got[0][1] = int64(2) // panels also change their rows
 	if again, _ := k.get(first, name(1)); again[0][1] != int64(1) {
 		t.Errorf("what is kept has changed: %v", again[0][1])
 	}
@@ -59,7 +59,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that an answer has the beginning of a text that somebody has made long, and one row for each text.
+// TestLongTexts checks that an answer has only the beginning of a long text, and still one row per
+// text.
 func TestLongTexts(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -91,7 +92,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// TestEveryColumn checks that each field can be compared, sorted and shown.
+// TestEveryColumn checks that every field can be compared, sorted and shown.
 func TestEveryColumn(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -114,7 +115,8 @@ func TestEveryColumn(t *testing.T) {
 	}
 }
 
-// TestPanelsUseCells checks that rollups answer every panel of whole days: nobody would see that one is slow.
+// TestPanelsUseCells checks that rollups answer every panel over whole days. Other tests would not
+// notice a panel that reads all jobs, because it is only slow.
 func TestPanelsUseCells(t *testing.T) {
 	v := question.View{From: time.Date(2024, 3, 11, 1, 0, 0, 0, time.UTC), Until: time.Date(2024, 6, 26, 1, 0, 0, 0, time.UTC), Zone: time.UTC}
 	for at := v.From.Truncate(12 * time.Hour); len(v.Edges) < 20; at = at.Add(12 * time.Hour) {

@@ -7,10 +7,10 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// aggregate is a call of an aggregate function over jobs, and a cast of its result.
+// aggregate is a call of an aggregate function over jobs, and a cast of the result.
 type aggregate struct{ call, cast string }
 
-// where returns the SQL over the jobs of a filter.
+// where returns the SQL of the aggregate over the jobs that a filter chooses.
 func (a aggregate) where(f part) part {
 	switch {
 	case f.text == "":
@@ -21,7 +21,7 @@ func (a aggregate) where(f part) part {
 	return part{"(" + a.call + " FILTER (" + f.text + "))" + a.cast, f.args}
 }
 
-// sumOf is the sum of a column.
+// sumOf returns the sum of a column. For integers the result is cast to DOUBLE.
 func sumOf(f *question.Field, sql string) aggregate {
 	if f.Type == question.Integer {
 		return aggregate{"sum(" + sql + ")", "::DOUBLE"}
@@ -29,13 +29,13 @@ func sumOf(f *question.Field, sql string) aggregate {
 	return aggregate{"sum(" + sql + ")", ""}
 }
 
-// moment is a sum over jobs: the seconds from since, in microseconds since 1970, to the column,
-// times another column.
+// moment returns the sum over jobs of: the seconds from since to column, multiplied by times. since
+// is in microseconds since 1970.
 func moment(column, times, since string) aggregate {
 	return aggregate{fmt.Sprintf("sum(%s::DOUBLE * ((%s - %s) / 1e6))", times, micros(column), since), ""}
 }
 
-// operands returns the SQL over jobs of the columns of a measure.
+// operands returns the SQL, over jobs, of the columns that a measure uses.
 func (c columns) operands(m question.Measure) (column, times string, f *question.Field, err error) {
 	switch m.Kind {
 	case question.Count, question.Unused:
@@ -89,7 +89,8 @@ func extreme(k question.Kind) string {
 	return "max"
 }
 
-// number1970 returns the SQL of a value of a field as a number.
+// number1970 returns SQL that converts a field to a number; instants become milliseconds since
+// 1970.
 func number1970(f *question.Field, sql string) string {
 	if f.Type == question.Instant {
 		return "epoch_ms(" + sql + ")::DOUBLE"

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// job is a row of the table jobs by its columns, and what follows from it.
+// job maps the columns of the table jobs to a row's values. get also derives the computed fields.
 type job map[string]any
 
 // get returns a value of a job: an int64, a float64, a string, a time or nil.
@@ -43,7 +43,7 @@ func (j job) get(column string, c question.Clock) any {
 	return j[column]
 }
 
-// hourOfWeek looks at a clock on the wall.
+// hourOfWeek finds the hour of the week by the local time that package time computes.
 func hourOfWeek(at time.Time, c question.Clock) int64 {
 	reference := at
 	if at.Before(c.From) {
@@ -114,11 +114,12 @@ func holds(f question.Filter, j job, c question.Clock) bool {
 	panic(fmt.Sprintf("a filter of the type %T", f))
 }
 
-// matches is the simplest matcher of patterns: a table of which prefix of the pattern matches which prefix of the text.
+// matches is the simplest matcher: a table of which prefixes of the pattern match which prefixes of
+// the text.
 func matches(pattern, text []rune, anyCase bool) bool {
 	type token struct {
 		c   rune
-		any bool // * or ?, which c says
+		any bool // c is * or ? as a wildcard
 	}
 	var tokens []token
 	for i := 0; i < len(pattern); i++ {
@@ -148,7 +149,7 @@ func matches(pattern, text []rune, anyCase bool) bool {
 	return row[len(text)]
 }
 
-// folded reports whether two characters are the same except for their case.
+// folded reports whether two characters differ only in their case.
 func folded(a, b rune) bool {
 	for f := unicode.SimpleFold(a); f != a; f = unicode.SimpleFold(f) {
 		if f == b {
@@ -158,7 +159,7 @@ func folded(a, b rune) bool {
 	return a == b
 }
 
-// keyOf returns the key of a job, and false if it is in no bucket.
+// keyOf returns the key of a job, and false if the job belongs to no bucket.
 func keyOf(k question.Key, j job, c question.Clock) (any, bool) {
 	switch k := k.(type) {
 	case question.Values:
@@ -196,7 +197,7 @@ func keyOf(k question.Key, j job, c question.Clock) (any, bool) {
 	panic(fmt.Sprintf("a key of the type %T", k))
 }
 
-// measureOf computes a measure of jobs.
+// measureOf computes a measure over jobs.
 func measureOf(m question.Measure, jobs []job, c question.Clock) any {
 	var numbers []float64
 	texts, count := make(map[any]bool), int64(0)
@@ -252,7 +253,7 @@ func measureOf(m question.Measure, jobs []job, c question.Clock) any {
 	}
 }
 
-// naive answers a question by looking at every job.
+// naive answers a question by examining every job.
 func naive(q question.Question, all []job) (a question.Answer, left int64) {
 	var chosen []job
 	for _, j := range all {

@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// begin is before clocks change in Europe and after they do in America.
+// begin is the day on which clocks change in America, three weeks before they change in Europe.
 var begin = time.Date(2024, 3, 10, 0, 0, 0, 0, time.UTC)
 
 var names = []string{
@@ -28,7 +28,8 @@ var names = []string{
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
-// randomEntry draws a job that ended within 40 days; some have no end, no user, or absurd values.
+// randomEntry draws a job with an end within about 40 days. Some jobs have no end, no user, or
+// absurd values.
 func randomEntry(r *rand.Rand, seq int64) store.Entry {
 	submit := begin.Add(time.Duration(r.IntN(40*86400)) * time.Second)
 	start := submit.Add(time.Duration(r.ExpFloat64()*7200) * time.Second)
@@ -56,7 +57,8 @@ func randomEntry(r *rand.Rand, seq int64) store.Entry {
 	return store.Entry{Seq: seq, Arrived: begin, Source: store.Received, Index: "slurm", Document: text, Job: document.Parse(text, "slurm")}
 }
 
-// randomFilter draws a filter of the whole grammar: of the query bar, of terms, and of those that questions have.
+// randomFilter draws a filter of any kind: from the query bar's language, from terms, or as in
+// questions.
 func randomFilter(r *rand.Rand, reader question.Reader, depth int) question.Filter {
 	kinds := 8
 	if depth > 3 {
@@ -99,7 +101,7 @@ func randomFilter(r *rand.Rand, reader question.Reader, depth int) question.Filt
 	return question.Not{Of: randomFilter(r, reader, depth+1)}
 }
 
-// randomField draws the name of a column, mostly of one that jobs differ by.
+// randomField draws the name of a field, mostly of one whose values differ between jobs.
 func randomField(r *rand.Rand) string {
 	if r.IntN(4) == 0 {
 		return pick(r, append(question.Columns, "id", "limit_used", "hour", "weekday")...)
@@ -131,7 +133,7 @@ func randomValue(r *rand.Rand, f *question.Field) string {
 	return pick(r, names...)
 }
 
-// randomPattern draws a pattern of parts of names and of wildcards.
+// randomPattern draws a pattern from parts of names and wildcards.
 func randomPattern(r *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + r.IntN(5) {
@@ -142,7 +144,7 @@ func randomPattern(r *rand.Rand) string {
 	return b.String()
 }
 
-// randomQuery draws a text of the query bar's language, or nearly one.
+// randomQuery draws a query in the query bar's language, or a text that is almost such a query.
 func randomQuery(r *rand.Rand, depth int) string {
 	quoted := func(text string) string {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
@@ -162,7 +164,7 @@ func randomQuery(r *rand.Rand, depth int) string {
 		field.Name+":["+randomValue(r, field)+" TO "+randomValue(r, field)+"]", quoted(pick(r, names...)), pick(r, "ali", "a*e", "p1", "17", "ÜN?L"), field.Name+":"+randomPattern(r))
 }
 
-// randomView draws a range of time with edges.
+// randomView draws a view with edges.
 func randomView(r *rand.Rand, reader question.Reader) question.View {
 	second := pick(r, 1, 900, 3600, 86400)
 	at := func(most int) time.Duration { return time.Duration(r.IntN(most)/second*second) * time.Second }
@@ -179,7 +181,7 @@ func randomView(r *rand.Rand, reader question.Reader) question.View {
 	return v
 }
 
-// randomChosen draws what a reader chooses: often everything, a cluster, or what a rollup has as a key.
+// randomChosen draws a reader's filter: often all jobs, a cluster, or a key of a rollup.
 func randomChosen(r *rand.Rand, reader question.Reader) question.Filter {
 	switch r.IntN(4) {
 	case 0:
@@ -195,7 +197,7 @@ func randomChosen(r *rand.Rand, reader question.Reader) question.Filter {
 	return randomFilter(r, reader, 0)
 }
 
-// randomQuestion draws a question of a view: one of a panel, or another one.
+// randomQuestion draws a question about a view: from a panel, or any other.
 func randomQuestion(r *rand.Rand, v question.View) question.Question {
 	if r.IntN(2) == 0 {
 		name := pick(r, slices.Sorted(func(yield func(string) bool) {
@@ -231,7 +233,7 @@ func randomQuestion(r *rand.Rand, v question.View) question.Question {
 			question.Steps{Column: pick(r, "limit_used", "elapsed_s", "cpu_hours"), Width: pick(r, 5, 10, 1000), Count: pick(r, 21, 3)},
 			question.WeekHours{}))
 	}
-	slices.SortStableFunc(q.By, func(a, b question.Key) int { // values stand within others
+	slices.SortStableFunc(q.By, func(a, b question.Key) int { // keys inside of Values must be Values
 		_, x := a.(question.Values)
 		_, y := b.(question.Values)
 		return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y))
@@ -260,8 +262,9 @@ func rowsOfStore(t *testing.T, s *store.Store) (all []job) {
 	return all
 }
 
-// TestQuestions checks that random questions have the answers of an evaluator that looks at every job, while days are
-// rolled up, get further jobs, and lose some. RMREPLAY_LONG_TESTS makes it last five minutes, or as long as it says (30m).
+// TestQuestions compares the answers to random questions with an evaluator that examines every job,
+// while days are rolled up and jobs are added and removed. With RMREPLAY_LONG_TESTS, the test takes
+// five minutes, or the given time (30m).
 func TestQuestions(t *testing.T) {
 	limit := 8 * time.Second
 	if text := os.Getenv("RMREPLAY_LONG_TESTS"); text != "" {
@@ -292,7 +295,7 @@ func TestQuestions(t *testing.T) {
 		}
 		switch round % 4 {
 		case 0, 1:
-			if err := s.Seal(); err != nil { // what is durable has cells
+			if err := s.Seal(); err != nil { // durable parts have cells
 				t.Fatal(err)
 			}
 		case 3:
@@ -321,7 +324,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// check compares the answers of both statements of a question with the evaluator's, and reports whether cells were used.
+// check compares the answers of both statements, over jobs and over cells, with the evaluator's
+// answer. It reports whether cells could be used.
 func check(t *testing.T, s *Source, q question.Question, all []job) (rolled bool) {
 	t.Helper()
 	want, left := naive(q, all)
@@ -363,7 +367,7 @@ func check(t *testing.T, s *Source, q question.Question, all []job) (rolled bool
 	return rolled
 }
 
-// different returns how two answers differ, except for the last digits of numbers.
+// different describes how two answers differ. It ignores the last digits of numbers.
 func different(want, got question.Answer) error {
 	if len(want.Rows) != len(got.Rows) || want.Outside != got.Outside {
 		return fmt.Errorf("%d rows and %d jobs outside, want %d and %d:\n%v\nwant %v", len(got.Rows), got.Outside, len(want.Rows), want.Outside, got.Rows, want.Rows)
@@ -383,7 +387,8 @@ func different(want, got question.Answer) error {
 	return nil
 }
 
-// TestJobs checks that pages of random filters and orders have the jobs of the evaluator, each once and in their order.
+// TestJobs checks that pages with random filters and orders have the evaluator's jobs, each once
+// and in order.
 func TestJobs(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -430,7 +435,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// order is that of two jobs on a page.
+// order compares two jobs in the order of a page.
 func order(a, b job, page question.Page) int {
 	x, y := a.get(page.Sort, page.Clock), b.get(page.Sort, page.Clock)
 	sign := 1
@@ -457,9 +462,9 @@ func order(a, b job, page question.Page) int {
 	return sign * int(a["seq"].(int64)-b["seq"].(int64))
 }
 
-// TestPatterns checks patterns against the simplest matcher, and that none takes long.
+// TestPatterns compares patterns with the simplest matcher, and checks that no pattern takes long.
 func TestPatterns(t *testing.T) {
-	s, err := store.Open(t.Context(), t.TempDir(), store.Options{ReadTime: 5 * time.Minute}) // all are one question
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{ReadTime: 5 * time.Minute}) // one question has all cases
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -484,12 +489,12 @@ func TestPatterns(t *testing.T) {
 		}
 		return b.String()
 	}
-	err = s.Read(t.Context(), func(v *store.Snapshot) error { // is done again where another engine goes on
+	err = s.Read(t.Context(), func(v *store.Snapshot) error { // called again if another engine continues
 		found := 0
 		for range 2000 {
 			l := question.Like{Column: "user_name", Pattern: random(7), AnyCase: r.IntN(2) == 0}
 			text := random(6)
-			if r.IntN(2) == 0 { // one that is likely to match
+			if r.IntN(2) == 0 { // a pattern that probably matches
 				text = strings.NewReplacer("*", random(3), "?", string(pick(r, alphabet...)), `\`, "").Replace(l.Pattern)
 			}
 			want := matches([]rune(l.Pattern), []rune(text), l.AnyCase)
@@ -516,7 +521,7 @@ func TestPatterns(t *testing.T) {
 				}
 			}
 		}
-		if took := time.Since(began); took > time.Minute { // exponential ones would take years
+		if took := time.Since(began); took > time.Minute { // with exponential time, this would take years
 			t.Errorf("the patterns took %v", took)
 		}
 		return nil
@@ -526,7 +531,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestTies asks for the first of values with equal measures: it is the first one by its text.
+// TestTies asks for the first of several values with equal measures: the first in the order of the
+// texts.
 func TestTies(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -550,7 +556,7 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestClusterOrKey chooses jobs by their cluster or by a key, which cells of days answer.
+// TestClusterOrKey chooses jobs by their cluster or by a key, and checks that cells answer.
 func TestClusterOrKey(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	if err != nil {

@@ -12,14 +12,16 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// cells is a rollup, with the names of its columns by the SQL over jobs that gives their values. A
-// rollup answers a question if it has what the question's keys, measures and filters need.
+// cells is a rollup. columns maps the SQL over jobs, from which a column of the rollup is computed,
+// to the column's name. So a rollup can answer a question if it has all SQL that the question
+// needs.
 type cells struct {
 	*rollup.Rollup
 	columns map[string]string
 }
 
-// rollups are the rollups of the store, those with the fewest keys first: fewer keys make fewer cells.
+// rollups are the store's rollups, ordered by their number of keys, because few keys make few
+// cells.
 var rollups = func() (list []cells) {
 	for _, r := range slices.SortedFunc(maps.Values(rollup.Rollups), func(a, b *rollup.Rollup) int {
 		return cmp.Or(len(a.Keys)-len(b.Keys), strings.Compare(a.Name, b.Name))
@@ -36,16 +38,16 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is a set of jobs that are in no cell that is read: the jobs of a view that a condition chooses.
+// gap is a set of jobs for which cells cannot be used: the jobs of a view for which where holds.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells: the stored cells of the days that a condition
-// chooses, and cells that are computed from the jobs of the gaps. No job is in two of these. where
-// holds for both kinds, so it can use only the column cluster. If named, the table has this column.
+// source returns the SQL of a table of cells: the stored cells of the days for which days holds,
+// and cells that are computed from the jobs of the gaps. Each job is counted once. where applies to
+// both, so the column cluster is the only one that it can use. If named, the table has this column.
 //
-// Each gap has a scan of its own, because DuckDB can skip rows by one range of ends, but not by
-// several. The column pad is never used: if all columns of a UNION are used, DuckDB reads all
-// columns of the tables below it, the documents too.
+// Each gap is a separate scan, because DuckDB can skip rows outside one range of ends, but not
+// outside several. The column pad is never used: if all columns of a UNION are used, DuckDB reads
+// all columns of the tables, including the documents.
 func (c cells) source(days string, gaps []gap, where part, named bool) (source part) {
 	names, list := []string{"NULL AS pad"}, []string{"NULL AS pad"}
 	if named {
@@ -72,7 +74,7 @@ func (c cells) source(days string, gaps []gap, where part, named bool) (source p
 	return source
 }
 
-// column implements [columns] for texts that are keys.
+// column implements [columns] for text columns that are keys of the rollup.
 func (c cells) column(name string) (string, bool) {
 	if name == "cluster" {
 		return name, true
@@ -82,7 +84,7 @@ func (c cells) column(name string) (string, bool) {
 	return fmt.Sprintf(unknownIfEmpty, key), ok && known
 }
 
-// group returns the SQL of what a bucket is grouped by, over cells.
+// group returns the SQL, over cells, of the groups of a bucket.
 func (c cells) group(b *bucket) (groups []string, ok bool) {
 	if b.of != nil {
 		at, ok := c.columns[fmt.Sprintf("%s // %d", micros(b.instant), quarter)]
@@ -98,8 +100,8 @@ func (c cells) group(b *bucket) (groups []string, ok bool) {
 	return groups, true
 }
 
-// sum returns the SQL of the sum of an aggregate over cells. With a filter, either the cells have
-// the aggregate of only the filter's jobs, or the filter chooses among the cells.
+// sum returns the SQL, over cells, of the sum of an aggregate. With a filter, either the cells have
+// a column for the aggregate of the filter's jobs, or the filter chooses among the cells.
 func (c cells) sum(a aggregate, f question.Filter) (part, bool) {
 	if f == nil {
 		name, ok := c.columns[a.call+a.cast]
@@ -141,7 +143,7 @@ func (c cells) measure(m question.Measure) (part, bool) {
 		return part{text: number1970(field, fmt.Sprintf(call, name))}, ok && m.Where == nil
 	case question.Moment:
 		at, ok := c.columns[fmt.Sprintf("%s // %d", micros(column), quarter)]
-		// A cell has the seconds from the beginning of the quarter of an hour.
+		// A cell's column counts seconds from the beginning of the quarter of an hour.
 		rest, some := c.columns[fmt.Sprintf("sum(%s::DOUBLE * ((%s %% %d) / 1e6))", times, micros(column), quarter)]
 		weight, all := c.columns["sum("+times+")::DOUBLE"]
 		return part{text: fmt.Sprintf("sum(%s + %s * ((%s * %d - %d) / 1e6))", rest, weight, at, quarter,
@@ -151,11 +153,11 @@ func (c cells) measure(m question.Measure) (part, bool) {
 	return part{}, false
 }
 
-// span is a range of ends. A zero instant means that there is no limit. Without limits, jobs
-// without an end are in it, too.
+// span is a range of end times. A zero instant means no limit. Without limits, the range includes
+// jobs without an end.
 type span struct{ from, until time.Time }
 
-// narrow makes the range smaller by a filter. It returns false for a filter that does not limit the range.
+// narrow limits the range by a filter. It returns false if the filter does not limit the range.
 func (s *span) narrow(f question.Filter) bool {
 	c, ok := f.(question.Compare)
 	at, instant := c.Value.(time.Time)
@@ -187,10 +189,11 @@ func (s span) sql() (list []part) {
 	return list
 }
 
-// split divides the range of ends in two: cells is a condition that chooses days of cells, and gaps
-// are the jobs of the rest. It returns false if no whole day is in the range.
+// split divides a range of ends in two: cells is a condition that chooses the cells of whole days,
+// and gaps are the remaining jobs. It returns false if the range does not include a whole day.
 //
-// Only this function knows which jobs have cells: those of the view tight. Jobs of the view loose have none.
+// Only this function knows which jobs have cells: those in the view tight. Those in the view loose
+// have none.
 func (s span) split() (cells string, gaps []gap, ok bool) {
 	const day = 24 * 60 * 60
 	all := join(s.sql(), " AND ", "true").text
@@ -199,7 +202,7 @@ func (s span) split() (cells string, gaps []gap, ok bool) {
 		return "true", []gap{loose}, true
 	}
 	var days []string
-	first, last := span{from: s.from}, span{until: s.until} // the parts of days at the ends
+	first, last := span{from: s.from}, span{until: s.until} // the incomplete days at both ends
 	if !s.from.IsZero() {
 		begin := s.from.Add(day*time.Second-1).Unix() / day
 		first.until = time.Unix(begin*day, 0).UTC()

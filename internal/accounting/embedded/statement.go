@@ -10,17 +10,17 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// plan is a question that is being compiled to a statement.
+// plan is a question during its compilation to a statement.
 type plan struct {
 	question.Question
 	columns columns
 	buckets []*bucket
-	span    span              // of the jobs' ends
-	rest    []question.Filter // the other conditions, all of which must hold
-	pruned  []question.Filter // conditions that hold for all jobs in buckets; they save the database the other jobs
+	span    span              // range of the jobs' ends
+	rest    []question.Filter // the other conditions; all must hold
+	pruned  []question.Filter // conditions that hold for all jobs in buckets, so that the database can skip other jobs
 }
 
-// newPlan reads a question.
+// newPlan checks and analyses a question.
 func newPlan(q question.Question) (*plan, error) {
 	p := &plan{Question: q, columns: ofJobs(q.Clock)}
 	if err := q.Check(); err != nil {
@@ -33,7 +33,7 @@ func newPlan(q question.Question) (*plan, error) {
 			return nil, err
 		}
 		p.buckets = append(p.buckets, b)
-		// Jobs outside of the buckets matter only if they are counted.
+		// Jobs outside of the buckets are needed only if they are counted.
 		if edges, ok := k.(question.Instants); ok && (i > 0 || !q.Counted()) {
 			p.prune(question.Compare{Column: edges.Column, Op: "<", Value: edges.Edges[len(edges.Edges)-1]})
 			if !edges.Before {
@@ -72,7 +72,7 @@ func (p *plan) prune(f question.Filter) {
 	}
 }
 
-// where returns the conditions over jobs.
+// where returns all conditions on jobs.
 func (p *plan) where() ([]part, error) {
 	list := p.span.sql()
 	for _, f := range slices.Concat(p.rest, p.pruned) {
@@ -114,8 +114,8 @@ func (p *plan) overJobs() (part, error) {
 	return p.statement(part{"jobs WHERE " + chosen.text, chosen.args}, groups, measures, "count(*)"), nil
 }
 
-// overCells returns the statement over the cells of a rollup and over the jobs that they do not stand for. It returns
-// false if no rollup answers the question.
+// overCells returns the statement over the cells of a rollup, and over those jobs that lack cells.
+// It returns false if no rollup can answer the question.
 func (p *plan) overCells() (part, bool) {
 	chosen, gaps, ok := p.span.split()
 	if !ok {
@@ -129,7 +129,7 @@ func (p *plan) overCells() (part, bool) {
 	return part{}, false
 }
 
-// over is overCells for one rollup.
+// over does the work of overCells for one rollup.
 func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) {
 	var groups [][]string
 	var needed []string // conditions that hold for all jobs in the answer
@@ -152,7 +152,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	if !ok {
 		return part{}, false
 	}
-	if c.Where != "" { // cells lack the other jobs
+	if c.Where != "" { // the rollup has only jobs for which Where holds
 		for _, text := range strings.Split(c.Where, " AND ") {
 			if !slices.Contains(needed, text) {
 				return part{}, false
@@ -170,9 +170,10 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	return p.statement(source, groups, measures, number), true
 }
 
-// conditions divides the conditions in two: inside has those about clusters, which stand within the
-// table of cells; outside has those that choose cells by their keys. It adds the conditions that
-// all cells fulfil to needed. It returns false if other conditions are left.
+// conditions divides the conditions in two. inside has conditions on the cluster, which are applied
+// before cells are joined; outside has conditions on the rollup's keys. If a condition is a part of
+// the rollup's Where, all cells satisfy it, and it is added to needed. The result is false if a
+// condition belongs to neither kind.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part
@@ -199,10 +200,10 @@ func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok b
 	return join(clusters, " AND ", "true"), join(keys, " AND ", "true"), true
 }
 
-// mostGroups is how many buckets of texts a statement returns at most. With more it returns the largest ones.
+// mostGroups is the highest number of groups of texts that a statement returns: the largest groups.
 const mostGroups = 20_000
 
-// statement returns the statement of a source of rows: the keys, the measures, and the number of jobs (or NULL).
+// statement returns a SELECT from source: the keys, the measures, and the number of jobs (or NULL).
 func (p *plan) statement(source part, groups [][]string, measures []part, number string) part {
 	var list, by, order []string
 	var args []any
@@ -225,8 +226,8 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	}
 	switch {
 	case texts != nil && len(groups) == 1 && texts.First:
-		// Keys are in the order of their shown texts. Keys that are equal after cutting are in the order
-		// of the whole texts.
+		// Rows with equal measures are ordered by the shown text, which is cut, and then by the
+		// whole text.
 		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, k0, %s LIMIT %d", texts.By, strings.Join(by, ", "), texts.Most)
 	case texts != nil:
 		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", mostGroups+1)
@@ -236,8 +237,9 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	return part{text, append(args, source.args...)}
 }
 
-// choose sorts rows by their keys, beginning with the key from. It keeps only the first buckets of texts,
-// and returns how many jobs are in the others. The number of a row's jobs comes after its measures.
+// choose sorts rows by their keys, beginning with the key number from. For keys of texts, it keeps
+// only the first buckets, and returns the number of jobs in the others. A row has its number of
+// jobs after its measures.
 func (p *plan) choose(rows [][]any, from int) (chosen [][]any, left int64) {
 	if from == len(p.buckets) {
 		return rows, 0

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/accounting/engine"
 )
 
-// BenchmarkBeside measures a plain panel over a million jobs in 20 parts: alone, and beside six clients
-// that ask hostile questions again and again. It reports percentiles in milliseconds.
+// BenchmarkBeside measures a plain panel over a million jobs in 20 parts: alone, and beside six
+// clients that ask hostile questions all the time. It reports percentiles in milliseconds.
 func BenchmarkBeside(b *testing.B) {
 	dir := b.TempDir()
 	for i := range 20 {
@@ -61,7 +61,7 @@ func BenchmarkBeside(b *testing.B) {
 					b.Error(err)
 				}
 				took = append(took, time.Since(begin))
-				time.Sleep(20 * time.Millisecond) // as people ask: not at once again
+				time.Sleep(20 * time.Millisecond) // people pause between questions
 			}
 			cancel()
 			asking.Wait()
@@ -73,7 +73,7 @@ func BenchmarkBeside(b *testing.B) {
 	}
 }
 
-// BenchmarkStart measures a new engine's first question.
+// BenchmarkStart measures the start of an engine with its first question.
 func BenchmarkStart(b *testing.B) {
 	dir := b.TempDir()
 	part(b, filepath.Join(dir, "1.parquet"), 0, 50_000)
@@ -86,7 +86,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkQuestion measures what a question costs beside its queries.
+// BenchmarkQuestion measures the overhead of a question.
 func BenchmarkQuestion(b *testing.B) {
 	p := pool(b, b.TempDir(), nil)
 	for b.Loop() {

@@ -10,15 +10,15 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// connector, conn and rows are a driver of package database/sql for one engine, so that questions
-// can use the package's conversions and rows.
+// connector, conn and rows implement a driver of database/sql for one engine, so that questions can
+// use that package's conversions and rows.
 type connector struct{ engine *process }
 
 func (c connector) Connect(context.Context) (driver.Conn, error) { return conn(c), nil }
 
 func (c connector) Driver() driver.Driver { return c }
 
-// Open is not used: an engine has no name.
+// Open is never called, because engines do not have names.
 func (c connector) Open(string) (driver.Conn, error) { return conn(c), nil }
 
 type conn struct{ engine *process }
@@ -31,7 +31,7 @@ func (conn) Begin() (driver.Tx, error) { return nil, errQueries }
 
 func (conn) Close() error { return nil }
 
-// CheckNamedValue accepts lists, too, which DuckDB takes as arguments and other drivers do not.
+// CheckNamedValue also accepts lists as arguments, which DuckDB supports and most drivers do not.
 func (conn) CheckNamedValue(v *driver.NamedValue) error {
 	if _, ok := v.Value.([]any); ok {
 		return nil
@@ -39,7 +39,7 @@ func (conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// QueryContext asks a query and waits for the names of the answer's columns.
+// QueryContext sends a query and waits for the names of the answer's columns.
 func (c conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	e := c.engine
 	b := wire.AppendUint(nil, e.number+1)
@@ -70,12 +70,12 @@ func (c conn) QueryContext(ctx context.Context, query string, args []driver.Name
 	return r, nil
 }
 
-// rows reads the rest of an answer.
+// rows reads the rows of an answer.
 type rows struct {
 	engine  *process
 	request *request
 	names   []string
-	values  *wire.Decoder // what is left of a frame
+	values  *wire.Decoder // the unread values of the last frame
 	ended   bool
 }
 
@@ -101,7 +101,7 @@ func (r *rows) Next(to []driver.Value) error {
 	return nil
 }
 
-// more reads a frame.
+// more reads the next frame.
 func (r *rows) more() error {
 	kind, payload, err := r.engine.receive(wire.Rows, wire.Done)
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *rows) end() {
 	r.request.finish()
 }
 
-// Close ends an answer that has not been read to its end: the engine is to stop, and what it has sent
-// is dropped.
+// Close ends an answer that has not been read completely: it interrupts the engine, and discards
+// what the engine has sent.
 func (r *rows) Close() error {
 	if r.ended {
 		return nil

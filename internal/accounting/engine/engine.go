@@ -1,15 +1,15 @@
-// Package engine asks queries of engines: processes of their own that read Parquet files with DuckDB
-// (package duckdb) and hold nothing, so that any of them can be ended at any time. It neither links
+// Package engine sends queries to engines: separate processes that read Parquet files with DuckDB
+// (package duckdb). They hold no data, so each can be ended at any time. This package neither links
 // DuckDB nor needs cgo.
 //
 // One question ([Pool.Read]) has one engine to itself. It begins in the quick lane. After
-// [Options.Quick] it goes on in the slow lane, which has fewer engines and a lower CPU priority. If
-// the slow lane is full, the question ends, waits, and begins again there. So plain questions find an
-// engine and a processor soon, whatever else is asked.
+// [Options.Quick] it continues in the slow lane, which has fewer engines and a lower CPU priority.
+// If the slow lane is full, the question is aborted, waits, and starts again there. So short
+// questions get an engine and a processor soon, whatever other questions there are.
 //
-// At [Options.Limit] the engine is interrupted, and killed if it does not end then. A question whose
-// engine uses too much memory is ended by DuckDB's own limit, by the kernel, or by the pool, which
-// watches the memory of all engines together.
+// At [Options.Limit] the engine is interrupted, and killed if it does not stop. If an engine uses
+// too much memory, its question is ended by DuckDB's own limit, by the kernel, or by the pool,
+// which watches the memory of all engines together.
 package engine
 
 import (
@@ -29,42 +29,47 @@ import (
 
 // Options configures [New].
 type Options struct {
-	// Program is the command that runs an engine. By default it is rmreplay-engine, beside the running
-	// program or else in PATH.
+	// Program is the command that runs an engine. The default is rmreplay-engine, in the directory
+	// of the running program or else in PATH.
 	Program []string
 	// Dirs are the directories that queries may read.
 	Dirs []string
-	// Temp is a directory for what queries spill, up to 8 times MemoryMiB each; empty forbids that.
+	// Temp is a directory to which queries may spill, up to 8 times MemoryMiB each; empty forbids
+	// spilling.
 	Temp string
-	// MemoryMiB bounds the memory of all engines together, in MiB; 0 means 256. Less than 64 counts as 64.
+	// MemoryMiB limits the memory of all engines together, in MiB; 0 means 256. The least limit is
+	// 64.
 	MemoryMiB int
-	// Engines is how many processes run at most; 0 means 4. Fewer run if MemoryMiB has no room for them.
+	// Engines is the highest number of processes; 0 means 4. Fewer run if MemoryMiB does not
+	// suffice.
 	Engines int
-	// Threads is how many processors one engine uses; 0 means all.
+	// Threads is the number of processors that one engine uses; 0 means all.
 	Threads int
-	// Quick is the processor time after which a question leaves the quick lane; 0 means 300 ms. The
-	// question stays at least as long by the clock, and at most 4 times as long.
+	// Quick is the CPU time after which a question leaves the quick lane; 0 means 300 ms. The
+	// question stays there for at least as much real time, and for at most 4 times as much.
 	Quick time.Duration
-	// Limit bounds a question, its waiting included; 0 means 10 s.
+	// Limit is the time limit of a question, including its waiting; 0 means 10 s.
 	Limit time.Duration
-	// AnswerMiB bounds the answers to one question, in MiB; 0 means 64.
+	// AnswerMiB limits the size of the answers to one question, in MiB; 0 means 64.
 	AnswerMiB int
-	// Asked is told of each question when it has ended: how long it took, its waiting included, and its error. It may
-	// be nil.
+	// Asked is called after each question with its duration, including its waiting, and its error.
+	// It may be nil.
 	Asked func(took time.Duration, err error)
-	// Attach is an old DuckDB database, which engines open read-only as schema old; empty for none.
+	// Attach is an old DuckDB database that engines open read-only as the schema old; empty if
+	// there is none.
 	Attach string
 }
 
-// The memory of an engine between questions, and the least for all engines, in MiB. Measured on two
-// processors, a new engine has 5 MiB that are not of files, and 8 MiB after panels over 20 parts.
+// idleMiB is the memory of an engine between questions, and leastMiB the least limit for all
+// engines, in MiB. On two processors, a new engine had 5 MiB of anonymous memory, and 8 MiB after
+// panels over 20 parts.
 const (
 	idleMiB  = 12
 	leastMiB = 64
 )
 
-// grace is what an engine has to end a query after an interrupt. Some of DuckDB's functions look for
-// interrupts only between vectors of 2,048 rows.
+// grace is the time in which an engine must end a query after an interrupt. Some of DuckDB's
+// functions check for interrupts only between vectors of 2,048 rows.
 const grace = 100 * time.Millisecond
 
 func (o *Options) complete() {
@@ -77,7 +82,7 @@ func (o *Options) complete() {
 	set(&o.Engines, 4)
 	set(&o.AnswerMiB, 64)
 	o.MemoryMiB = max(o.MemoryMiB, leastMiB)
-	// Two engines keep the lanes apart; more of them need room for their work.
+	// Two engines let both lanes work. More engines need enough memory for their work.
 	o.Engines = max(1, min(o.Engines, max(2, o.MemoryMiB/(idleMiB+16))))
 	if o.Quick == 0 {
 		o.Quick = 300 * time.Millisecond
@@ -87,18 +92,19 @@ func (o *Options) complete() {
 	}
 }
 
-// slow is how many engines the slow lane has.
+// slow returns the number of engines in the slow lane.
 func (o *Options) slow() int { return max(1, o.Engines-2) }
 
-// Tables is one version of the tables that questions are about.
+// Tables describes one version of the tables for questions.
 type Tables struct {
-	// Version tells versions apart. An engine makes the views again when it changes.
+	// Version identifies the version. When it changes, an engine makes its views again.
 	Version uint64
-	// Setup makes all views, as temporary ones. When it runs, there is no view of another version.
+	// Setup has the statements that create all views, as temporary views. The views of other
+	// versions are removed before.
 	Setup []string
 }
 
-// Pool has the engines. Its methods may be called from several goroutines.
+// Pool manages the engines. Its methods may be called from several goroutines.
 type Pool struct {
 	opts  Options
 	lanes *lanes
@@ -108,12 +114,12 @@ type Pool struct {
 	closed bool
 	idle   []*process
 	live   map[*process]bool
-	tables Tables // of the last question, for new engines
-	number int    // of the last process, for the names of temporary directories
+	tables Tables // of the last question; new engines prepare them
+	number int    // of the last process, for names of temporary directories
 	ending sync.WaitGroup
 }
 
-// New returns a pool. Engines start when they are needed.
+// New returns a pool. Engines are started on demand.
 func New(opts Options) *Pool {
 	opts.complete()
 	p := &Pool{opts: opts, stop: make(chan struct{}), live: map[*process]bool{}}
@@ -124,11 +130,11 @@ func New(opts Options) *Pool {
 	return p
 }
 
-// tempPrefix begins the names of the engines' temporary directories. The number of the process that
-// made them follows.
+// tempPrefix begins the names of the engines' temporary directories. It is followed by the process
+// id of this program.
 const tempPrefix = "engine-"
 
-// sweep removes temporary directories of processes that ended without doing so.
+// sweep removes temporary directories that other processes left behind when they ended.
 func (p *Pool) sweep() {
 	if p.opts.Temp == "" {
 		return
@@ -143,7 +149,7 @@ func (p *Pool) sweep() {
 	}
 }
 
-// Close ends all engines at once and waits until they have ended. Questions that are under way fail.
+// Close kills all engines and waits until they have ended. Questions in progress fail.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	if !p.closed {
@@ -157,27 +163,29 @@ func (p *Pool) Close() {
 	p.ending.Wait()
 }
 
-// Questioner asks the queries of one question.
+// Questioner sends the queries of one question.
 type Questioner struct {
 	ctx  context.Context
 	conn *sql.Conn
 }
 
-// Query asks a query. The caller closes the rows. Values go into args, never into the query's text.
-// Values arrive as DuckDB's driver for Go has them, but a DECIMAL as a float64.
+// Query runs a query. The caller closes the rows. Values must be in args, never in the query's
+// text. Values of the answer have the types of DuckDB's driver for Go, except that a DECIMAL is a
+// float64.
 func (q *Questioner) Query(query string, args ...any) (*sql.Rows, error) {
 	return q.conn.QueryContext(q.ctx, query, args...)
 }
 
-// One asks a query of one row and scans it into the variables that to points to. The error of an
-// answer without a row is sql.ErrNoRows.
+// One runs a query and scans its only row into the variables that to points to. The error is
+// sql.ErrNoRows if the answer has no row.
 func (q *Questioner) One(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Read calls do to ask queries over one version of the tables. It calls do again, from the beginning, if
-// the question has to move to the slow lane while that lane is full: do must set what it returns, not add
-// to it. Errors of Read wrap those of this package. The questioner is of no use after do has returned.
+// Read calls do, which asks queries about one version of the tables. If the question must move to
+// the slow lane and this lane is full, Read calls do again from the beginning; so do must set its
+// results and not add to them. Errors wrap the errors of this package. do must not keep the
+// questioner.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)
@@ -207,7 +215,8 @@ func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) e
 	}
 }
 
-// attempt asks the question once. An engine that has ended before the question began is replaced once.
+// attempt asks the question once. If the engine ended before the question began, attempt tries one
+// more engine.
 func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error) error {
 	for again := true; ; again = false {
 		e, err := p.take(tables)
@@ -221,13 +230,13 @@ func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Q
 	}
 }
 
-// with calls serve with an engine, which it gives back also if serve panics.
+// with calls serve with an engine, and gives the engine back even if serve panics.
 func (p *Pool) with(e *process, serve func() (bool, error)) (begun bool, err error) {
 	defer p.giveBack(e)
 	return serve()
 }
 
-// take returns an engine without a question: an idle one, or a new one.
+// take returns an engine for a question: an idle engine or a new one.
 func (p *Pool) take(tables Tables) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,8 +256,8 @@ func (p *Pool) take(tables Tables) (*process, error) {
 	return e, err
 }
 
-// giveBack takes an engine after a question. An engine that is of no more use is ended. An idle
-// engine is kept ready for the next question.
+// giveBack receives an engine after a question, and kills the engine unless another question can
+// use it. It makes sure that an idle engine is ready for the next question.
 func (p *Pool) giveBack(e *process) {
 	keep := e.rest()
 	if !keep {
@@ -262,7 +271,7 @@ func (p *Pool) giveBack(e *process) {
 		return
 	}
 	if len(p.idle) == 0 && !p.closed {
-		// An engine that cannot start fails the next question, with the reason.
+		// If an engine cannot start, the next question fails with the reason.
 		if e, err := p.start(); err == nil {
 			p.idle = append(p.idle, e)
 		}

@@ -24,7 +24,7 @@ import (
 	"rmreplay/internal/accounting/engine/enginetest"
 )
 
-// job is a row of the tests' tables.
+// job is a row of the tables in these tests.
 type job struct {
 	ID   int64     `parquet:"id"`
 	User string    `parquet:"user,dict"`
@@ -68,7 +68,7 @@ func pool(t testing.TB, dir string, change func(o *engine.Options)) *engine.Pool
 	return p
 }
 
-// ask asks one query of one row.
+// ask runs a query that returns one row.
 func ask(p *engine.Pool, t engine.Tables, query string, to ...any) error {
 	return p.Read(context.Background(), t, func(q *engine.Questioner) error { return q.One(query, nil, to...) })
 }
@@ -83,13 +83,13 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Queries that take longer than any limit: DuckDB ends the first when it is interrupted, the second
-// not before its function returns, and it holds a processor all the time.
+// Queries that exceed every time limit. DuckDB ends the first one when it is interrupted. The
+// second one ends only when its function returns, and uses a processor all the time.
 const (
 	endless = "SELECT sum(a.range * b.range) FROM range(100000000000) a, range(10000) b"
 	deaf    = "SELECT count(*) FROM (SELECT repeat('a', 400) || range::VARCHAR t FROM range(100000)) " +
 		"WHERE t LIKE '%_a%_a%_a%_a%_a%_a%_a%_a%_a%b'"
-	// hungry holds all values of a hundred million groups.
+	// hungry needs memory for all values of fifty million groups.
 	hungry = "SELECT count(*), max(l) FROM (SELECT range % 50000000 k, list(range * 3) l FROM range(100000000) GROUP BY k)"
 )
 
@@ -174,7 +174,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestRows reads many frames, leaves rows unread and unclosed, and asks on.
+// TestRows reads many frames, leaves rows unread and unclosed, and asks further queries.
 func TestRows(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 30_000)
@@ -210,7 +210,7 @@ func TestRows(t *testing.T) {
 		err = p.Read(context.Background(), tables(1, dir), func(q *engine.Questioner) error {
 			rows, err := q.Query("SELECT * FROM jobs a, jobs b LIMIT 1000000")
 			if err == nil {
-				rows.Next() // and leaves them open
+				rows.Next() // the rows stay open
 			}
 			return err
 		})
@@ -277,7 +277,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestRefused asks hostile queries. Each fails, and changes nothing.
+// TestRefused asks hostile queries. Each fails and changes nothing.
 func TestRefused(t *testing.T) {
 	dir, temp := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "1.parquet")
@@ -337,7 +337,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedInsert refuses a statement that begins like a query and changes a table.
+// TestRefusedInsert checks that a statement is refused if it begins like a query but changes a
+// table.
 func TestRefusedInsert(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines = 1 })
 	kept := engine.Tables{Version: 1, Setup: []string{"CREATE TEMP TABLE kept AS SELECT 1 AS id"}}
@@ -388,7 +389,7 @@ func TestTime(t *testing.T) {
 			t.Errorf("%s: ended after %v", query, d)
 		}
 	}
-	// A question that swallows the error is not an answer.
+	// A question must not succeed if its function ignores the error.
 	err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
 		_ = q.One(endless, nil, new(any))
 		return nil
@@ -398,7 +399,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestMemory asks what needs much more memory than there is, of one engine and of all, and watches.
+// TestMemory asks queries that need much more memory than the limit, in one engine and in all, and
+// measures the memory.
 func TestMemory(t *testing.T) {
 	for _, mib := range []int{64, 256} {
 		t.Run(fmt.Sprint(mib), func(t *testing.T) {
@@ -420,7 +422,7 @@ func TestMemory(t *testing.T) {
 			for i := range 6 {
 				asking.Go(func() {
 					query := hungry
-					if i%2 > 0 { // not spilled, and not counted by DuckDB's own limit
+					if i%2 > 0 { // DuckDB cannot spill this query, and does not count its memory
 						query = "SELECT quantile_cont(range * random(), 0.5) FROM range(300000000)"
 					}
 					err := ask(p, engine.Tables{}, query, new(any), new(any))
@@ -437,7 +439,7 @@ func TestMemory(t *testing.T) {
 			close(stop)
 			watching.Wait()
 			t.Logf("%d MiB of %d with %d engines", peak.Load()>>20, mib, p.Options().Engines)
-			if over := peak.Load()>>20 - int64(mib); over > 48 { // a busy machine looks late
+			if over := peak.Load()>>20 - int64(mib); over > 48 { // on a busy machine, the pool checks late
 				t.Errorf("engines had %d MiB (limit %d)", peak.Load()>>20, mib)
 			}
 		})
@@ -461,7 +463,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestKills kills engines at random while eight goroutines ask. Every answer is right, or an error.
+// TestKills kills engines at random while eight goroutines ask. Every answer is correct or an
+// error.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)
@@ -511,7 +514,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// TestKilledIdle kills idle engines: the next question does not notice.
+// TestKilledIdle kills idle engines: the next question still succeeds.
 func TestKilledIdle(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines = 1 })
 	for range 20 {
@@ -525,7 +528,8 @@ func TestKilledIdle(t *testing.T) {
 	}
 }
 
-// TestLanes asks six endless questions and plain ones beside them. Two endless ones may go on in the slow lane.
+// TestLanes asks six endless questions and short ones at the same time. Two endless ones may
+// continue in the slow lane.
 func TestLanes(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)
@@ -567,7 +571,8 @@ func TestLanes(t *testing.T) {
 	eventually(t, "the slow lane is empty", func() bool { taken, waiting := p.Slow(); return taken+waiting == 0 })
 }
 
-// TestPatience checks that a question that does not compute stays in the quick lane for longer, but not for good.
+// TestPatience checks that a question that uses no CPU time stays in the quick lane longer, but not
+// for ever.
 func TestPatience(t *testing.T) {
 	const quick = 100 * time.Millisecond
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Quick = quick })
@@ -585,7 +590,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestAgain checks that a question that the slow lane had no room for gets its answer there.
+// TestAgain checks that a question for which the slow lane was full gets its answer there later.
 func TestAgain(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines, o.Quick, o.Limit = 2, 20*time.Millisecond, time.Minute })
 	var asking sync.WaitGroup
@@ -650,7 +655,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestAttachAbsent names a database that is not there.
+// TestAttachAbsent checks that the error names a database that does not exist.
 func TestAttachAbsent(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Attach = filepath.Join(t.TempDir(), "absent.duckdb") })
 	err := ask(p, engine.Tables{}, "SELECT 1", new(any))
@@ -685,7 +690,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestInherits looks at what an engine has of its parent.
+// TestInherits checks what an engine inherits from its parent: neither the environment nor files.
 func TestInherits(t *testing.T) {
 	t.Setenv("SECRET", "token")
 	p := pool(t, t.TempDir(), nil)
@@ -694,7 +699,7 @@ func TestInherits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	fd, err := syscall.Dup(int(f.Fd())) // lacks close-on-exec
+	fd, err := syscall.Dup(int(f.Fd())) // without close-on-exec
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -713,7 +718,7 @@ func TestInherits(t *testing.T) {
 		}
 		for _, file := range files {
 			target, _ := os.Readlink(proc + "fd/" + file.Name())
-			own := target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // Go's runtime reads the latter
+			own := target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // Go's runtime opens files of cgroups
 			if strings.HasPrefix(target, "/") && !own {
 				t.Errorf("file %s: %s", file.Name(), target)
 			}
@@ -721,7 +726,7 @@ func TestInherits(t *testing.T) {
 	}
 }
 
-// TestOrphans kills a parent: its engines end, also one that is busy.
+// TestOrphans kills a parent: its engines end, even if they are busy.
 func TestOrphans(t *testing.T) {
 	if os.Getenv("RMREPLAY_TEST_PARENT") != "" {
 		p := engine.New(engine.Options{Program: enginetest.Program(), Engines: 2, Limit: time.Minute})
@@ -765,7 +770,7 @@ func TestOrphans(t *testing.T) {
 	for _, pid := range list {
 		eventually(t, fmt.Sprintf("engine %d has ended", pid), func() bool {
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return err != nil || strings.Contains(string(status), ") Z ") // a zombie of init's
+			return err != nil || strings.Contains(string(status), ") Z ") // a zombie that init has not reaped yet
 		})
 	}
 }

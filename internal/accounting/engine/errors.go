@@ -7,31 +7,32 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// The errors of a [Pool.Read], which wrap them.
+// Errors that [Pool.Read] wraps.
 var (
 	// ErrAbsent means that the engine's program cannot be started.
 	ErrAbsent = errors.New("the query engine is not installed " +
 		"(want the program rmreplay-engine beside this one or in PATH)")
-	// ErrTime means that the question took longer than [Options.Limit].
+	// ErrTime means that the question exceeded [Options.Limit].
 	ErrTime = errors.New("the query took too long")
-	// ErrMemory means that the question needed more memory than engines may have.
+	// ErrMemory means that the question needed more memory than an engine may have.
 	ErrMemory = errors.New("the query needs too much memory")
-	// ErrLarge means that the answers have more bytes than [Options.AnswerMiB].
+	// ErrLarge means that the answers exceeded [Options.AnswerMiB].
 	ErrLarge = errors.New("the answer is too large")
-	// ErrBusy means that the question never got an engine, or never the time that it needs.
+	// ErrBusy means that the question did not get an engine in time, because of other questions.
 	ErrBusy = errors.New("too many queries are under way")
-	// ErrGone means that a file of the tables is not there any more. A caller with newer tables asks again.
+	// ErrGone means that a file of the tables was removed. The caller may ask again with newer
+	// tables.
 	ErrGone = errors.New("a file of the tables has been removed")
-	// ErrEnded means that the engine ended while it answered.
+	// ErrEnded means that the engine ended during the question.
 	ErrEnded = errors.New("the query engine ended")
 	// ErrClosed means that the pool is closed.
 	ErrClosed = errors.New("the query engines are closed")
 )
 
-// errMoved ends a question that begins again in the slow lane.
+// errMoved ends a question that starts again in the slow lane.
 var errMoved = errors.New("the query goes on in the slow lane")
 
-// fault returns the error of a [wire.Fault].
+// fault converts the payload of a [wire.Fault] to an error.
 func fault(payload []byte) (cause wire.Cause, err error) {
 	if len(payload) == 0 {
 		return wire.Broken, fmt.Errorf("%w: it sent a fault without a cause", ErrEnded)

@@ -1,6 +1,6 @@
 package engine
 
-// Processes returns the process numbers of the engines.
+// Processes returns the process ids of the engines.
 func (p *Pool) Processes() (list []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -10,7 +10,7 @@ func (p *Pool) Processes() (list []int) {
 	return list
 }
 
-// Memory returns the bytes that all engines have.
+// Memory returns the number of bytes of anonymous memory of all engines.
 func (p *Pool) Memory() (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,7 +20,7 @@ func (p *Pool) Memory() (n int64) {
 	return n
 }
 
-// Slow returns how many questions are in the slow lane, and how many wait for it.
+// Slow returns the number of questions in the slow lane, and of those that wait for the slow lane.
 func (p *Pool) Slow() (taken, waiting int) {
 	p.lanes.mu.Lock()
 	defer p.lanes.mu.Unlock()

@@ -7,27 +7,27 @@ import (
 	"sync"
 )
 
-// How many questions wait for a seat before others are refused.
+// Numbers of questions that may wait for a seat; more questions are refused.
 const (
 	quickQueue = 64
 	slowQueue  = 32
 )
 
-// lanes gives questions their seats. A question with a seat may use an engine. The quick lane has the
+// lanes gives seats to questions. A question with a seat may use an engine. The quick lane has all
 // seats that the slow lane does not use.
 type lanes struct {
-	all, slow int // seats, and the most seats of the slow lane
+	all, slow int // number of all seats, and the highest number in the slow lane
 
 	mu        sync.Mutex
-	taken     int // seats of both lanes
+	taken     int // taken seats of both lanes
 	takenSlow int
-	quickLine []*seat // in the order of their arrival
+	quickLine []*seat // in the order of arrival
 	slowLine  []*seat
 }
 
 func newLanes(all, slow int) *lanes { return &lanes{all: all, slow: min(all, slow)} }
 
-// seat is the place of one question: in a lane, or in the line before it.
+// seat is the seat of one question, or its place in the line for a seat.
 type seat struct {
 	lanes *lanes
 	given chan struct{} // receives a value when the seat is given to a waiting question
@@ -49,8 +49,8 @@ func (l *lanes) enter(ctx context.Context) (*seat, error) {
 	return s, s.await(ctx)
 }
 
-// seat gives free seats to those who wait. A question of the slow lane is let in first: it has waited
-// longer, and the quick lane keeps its seats.
+// seat gives free seats to waiting questions. Questions for the slow lane come first: they have
+// waited longer, and they cannot take the quick lane's last seats.
 func (l *lanes) seat() {
 	for len(l.slowLine) > 0 && l.taken < l.all && l.takenSlow < l.slow {
 		s := l.slowLine[0]
@@ -69,8 +69,8 @@ func (l *lanes) seat() {
 	}
 }
 
-// await waits until the seat is given. If the question's time ends first, other questions were in
-// its way ([ErrBusy]).
+// await waits until the seat is given. If the question's time ends before, the error is [ErrBusy],
+// because other questions had all seats.
 func (s *seat) await(ctx context.Context) error {
 	select {
 	case <-s.given:
@@ -85,7 +85,7 @@ func (s *seat) await(ctx context.Context) error {
 	return cause
 }
 
-// leave gives the seat, or the place in a line, to others.
+// leave gives up the seat, or the place in the line.
 func (s *seat) leave() {
 	l := s.lanes
 	l.mu.Lock()
@@ -103,8 +103,8 @@ func (s *seat) leave() {
 	l.seat()
 }
 
-// slower moves a question that has a seat to the slow lane, and reports whether that has room. If it
-// has none, the question keeps its seat until [seat.wait].
+// slower moves a question with a seat to the slow lane, and reports whether it could. If the slow
+// lane is full, the question keeps its seat until [seat.wait].
 func (s *seat) slower() bool {
 	l := s.lanes
 	l.mu.Lock()
@@ -120,7 +120,7 @@ func (s *seat) slower() bool {
 	return true
 }
 
-// wait gives the seat back and waits for one in the slow lane.
+// wait gives up the seat and waits for a seat in the slow lane.
 func (s *seat) wait(ctx context.Context) error {
 	s.leave()
 	l := s.lanes

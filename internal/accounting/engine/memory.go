@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// mapped is how many MiB a process maps if it uses the given MiB, beyond what it maps when it is
-// ready: stacks of threads (8 MiB each), parts of malloc's arenas, and freed memory, which stays
-// mapped. Questions that read texts of 5 MiB used 105 MiB in a process that had mapped 290.
+// mapped returns how many MiB a process maps, in addition to what it maps when it is ready, if it
+// uses the given MiB: stacks of threads (8 MiB each), parts of malloc's arenas, and freed memory,
+// which stays mapped. For example, questions that read texts of 5 MiB used 105 MiB in a process
+// that mapped 290.
 func mapped(used int) int { return 2*used + 64 + 8*runtime.NumCPU() }
 
-// watch bounds the memory of all engines together until the pool is closed.
+// watch limits the memory of all engines together until the pool is closed.
 func (p *Pool) watch() {
 	defer p.ending.Done()
 	const often, seldom = 5 * time.Millisecond, 100 * time.Millisecond
@@ -31,7 +32,8 @@ func (p *Pool) watch() {
 	}
 }
 
-// weigh ends the largest engine if all together have too much, and reports whether any has a question.
+// weigh kills the largest engine if all engines together use too much memory. It reports whether an
+// engine has a question.
 func (p *Pool) weigh() (asked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,8 +46,8 @@ func (p *Pool) weigh() (asked bool) {
 			most, largest = n, e
 		}
 	}
-	// An eighth of the limit is for what engines allocate until the next look, and until a killed
-	// engine has given back its memory.
+	// An eighth of the limit is reserved for what engines allocate before the next check, and
+	// before the kernel has freed the memory of a killed engine.
 	if limit := int64(p.opts.MemoryMiB) << 20; all > limit-limit/8 {
 		largest.kill(fmt.Errorf("%w (engines had %d MiB, the limit for all is %d MiB, and this one had %d MiB)",
 			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))

@@ -22,42 +22,43 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// process is an engine. One question at a time has it; the fields below db belong to that question.
+// process is an engine. Only one question at a time uses it; the fields after db belong to this
+// question.
 type process struct {
 	pool   *Pool
 	cmd    *exec.Cmd
-	said   tail // what it wrote to standard error
+	said   tail // the end of its standard error
 	temp   string
 	memory *procfs.Memory
 
 	out    *wire.Writer
 	in     *wire.Reader
-	pipes  [2]*os.File   // our ends
+	pipes  [2]*os.File   // this program's ends
 	sent   chan struct{} // closed when the first frames are written
-	warm   bool          // the first frames have a Begin
+	warm   bool          // the first frames include a Begin
 	ended  chan struct{} // closed when the process is reaped
-	status error         // of the process that ended
+	status error         // exit status of the process
 
-	pending atomic.Uint64 // number of the request that is being answered, or 0
-	asked   atomic.Bool   // it has a question
+	pending atomic.Uint64 // number of the request in progress, or 0
+	asked   atomic.Bool   // a question uses the engine
 
 	mu     sync.Mutex
-	held   int   // users of the pipes
-	reaped bool  // its process number may belong to another process
+	held   int   // number of users of the pipes
+	reaped bool  // another process may have the process id now
 	reason error // why it was killed
 	niced  bool
 
 	db      *sql.DB
-	ready   bool // its first frames are answered
-	has     bool // it has the tables of version
+	ready   bool // the answers to the first frames have been read
+	has     bool // the engine has the tables with this version
 	version uint64
-	number  uint64 // of the last request
-	faulty  bool   // it is of no more use
-	failure error  // an error that a query met and did not cause
+	number  uint64 // number of the last request
+	faulty  bool   // the engine must not be used again
+	failure error  // a failure of the engine, which no query caused
 }
 
-// Program is the command that runs engines for [Options] without [Options.Program]; nil means the
-// installed program. Package enginetest sets it.
+// Program is the command that runs an engine if [Options.Program] is empty; nil means the installed
+// program. Package enginetest sets it.
 var Program []string
 
 // program returns the command that runs an engine.
@@ -81,8 +82,8 @@ func (p *Pool) program() ([]string, error) {
 	return []string{path}, nil
 }
 
-// start starts an engine. It returns as soon as the process is there; the first question waits until
-// the engine is ready. The caller holds the pool's lock.
+// start starts an engine. It does not wait until the engine is ready; the first question does. The
+// caller holds the pool's lock.
 func (p *Pool) start() (_ *process, err error) {
 	if p.closed {
 		return nil, ErrClosed
@@ -116,9 +117,10 @@ func (p *Pool) start() (_ *process, err error) {
 	return e, nil
 }
 
-// settings are the settings of one engine. DuckDB's own limit is the memory of all engines divided by the seats of
-// the slow lane, so that large questions spill to disk in each seat; DuckDB does not count all memory that it uses.
-// The kernel's limit, which counts what is mapped, is for a process that grows faster than the pool looks.
+// settings returns the settings of one engine. DuckDB's own limit is the memory of all engines
+// divided by the seats of the slow lane, so that large questions in all these seats spill to disk.
+// DuckDB does not count all memory that it uses. The kernel's limit, which counts mapped memory,
+// stops a process that grows faster than the pool checks.
 func (p *Pool) settings(temp string) wire.Settings {
 	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
 	return wire.Settings{
@@ -134,7 +136,7 @@ func (e *process) launch(argv []string) error {
 		return err
 	}
 	e.cmd = exec.Command(argv[0], argv[1:]...)
-	e.cmd.Env = []string{"LC_ALL=C.UTF-8"} // the server's own may have secrets
+	e.cmd.Env = []string{"LC_ALL=C.UTF-8"} // the server's environment may have secrets
 	e.cmd.Stdin, e.cmd.Stdout, e.cmd.Stderr = theirs[0], theirs[1], &e.said
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	e.cmd.WaitDelay = time.Second
@@ -142,7 +144,8 @@ func (e *process) launch(argv []string) error {
 	e.pool.ending.Add(1)
 	go func() {
 		defer e.pool.ending.Done()
-		// The kernel sends the signal of Pdeathsig when the thread ends that started the process.
+		// With Pdeathsig, the kernel kills the process when the thread that started the process
+		// ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := e.cmd.Start()
@@ -160,12 +163,13 @@ func (e *process) launch(argv []string) error {
 		return err
 	}
 	e.pipes, e.out, e.in = ours, wire.NewWriter(ours[0]), wire.NewReader(ours[1])
-	// If this fails, the pool does not see this engine's memory; the kernel's limit still holds.
+	// If this fails, the pool does not count this engine's memory; the kernel's limit still
+	// applies.
 	e.memory = procfs.OpenMemory(e.cmd.Process.Pid)
 	return nil
 }
 
-// pipes returns the engine's standard input and output, and the other ends of both.
+// pipes returns the engine's standard input and output, and the ends of this program.
 func pipes() (theirs, ours [2]*os.File, err error) {
 	if theirs[0], ours[0], err = os.Pipe(); err != nil {
 		return theirs, ours, err
@@ -188,12 +192,12 @@ func (e *process) prepare(settings wire.Settings, tables Tables) {
 	}
 	close(e.sent)
 	if err != nil {
-		e.kill(nil) // the first question sees that it ended
+		e.kill(nil) // the first question reports the end
 	}
 	e.release()
 }
 
-// beginning is the payload of a Begin.
+// beginning returns the payload of a Begin.
 func beginning(number uint64, setup []string) []byte {
 	b := wire.AppendUint(nil, number)
 	for _, statement := range setup {
@@ -202,10 +206,10 @@ func beginning(number uint64, setup []string) []byte {
 	return b
 }
 
-// await waits for the end of the process and cleans up after it.
+// await waits for the end of the process and cleans up.
 func (e *process) await() {
 	for {
-		// Until Wait below, the kernel gives its process number to no other process.
+		// The process id stays reserved until Wait below.
 		err := unix.Waitid(unix.P_PID, e.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
@@ -229,7 +233,8 @@ func (e *process) await() {
 	}
 }
 
-// hold keeps the pipes open although the process ends: what it wrote last is still to be read.
+// hold keeps the pipes open after the end of the process, because its last output must still be
+// read.
 func (e *process) hold() {
 	e.mu.Lock()
 	e.held++
@@ -250,7 +255,7 @@ func (e *process) closePipes() {
 	_ = e.db.Close()
 }
 
-// kill kills the process. The first reason that is not nil is the error of its question.
+// kill kills the process. The first reason other than nil becomes the error of its question.
 func (e *process) kill(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -262,14 +267,14 @@ func (e *process) kill(reason error) {
 	}
 }
 
-// alive reports whether the process has not ended, as far as is known.
+// alive reports whether the process is believed to run.
 func (e *process) alive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.reaped
 }
 
-// slowNice is the nice value of the slow lane: it gets a tenth of a processor that others want, too
+// slowNice is the nice value of the slow lane. On a busy processor, it gives a tenth of the time
 // (sched(7)). With the lowest priority, long questions would never end on a busy machine.
 const slowNice = 10
 
@@ -282,7 +287,8 @@ func (e *process) lower() {
 	}
 }
 
-// raise undoes lower, and reports whether it could: without CAP_SYS_NICE the kernel refuses.
+// raise restores the priority, and reports whether it could: without CAP_SYS_NICE the kernel
+// refuses.
 func (e *process) raise() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -297,7 +303,7 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve asks one question. It reports whether the engine had begun it.
+// serve asks one question. begun says whether the engine started with the question.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {
@@ -309,22 +315,23 @@ func (e *process) serve(
 	if err := e.begin(ctx, tables); err != nil {
 		return false, explain(ctx, err)
 	}
-	stop := e.keep(ctx, cancel, s) // from now on: an engine's start is not the question's time
+	stop := e.keep(ctx, cancel, s) // the start of the engine does not count as the question's time
 	defer stop()
 	conn, err := e.db.Conn(ctx)
 	if err != nil {
 		return true, explain(ctx, err)
 	}
 	defer conn.Close()
-	defer cancel(nil) // first, so that rows that do left open are closed
+	defer cancel(nil) // runs before conn.Close, so that rows that do left open are closed
 	err = do(&Questioner{ctx, conn})
 	if err == nil {
-		err = e.failure // do must not drop an error that it did not cause
+		err = e.failure // do must not hide an error that it did not cause
 	}
 	return true, explain(ctx, err)
 }
 
-// explain returns why a question failed: an interrupted query only says that it was interrupted.
+// explain returns the cause of a question's failure: an interrupted query only says that it was
+// interrupted.
 func explain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -332,11 +339,12 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// patience is how many times [Options.Quick] a question may stay in the quick lane if it does not get the
-// processor: a plain question on a busy machine must not wait behind long ones.
+// patience is the factor on [Options.Quick] for the real time after which a question leaves the
+// quick lane, even if it got less CPU time: on a busy machine, a short question must not wait
+// behind long ones.
 const patience = 4
 
-// keep moves a question to the slow lane when its quick time is over. The caller calls stop.
+// keep moves a question to the slow lane when its quick time is over. The caller must call stop.
 func (e *process) keep(ctx context.Context, cancel context.CancelCauseFunc, s *seat) (stop func()) {
 	if s.isSlow() {
 		e.lower()
@@ -372,7 +380,7 @@ func (e *process) keep(ctx context.Context, cancel context.CancelCauseFunc, s *s
 	return func() { close(done); <-left }
 }
 
-// cpu returns the processor time of the process (clock_getcpuclockid(3)), and 0 once it has ended.
+// cpu returns the CPU time of the process (clock_getcpuclockid(3)), and 0 after its end.
 func (e *process) cpu() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -384,7 +392,7 @@ func (e *process) cpu() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// begin makes the engine ready for a question about some tables.
+// begin prepares the engine for a question about the given tables.
 func (e *process) begin(ctx context.Context, tables Tables) error {
 	request := e.request(ctx)
 	defer request.finish()
@@ -420,12 +428,12 @@ func (e *process) firstAnswers() error {
 		if errors.Is(err, ErrEnded) {
 			return err
 		}
-		e.has, e.failure = err == nil, nil // files of older tables may be gone, which no question is about
+		e.has, e.failure = err == nil, nil // files of older tables may be gone; no question needs them
 	}
 	return nil
 }
 
-// receive reads the next frame, which has one of two kinds or is a fault.
+// receive reads the next frame. Its kind must be one of want; a fault becomes an error.
 func (e *process) receive(want ...wire.Kind) (wire.Kind, []byte, error) {
 	kind, payload, err := e.in.Next()
 	if err != nil {
@@ -443,12 +451,12 @@ func (e *process) receive(want ...wire.Kind) (wire.Kind, []byte, error) {
 	if cause != wire.Failed {
 		e.failure = err
 	}
-	// What DuckDB does after it ran out of memory is not to be relied on.
+	// After DuckDB ran out of memory, its behaviour is not reliable.
 	e.faulty = e.faulty || cause == wire.Memory || cause == wire.Broken
 	return kind, nil, err
 }
 
-// lost returns the error of an engine that cannot be read from or written to, and ends it.
+// lost ends an engine that cannot be read or written, and returns the reason.
 func (e *process) lost(err error) error {
 	e.faulty = true
 	e.failure = e.obituary(err)
@@ -458,7 +466,7 @@ func (e *process) lost(err error) error {
 func (e *process) obituary(err error) error {
 	select {
 	case <-e.ended:
-	case <-time.After(grace): // it closed its output, or sent something that no engine sends
+	case <-time.After(grace): // the engine closed its output, or sent an invalid frame
 		e.kill(nil)
 		<-e.ended
 	}
@@ -483,14 +491,14 @@ func (e *process) obituary(err error) error {
 	return fmt.Errorf("%w: %w", ErrEnded, err)
 }
 
-// request is a Begin or an Ask that is being answered.
+// request is a Begin or an Ask in progress.
 type request struct {
 	engine *process
 	number uint64
 	unhook func() bool
 }
 
-// request begins a request, which is interrupted when its context ends.
+// request starts a request. If ctx ends, the request is interrupted.
 func (e *process) request(ctx context.Context) *request {
 	e.number++
 	n := e.number
@@ -504,17 +512,18 @@ func (r *request) finish() {
 	r.engine.pending.CompareAndSwap(r.number, 0)
 }
 
-// interrupt ends a request. If the engine does not end it in time, the engine is killed.
+// interrupt asks the engine to end a request. If the request does not end within grace, the engine
+// is killed.
 func (e *process) interrupt(number uint64) {
 	time.AfterFunc(grace, func() {
 		if e.pending.Load() == number {
 			e.kill(nil)
 		}
 	})
-	_ = e.out.Send(wire.Interrupt, wire.AppendUint(nil, number)) // if not, the timer ends it
+	_ = e.out.Send(wire.Interrupt, wire.AppendUint(nil, number)) // if this fails, the timer kills the engine
 }
 
-// rest ends a question, and reports whether the engine can serve another one.
+// rest ends a question, and reports whether the engine can serve another question.
 func (e *process) rest() bool {
 	if e.faulty || e.pending.Load() != 0 || !e.raise() {
 		return false
@@ -522,7 +531,7 @@ func (e *process) rest() bool {
 	return e.out.Send(wire.End, nil) == nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -538,7 +547,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the last lines in one.
+// String returns the kept text on one line.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

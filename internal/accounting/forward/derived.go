@@ -16,16 +16,16 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Member is the member that is added to a document for the cluster, if [Options.Derived] asks for
-// it. It has what the store knows of the job and Slurm's document does not say.
+// Member is the name of the member that [Options.Derived] adds to documents. It has what the store
+// knows about the job and Slurm's document does not say.
 const Member = "rmreplay"
 
-// Derived reports whether a column is in [Member]: the store computes it.
+// Derived reports whether a column is in [Member], because the store computes it.
 func Derived(c store.Column) bool {
 	return c.Field == "" && c.Name != "seq" || c.Name == "wait_since_eligible_s"
 }
 
-// member returns the text of [Member] for a document.
+// member returns the JSON text of [Member] for a document.
 func member(e *store.Entry) ([]byte, error) {
 	row := store.Row(e)
 	own := map[string]any{"id": store.ID(&e.Job), "limit_used": nil}
@@ -40,9 +40,10 @@ func member(e *store.Entry) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// extend adds [Member] to a document, unless the document has such a member. It also adds those of Slurm's keys that
-// the document lacks and the store knows, such as cluster, which not every document names, and cpu_hours, which
-// imported records do not have. So all jobs have these fields, even in an index that Slurm's plugin fills, too.
+// extend adds [Member] to a document that lacks it. It also adds those of Slurm's keys that the
+// document lacks and the store knows: for example cluster, which some documents do not have, and
+// cpu_hours, which imported documents do not have. So all jobs have these fields, even in an index
+// that Slurm's plugin also fills.
 func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
@@ -69,7 +70,7 @@ func extend(document, member []byte, e *store.Entry) []byte {
 	return document
 }
 
-// cellOf returns a value of a row as a document has it.
+// cellOf converts a value of a row to a value for JSON.
 func cellOf(value any) any {
 	if at, ok := value.(time.Time); ok {
 		return at.Format("2006-01-02T15:04:05.000Z")
@@ -77,8 +78,8 @@ func cellOf(value any) any {
 	return value
 }
 
-// clusterOf returns the cluster that a [Member] names. It may be the cluster of the server that
-// sent the document on.
+// clusterOf returns the cluster in a [Member]. If the document does not name a cluster, this is the
+// cluster of the server that forwarded it.
 func clusterOf(member []byte) (json.RawMessage, error) {
 	var known struct {
 		Cluster json.RawMessage `json:"cluster"`
@@ -87,7 +88,7 @@ func clusterOf(member []byte) (json.RawMessage, error) {
 	return known.Cluster, err
 }
 
-// insert adds a member to an object without white space at its ends.
+// insert adds a member to a JSON object. There must not be white space around the object.
 func insert(object []byte, name string, value json.RawMessage) []byte {
 	var b bytes.Buffer
 	b.Write(object[:len(object)-1])
@@ -98,8 +99,9 @@ func insert(object []byte, name string, value json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// property is the mapping of a column. Malformed values are ignored, such as the Unknown that Slurm writes for a
-// time that it does not have. Long texts are not indexed, because a keyword may have at most 32,766 bytes of UTF-8.
+// property returns the mapping of a column. Malformed values are ignored, for example Unknown,
+// which Slurm writes for a missing time. Long texts are not indexed, because a keyword is limited
+// to 32,766 bytes of UTF-8.
 func property(c store.Column) map[string]any {
 	switch strings.Fields(c.Type)[0] {
 	case "BIGINT":
@@ -112,7 +114,7 @@ func property(c store.Column) map[string]any {
 	return map[string]any{"type": "keyword", "ignore_above": 8191}
 }
 
-// ownProperties is the mapping of [Member].
+// ownProperties returns the mapping of [Member].
 func ownProperties() map[string]any {
 	own := map[string]any{"limit_used": map[string]any{"type": "double"}, "id": map[string]any{"type": "keyword"}}
 	for _, c := range store.Columns {
@@ -123,14 +125,14 @@ func ownProperties() map[string]any {
 	return map[string]any{Member: map[string]any{"properties": own}}
 }
 
-// properties is the mapping of an index that the program makes.
+// properties returns the mapping of an index that this program creates.
 func properties() map[string]any {
 	all := ownProperties()
 	maps.Copy(all, slurmProperties())
 	return all
 }
 
-// slurmProperties is the mapping of Slurm's documents.
+// slurmProperties returns the mapping of Slurm's documents.
 func slurmProperties() map[string]any {
 	all := map[string]any{}
 	for _, name := range []string{"exit_code", "derived_ec"} {
@@ -145,8 +147,9 @@ func slurmProperties() map[string]any {
 	return all
 }
 
-// prepare makes an index with its mapping. If the index exists, it adds the mapping of [Member]. If the cluster
-// refuses both, this is reported, and the cluster maps fields by itself. An error means to try again.
+// prepare creates an index with its mapping. If the index exists, it adds the mapping of [Member].
+// If the cluster refuses both, prepare reports this, and the cluster maps fields itself. On error
+// the caller tries again.
 func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	if f.prepared[index] {
 		return nil
@@ -165,7 +168,8 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	return err
 }
 
-// put sends a request. refused is the cluster's refusal; err is an error that is worth another try.
+// put sends a request. refused is a final refusal of the cluster; err is an error after which to
+// try again.
 func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// mapper is a cluster with mappings.
+// mapper is a cluster that also accepts mappings.
 type mapper struct {
 	cluster
 	mu      sync.Mutex
-	asked   []string // method and path
+	asked   []string // paths of the PUT requests
 	bodies  []string
-	answers []int // statuses of the next requests for mappings; 200 without one
+	answers []int // statuses of the responses to the next requests for mappings; 200 after the last
 }
 
 func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // a cut body is not JSON
+	body, _ := io.ReadAll(r.Body) // a truncated body is not JSON
 	m.asked, m.bodies = append(m.asked, r.URL.Path), append(m.bodies, string(body))
 	status := http.StatusOK
 	if len(m.answers) > 0 {
@@ -41,8 +41,9 @@ func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"error":{"type":"resource_already_exists_exception","reason":"it exists"}}`)
 }
 
-// TestDerived checks that documents get what the store knows beyond them, and that each index gets a
-// mapping first: a new one that of all fields, and one that exists that of the program's own.
+// TestDerived checks that documents get what the store knows in addition, and that each index gets
+// a mapping before: a new index one for all fields, and an existing index one for the program's own
+// fields.
 func TestDerived(t *testing.T) {
 	s := newStore(t, 3)
 	long := strings.Repeat("x", 40_000)

@@ -1,14 +1,15 @@
-// Package forward passes the documents of a store on to an Elasticsearch or OpenSearch cluster.
+// Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
 // The store is the queue: a small file has the number of the last arrival that the cluster has. All
-// later documents are sent, be they those of a second or of a week. Each document has the _id of
-// its job's run in the store, so a document that is sent again, because an answer was lost,
-// replaces its first copy. So the cluster has each run exactly once.
+// later documents are sent, whether they arrived in a second or in a week. The _id of a document is
+// that of its job's run in the store. A document that is sent again, because a response was lost,
+// therefore replaces its first copy, and the cluster has each run exactly once.
 //
-// An answer counts only item by item: a _bulk request with the status 200 may have stored nothing. Documents that
-// the cluster cannot take now, for example because of an index's state, are sent again, with growing pauses. So are
-// documents that were sent while the position could not be written, as on a full disk. A document that the cluster
-// refuses, such as one that contradicts its mapping, is noted in a file and not sent again.
+// Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
+// Documents that the cluster cannot accept at present, for example because of an index's state, are
+// sent again after growing pauses. So are documents after which the position could not be written,
+// for example on a full disk. A document that the cluster refuses, for example because it
+// contradicts the mapping, is listed in a file and not sent again.
 package forward
 
 import (
@@ -39,71 +40,72 @@ import (
 const (
 	positionFile = "forward.json"
 	refusedFile  = "forward-refused.jsonl"
-	// DefaultIndex takes documents that came without the name of an index.
+	// DefaultIndex is the index for documents that arrived without an index name.
 	DefaultIndex = "jobs"
 
 	maxDocuments = 5000
-	maxBytes     = 8 << 20 // of a request, unless one document is larger
+	maxBytes     = 8 << 20 // in a request, unless a single document is larger
 	maxAnswer    = 64 << 20
-	// growAfter is how many requests in a row must succeed before larger ones are tried again.
+	// growAfter is the number of requests in a row that must succeed before larger ones are tried.
 	growAfter = 64
 )
 
 // Options configures [New].
 type Options struct {
-	// URL is where the cluster is: http(s)://HOST:PORT, or http(s)://HOST:PORT/INDEX to send all
-	// documents to one index. Without INDEX, each document goes to the index that it was sent to.
+	// URL is the address of the cluster: http(s)://HOST:PORT, or http(s)://HOST:PORT/INDEX to send
+	// all documents to one index. Without INDEX, a document goes to the index to which it was
+	// originally sent.
 	URL string
-	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
-	// its owner may read it. Empty means none.
+	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Only the
+	// file's owner may have access. If it is empty, requests are sent without credentials.
 	Credentials string
-	// Dir is where the position is kept.
+	// Dir is the directory of the file with the position.
 	Dir string
-	// Derived adds to each document, as the member [Member], what the store knows beyond it, and makes
-	// indices with a mapping of all fields.
+	// Derived adds to each document the member [Member], with what the store knows in addition. It
+	// also makes the forwarder create indices with a mapping of all fields.
 	Derived bool
-	// Client sends the requests; nil means one with a timeout of a minute.
+	// Client sends the requests; nil means a client with a timeout of one minute.
 	Client *http.Client
-	// Idle is the pause when all is sent, and the first one after an error; 0 means a second. Pauses
-	// after errors double up to Longest; 0 means a minute.
+	// Idle is the pause when everything has been sent, and the first pause after an error; 0 means
+	// a second. Pauses after errors double up to Longest; 0 means a minute.
 	Idle, Longest time.Duration
-	// Report is told when attempts begin to fail, and of documents that the cluster refuses; nil for
-	// nobody.
+	// Report is called when attempts begin to fail, and for documents that the cluster refuses. It
+	// may be nil.
 	Report func(err error)
 }
 
-// Status is how far a forwarder is.
+// Status describes the progress of a forwarder.
 type Status struct {
-	Position int64  // last arrival that the cluster has, or has refused
+	Position int64  // number of the last arrival that the cluster has or has refused
 	Sent     int64  // documents since the start
-	Refused  int64  // documents that the cluster refused, of all time
-	Retries  int64  // attempts since the start that have to be repeated, in part or as a whole
-	Error    string // why the last attempt has to be repeated; empty after one that succeeded
+	Refused  int64  // documents that the cluster refused, since the position was 0
+	Retries  int64  // attempts since the start that must be repeated, completely or in part
+	Error    string // why the last attempt must be repeated; empty if it succeeded
 }
 
-// Forwarder passes documents on.
+// Forwarder sends documents to a cluster.
 type Forwarder struct {
 	store         *store.Store
 	opts          Options
 	target        string // URL of _bulk
-	index         string // empty: the documents' own
+	index         string // empty to use the documents' own indices
 	authorization string
-	prepared      map[string]bool // indices; of Run
-	most          int             // documents of a request; of Run
-	fine          int             // requests in a row that the cluster had room for; of Run
+	prepared      map[string]bool // indices; used only by Run
+	most          int             // highest number of documents in a request; used only by Run
+	fine          int             // number of requests in a row that the cluster had room for; used only by Run
 
 	mu     sync.Mutex
 	status Status
 }
 
-// position is the content of the file of that name.
+// position is the content of the file positionFile.
 type position struct {
-	Target   string `json:"target"` // a new target begins at 0
+	Target   string `json:"target"` // for another target, the position is 0
 	Position int64  `json:"position"`
 	Refused  int64  `json:"refused"`
 }
 
-// New returns a forwarder, which [Forwarder.Run] starts.
+// New returns a forwarder. [Forwarder.Run] sends the documents.
 func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Idle == 0 {
 		opts.Idle = time.Second
@@ -114,7 +116,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Client == nil {
 		opts.Client = &http.Client{
 			Timeout: time.Minute,
-			// A redirected POST becomes a GET, whose answer is no answer to _bulk.
+			// A redirected POST would become a GET, whose response is not one to _bulk.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -136,8 +138,8 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	return f, f.load()
 }
 
-// Target divides the URL of a cluster into the address of the server and the name of an index, or a
-// pattern of names, which may be missing. Its errors do not contain the password.
+// Target splits a cluster's URL into the server's address and the name of an index or a pattern of
+// names, which may be missing. Its errors do not contain the password.
 func Target(text string) (server, index string, err error) {
 	u, err := url.Parse(text)
 	switch {
@@ -158,10 +160,10 @@ func Target(text string) (server, index string, err error) {
 	return u.String(), index, nil
 }
 
-// identity names the cluster and the index that the position belongs to.
+// identity identifies the cluster and index to which the position belongs.
 func (f *Forwarder) identity() string { return f.target + " " + f.index }
 
-// load reads the position.
+// load reads the position from its file.
 func (f *Forwarder) load() error {
 	text, err := os.ReadFile(filepath.Join(f.opts.Dir, positionFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -180,8 +182,8 @@ func (f *Forwarder) load() error {
 	return nil
 }
 
-// save writes the position. It is on disk before the next documents are sent. An older position is
-// harmless: documents that are sent again replace their first copies.
+// save writes the position to disk before the next documents are sent. An older position does no
+// harm: documents that are sent again replace their first copies.
 func (f *Forwarder) save(p position) error {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -199,18 +201,18 @@ func (f *Forwarder) save(p position) error {
 	return os.Rename(path+".new", path)
 }
 
-// Status returns how far the forwarder is.
+// Status returns the forwarder's progress.
 func (f *Forwarder) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
 }
 
-// Run sends documents until ctx ends. What fails, be it the cluster, the disk or the store, is tried again
-// with growing pauses.
+// Run sends documents until ctx ends. After any error, of the cluster, the disk or the store, it
+// tries again after growing pauses.
 func (f *Forwarder) Run(ctx context.Context) {
 	pause := f.opts.Idle
-	var batch []item // what is left to be sent of the documents up to the arrival last
+	var batch []item // documents still to be sent, of those up to the arrival last
 	var last int64
 	for {
 		var err error
@@ -227,14 +229,15 @@ func (f *Forwarder) Run(ctx context.Context) {
 			f.succeed()
 			pause = f.opts.Idle
 			if sends {
-				continue // at once: there may be more
+				continue // without a pause: there may be more documents
 			}
 		case ctx.Err() != nil:
 			return
 		default:
 			f.note(err)
 		}
-		// The pause is up to a half longer, so that several senders do not come at the same instant.
+		// The pause is up to 50 % longer, so that several forwarders do not send at the same
+		// instant.
 		timer := time.NewTimer(pause + rand.N(pause/2+1))
 		select {
 		case <-ctx.Done():
@@ -248,7 +251,7 @@ func (f *Forwarder) Run(ctx context.Context) {
 	}
 }
 
-// note notes that something has to be tried again, and reports the first failure after a success.
+// note records that an attempt failed, and reports the first failure after a success.
 func (f *Forwarder) note(fault error) {
 	f.mu.Lock()
 	first := f.status.Error == ""
@@ -267,18 +270,18 @@ func (f *Forwarder) succeed() {
 	f.status.Error = ""
 }
 
-// item is a document on its way.
+// item is a document to be sent.
 type item struct {
 	seq       int64
 	id, index string
-	document  []byte // one line of JSON; empty if the document is no JSON object
-	text      []byte // as it came
+	document  []byte // on one line; empty if the document is not a JSON object
+	text      []byte // unchanged, as received
 }
 
-// errEnough ends the reading of a batch that is full.
+// errEnough stops reading when a batch is full.
 var errEnough = errors.New("the batch is full")
 
-// next reads the documents behind the position.
+// next reads the documents after the position.
 func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 	v := f.store.View()
 	defer v.Close()
@@ -307,8 +310,8 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 	return batch, nil
 }
 
-// oneLine returns a JSON object without line breaks, and nil for any other text. Bytes that are
-// not UTF-8 are read as ISO 8859-1.
+// oneLine returns a JSON object without line breaks, and nil for any other text. A text that is not
+// UTF-8 is read as ISO 8859-1.
 func oneLine(text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))
@@ -320,10 +323,11 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// deliver sends as much of a batch as one request takes, and moves the position past the documents that
-// the cluster has or has refused. With the batch, all documents up to the arrival upTo are sent. It
-// returns the documents that are left to send, and an error if some have to be sent again. If the outcome
-// cannot be written to disk, it returns all documents: those that the cluster has will be replaced.
+// deliver sends the part of a batch that fits into one request, and advances the position past the
+// documents that the cluster has or has refused. upTo is the position after the whole batch. It
+// returns the documents that are left to send, and an error if some must be sent again. If the
+// outcome cannot be written to disk, it returns all documents; those that the cluster has will be
+// replaced.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.most)]
 	waiting := make([]item, 0, len(part))
@@ -365,8 +369,9 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit makes requests smaller if the cluster has no room for a request of n documents: a small node
-// never has room for a large request.
+// fit halves the size of requests when the cluster has no room for a request of n documents,
+// because a small node never has room for large requests. After growAfter successes, it doubles the
+// size again.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
@@ -378,7 +383,7 @@ func (f *Forwarder) fit(n int, fault error) {
 	}
 }
 
-// refusal is a document that the cluster does not take.
+// refusal describes a document that the cluster refused.
 type refusal struct {
 	Seq    int64  `json:"seq"`
 	ID     string `json:"_id"`
@@ -387,8 +392,8 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// refuse adds documents to the list of refused ones. A document can be listed twice, if the
-// position could not be written after the list.
+// refuse appends documents to the list of refused documents. A document can occur in the list
+// twice, if the position could not be written afterwards.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil
@@ -407,7 +412,7 @@ func (f *Forwarder) refuse(list []refusal) error {
 	}
 	info, err := file.Stat()
 	if err == nil {
-		if _, err = file.Write(b.Bytes()); err != nil { // half a line would spoil the next one
+		if _, err = file.Write(b.Bytes()); err != nil { // a partial line would corrupt the next one
 			err = errors.Join(err, file.Truncate(info.Size()))
 		}
 	}
@@ -417,14 +422,15 @@ func (f *Forwarder) refuse(list []refusal) error {
 	return nil
 }
 
-// errTooLarge is the fault of a request that the cluster does not take as a whole.
+// errTooLarge means that the cluster refuses a request as a whole.
 var errTooLarge = errors.New("the cluster refuses the request as a whole")
 
-// errBusy is the fault of a request that the cluster has no room for now.
+// errBusy means that the cluster has no room for a request at present.
 var errBusy = errors.New("the cluster has no room for the request")
 
-// send sends documents. It returns those to send again, with the reason, and those that were refused.
-// A request that is refused as a whole is sent in halves, so that one document does not hold up others.
+// send sends documents. It returns those to send again, with the reason, and the refused ones. If
+// the cluster refuses a request as a whole, send sends it in halves, so that one document does not
+// block the others.
 func (f *Forwarder) send(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	if len(batch) == 0 {
 		return nil, nil, nil
@@ -446,7 +452,7 @@ func (f *Forwarder) send(ctx context.Context, batch []item) (again []item, refus
 	return again, append(refused, more...), fault
 }
 
-// bulkAnswer is the cluster's answer to _bulk.
+// bulkAnswer is the cluster's response to _bulk.
 type bulkAnswer struct {
 	Items []map[string]struct {
 		ID     string          `json:"_id"`
@@ -456,14 +462,15 @@ type bulkAnswer struct {
 }
 
 // mendable reports whether an error is about the index or the cluster, although its status blames
-// the request. Once somebody has repaired the index or the cluster, it takes the document as it is.
+// the request. The cluster accepts the unchanged document after the index or the cluster has been
+// repaired.
 func mendable(text json.RawMessage) bool {
 	var fault struct{ Type, Reason string }
 	if json.Unmarshal(text, &fault) != nil {
 		return false
 	}
 	switch fault.Type {
-	case "validation_exception": // the cluster has as many shards as it may have
+	case "validation_exception": // the cluster has its highest number of shards
 	case "index_closed_exception", "cluster_block_exception":
 	case "illegal_argument_exception":
 		return strings.HasPrefix(fault.Reason, "pipeline with id [") && strings.HasSuffix(fault.Reason, "] does not exist") ||
@@ -475,7 +482,7 @@ func mendable(text json.RawMessage) bool {
 	return true
 }
 
-// post makes one request.
+// post sends one request.
 func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	var body bytes.Buffer
 	for _, i := range batch {
@@ -546,7 +553,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	return again, refused, fault
 }
 
-// faultOf returns the error in an answer of Elasticsearch, and nothing for the answer of a server before it.
+// faultOf returns the error in Elasticsearch's response; nil if a proxy in front of it has
+// responded.
 func faultOf(text []byte) json.RawMessage {
 	var answer struct {
 		Error json.RawMessage `json:"error"`
@@ -557,7 +565,7 @@ func faultOf(text []byte) json.RawMessage {
 	return answer.Error
 }
 
-// excerpt is the beginning of an answer, for messages.
+// excerpt returns the beginning of a response, for error messages.
 func excerpt(text []byte) string {
 	const most = 300
 	s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?"))

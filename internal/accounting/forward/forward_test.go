@@ -25,12 +25,12 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// cluster is a server that keeps documents as Elasticsearch does, and fails in many ways.
+// cluster is a server that stores documents like Elasticsearch, and that can fail in many ways.
 type cluster struct {
 	mu        sync.Mutex
-	documents map[string]string // by index and _id
+	documents map[string]string // by index and _id together
 	requests  int
-	refuse    string // part of the documents that it refuses
+	refuse    string // refuses documents that contain this text
 	fail      func(n int, w http.ResponseWriter, items []map[string]any) bool
 }
 
@@ -67,7 +67,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": true, "items": items})
 }
 
-// keep stores the documents of items that have not failed.
+// keep stores the documents of items without an error.
 func (c *cluster) keep(items []map[string]any) {
 	for _, i := range items {
 		if item := i["index"].(map[string]any); item["status"] == 201 {
@@ -93,7 +93,7 @@ func newStore(t *testing.T, n int64) *store.Store {
 	return s
 }
 
-// until runs a forwarder until the cluster has a position.
+// until runs a forwarder until the position is last, and returns its status.
 func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +104,7 @@ func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
 	return f.Status()
 }
 
-// await waits for a status.
+// await waits until the function is returns true for the forwarder's status.
 func await(t *testing.T, f *forward.Forwarder, what string, is func(s forward.Status) bool) {
 	t.Helper()
 	for start := time.Now(); !is(f.Status()); time.Sleep(time.Millisecond) {
@@ -114,7 +114,7 @@ func await(t *testing.T, f *forward.Forwarder, what string, is func(s forward.St
 	}
 }
 
-// run starts a forwarder. The channel is closed when it has ended.
+// run starts a forwarder. It closes the channel when the forwarder has ended.
 func run(ctx context.Context, f *forward.Forwarder) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
@@ -133,7 +133,7 @@ func open(t *testing.T, s *store.Store, url, dir string) *forward.Forwarder {
 	return f
 }
 
-// TestFailures lets each of the first requests fail in another way. In the end the cluster has
+// TestFailures lets each of the first requests fail in a different way. In the end the cluster has
 // every document once.
 func TestFailures(t *testing.T) {
 	const jobs = 40
@@ -144,7 +144,7 @@ func TestFailures(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { w.WriteHeader(http.StatusUnauthorized) },
-		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { // a proxy
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { // like a proxy
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, "<html>no</html>")
 		},
@@ -161,17 +161,17 @@ func TestFailures(t *testing.T) {
 		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
 			http.Redirect(w, &http.Request{Method: "POST", URL: new(url.URL)}, "/", http.StatusFound)
 		},
-		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // it keeps them, and the answer is lost
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // stores the documents, and loses the response
 			c.keep(items)
 			panic(http.ErrAbortHandler)
 		},
-		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // half an answer
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // sends half of the response
 			c.keep(items)
 			text, _ := json.Marshal(map[string]any{"items": items})
 			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
 			_, _ = w.Write(text[:len(text)/2])
 		},
-		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // some items fail
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // lets some items fail
 			for n, i := range items {
 				if n%3 == 1 {
 					i["index"].(map[string]any)["status"] = []int{429, 503, 500}[n/3%3]
@@ -180,7 +180,7 @@ func TestFailures(t *testing.T) {
 			c.keep(items)
 			_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
 		},
-		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // answers about other documents
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // responds about other documents
 			for _, i := range items {
 				i["index"].(map[string]any)["_id"] = "other"
 			}
@@ -212,7 +212,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("job %d: %s", n, got)
 		}
 	}
-	// A new process goes on where the last one was; a new target gets all.
+	// A new process continues at the position; for a new target, it sends all documents.
 	before := c.requests
 	f := open(t, s, server.URL, dir)
 	if f.Status().Position != jobs || f.Status().Refused != 1 {
@@ -232,9 +232,10 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestMendable lets each of the first requests fail, as a whole or for one document, with an error that blames
-// the request although it is about the index or the cluster. The cluster has all documents in the end.
-// Errors of the same types and statuses that are about the document are final.
+// TestMendable lets each of the first requests fail, completely or for one document, with an error
+// that blames the request although the cause is the index or the cluster. In the end the cluster
+// has all documents. If an error with the same type and status is about the document, the document
+// is refused.
 func TestMendable(t *testing.T) {
 	const jobs = 5
 	mendable := []struct{ kind, reason string }{
@@ -286,8 +287,8 @@ func TestMendable(t *testing.T) {
 	}
 }
 
-// TestDisk forwards while neither the position nor the list of refused documents can be written. Once they
-// can, the cluster has each document once.
+// TestDisk forwards while the position and the list of refused documents cannot be written. When
+// they can be written again, the cluster has each document once.
 func TestDisk(t *testing.T) {
 	const jobs = 40
 	s := newStore(t, jobs)
@@ -295,7 +296,8 @@ func TestDisk(t *testing.T) {
 	server := httptest.NewServer(c)
 	defer server.Close()
 	dir := t.TempDir()
-	// Directories in the places of the files also stop root, whom the mode of dir does not.
+	// Directories with the files' names prevent writing even for root, whom the mode of dir would
+	// not stop.
 	position, list := filepath.Join(dir, "forward.json.new"), filepath.Join(dir, "forward-refused.jsonl")
 	for _, path := range []string{position, list} {
 		if err := os.Mkdir(path, 0o700); err != nil {
@@ -323,7 +325,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestStore forwards from a store that cannot be read: it is tried again.
+// TestStore checks that reading from a store that fails is tried again.
 func TestStore(t *testing.T) {
 	s := newStore(t, 1)
 	if err := s.Close(); err != nil {
@@ -337,7 +339,8 @@ func TestStore(t *testing.T) {
 	<-done
 }
 
-// TestTooLarge sends to a cluster that takes few bytes at a time, and documents that are not JSON.
+// TestTooLarge sends documents, some of them not JSON, to a cluster with a low limit for the size
+// of requests.
 func TestTooLarge(t *testing.T) {
 	s := newStore(t, 20)
 	large := []byte(`{"jobid": 21, "@submit": "2024-03-01T00:00:00",` + "\n" + `"script": "` + strings.Repeat("x", 10000) + `"}`)
@@ -367,7 +370,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestBusy sends to a cluster that has no room for large requests.
+// TestBusy sends documents to a cluster that has no room for large requests.
 func TestBusy(t *testing.T) {
 	const jobs = 3000
 	c := &cluster{documents: map[string]string{}}
@@ -384,18 +387,18 @@ func TestBusy(t *testing.T) {
 	server := httptest.NewServer(c)
 	defer server.Close()
 	status := until(t, open(t, newStore(t, jobs), server.URL, t.TempDir()), jobs)
-	// Eight halves, and then one attempt in 65.
+	// Nine requests are too large; after that, one request in 65 tries a larger size.
 	if len(c.documents) != jobs || status.Sent != jobs || status.Refused != 0 || busy < 9 || busy > 8+jobs/5/60 {
 		t.Errorf("%d documents, %d requests had no room, %+v", len(c.documents), busy, status)
 	}
 }
 
-// templateFile has the template of indices that Slurm's plugin fills.
+// templateFile is the template for indices that Slurm's plugin fills.
 const templateFile = "../../../packaging/elasticsearch/index-template.json"
 
 var update = flag.Bool("update", false, "write the index template anew")
 
-// TestTemplate compares the template with the types that the program gives its own indices.
+// TestTemplate checks that the template has the types that the program gives its own indices.
 func TestTemplate(t *testing.T) {
 	mappings := map[string]any{"properties": forward.SlurmProperties()}
 	want, err := json.MarshalIndent(map[string]any{
@@ -415,7 +418,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestOwnServer forwards to a receiver of this program.
+// TestOwnServer forwards documents to a receiver of this program.
 func TestOwnServer(t *testing.T) {
 	const jobs = 300
 	s := newStore(t, jobs)

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestOpenSearch forwards to a real cluster.
+// TestOpenSearch forwards documents to a real cluster.
 func TestOpenSearch(t *testing.T) {
 	for _, release := range servertest.Releases(servertest.OpenSearch3) {
 		t.Run(release, func(t *testing.T) {
@@ -28,12 +28,12 @@ func TestOpenSearch(t *testing.T) {
 			t.Run("types", func(t *testing.T) { testTypes(t, node) })
 			t.Run("rollover", func(t *testing.T) { testRollover(t, node) })
 			t.Run("watermark", func(t *testing.T) { testWatermark(t, node) })
-			t.Run("away", func(t *testing.T) { testAway(t, node) }) // the last one: it restarts the node
+			t.Run("away", func(t *testing.T) { testAway(t, node) }) // the last test, because it restarts the node
 		})
 	}
 }
 
-// add adds documents to a store, behind those that it has.
+// add adds documents to a store, with arrival numbers from first.
 func add(t *testing.T, s *store.Store, first int64, index string, documents ...string) {
 	t.Helper()
 	var entries []store.Entry
@@ -47,7 +47,8 @@ func add(t *testing.T, s *store.Store, first int64, index string, documents ...s
 	}
 }
 
-// same checks that indices have each document of a store once, as it is there, except for those with the ids.
+// same checks that indices have each document of a store once and unchanged, except those with the
+// given ids.
 func same(t *testing.T, node *servertest.OpenSearch, pattern string, s *store.Store, but ...string) {
 	t.Helper()
 	want := map[string]string{}
@@ -68,22 +69,23 @@ func same(t *testing.T, node *servertest.OpenSearch, pattern string, s *store.St
 		if want[d.ID] != string(d.Source) {
 			t.Errorf("%s/%s: %s, want %q", d.Index, d.ID, d.Source, want[d.ID])
 		}
-		delete(want, d.ID) // one that comes again is wrong
+		delete(want, d.ID) // each document may occur only once
 	})
 	if len(want) > 0 {
 		t.Errorf("%s lacks %d documents", pattern, len(want))
 	}
 }
 
-// testDocuments sends documents that the cluster refuses among others. These arrive as they are.
+// testDocuments sends documents that the cluster refuses, mixed with others, which must arrive
+// unchanged.
 func testDocuments(t *testing.T, node *servertest.OpenSearch) {
-	const jobs = 6000 // more than a request has
+	const jobs = 6000 // more than fit into a request
 	s := newStore(t, jobs)
 	wide := `{"jobid":6107,"@submit":"2024-03-01T00:00:00"`
 	for i := range 1100 {
 		wide += fmt.Sprintf(`,"key%d":1`, i)
 	}
-	refused := []struct{ text, reason string }{ // in the order of the list: the first one is not sent
+	refused := []struct{ text, reason string }{ // in the order of the list; the first one is never sent
 		{`no JSON`, "no JSON object"},
 		{`{"jobid":6101,"@submit":"2024-03-01T00:00:00","total_cpus":{"a":1}}`, "failed to parse field [total_cpus] of type [long]"},
 		{`{"jobid":6102,"@submit":"2024-03-01T00:00:00","@start":"Unknown"}`, "failed to parse field [@start] of type [date]"},
@@ -95,7 +97,7 @@ func testDocuments(t *testing.T, node *servertest.OpenSearch) {
 		{`{"jobid":1e400,"@submit":"2024-03-01T00:00:00"}`, "failed to parse field [jobid]"},
 	}
 	seq, ids := int64(jobs), []string{}
-	for _, r := range refused { // between good ones
+	for _, r := range refused { // between documents that are accepted
 		add(t, s, seq+1, "slurm", r.text, fmt.Sprintf(`{"jobid":%d,"@submit":"2024-03-02T00:00:00","username":"\ud800 <é>\u0000"}`, seq))
 		job := document.Parse([]byte(r.text), "c")
 		seq, ids = seq+2, append(ids, store.ID(&job))
@@ -118,7 +120,7 @@ func testDocuments(t *testing.T, node *servertest.OpenSearch) {
 	same(t, node, "slurm", s, ids...)
 }
 
-// testStates forwards to an index, and a cluster, that take no document for now.
+// testStates forwards to indices and clusters in states in which they accept no documents.
 func testStates(t *testing.T, node *servertest.OpenSearch) {
 	for _, c := range []struct{ name, path, state, mended string }{
 		{"no room on the disk", "/NAME/_settings", `{"index.blocks.read_only_allow_delete":true}`, `{"index.blocks.read_only_allow_delete":null}`},
@@ -161,7 +163,7 @@ func testStates(t *testing.T, node *servertest.OpenSearch) {
 	})
 }
 
-// again forwards to an index that does not take documents until it is mended.
+// again forwards to an index that accepts documents only after mended was called.
 func again(t *testing.T, node *servertest.OpenSearch, index string, mended func()) {
 	t.Helper()
 	const jobs = 20
@@ -179,7 +181,7 @@ func again(t *testing.T, node *servertest.OpenSearch, index string, mended func(
 	same(t, node, index, s)
 }
 
-// types returns the types of the fields of an index.
+// types returns the types of an index's fields.
 func types(node *servertest.OpenSearch, index string) map[string]string {
 	var answer map[string]struct {
 		Mappings struct {
@@ -194,10 +196,11 @@ func types(node *servertest.OpenSearch, index string) map[string]string {
 	return list
 }
 
-// testTypes forwards to an index that the cluster maps by what comes first, and to those that have our types:
-// of a forwarder that makes them, and of the template for Slurm's plugin.
+// testTypes forwards to an index that the cluster maps according to the first document, and to
+// indices with our types: one that a forwarder creates, and one with the template for Slurm's
+// plugin.
 func testTypes(t *testing.T, node *servertest.OpenSearch) {
-	// Slurm has no start of a job that never ran.
+	// Slurm's document of a job that never ran has no start.
 	never := `{"jobid":1,"@submit":"2024-03-01T00:00:00","@start":"Unknown","exit_code":"0:0","script":"` + strings.Repeat("x", 40000) + `"}`
 	s := newStore(t, 0)
 	add(t, s, 1, "x", never, `{"jobid":2,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:00:00","exit_code":"0:0"}`)
@@ -227,7 +230,7 @@ func testTypes(t *testing.T, node *servertest.OpenSearch) {
 	}
 }
 
-// testRollover forwards to an alias whose index to write to changes.
+// testRollover forwards to an alias whose write index changes.
 func testRollover(t *testing.T, node *servertest.OpenSearch) {
 	const jobs = 50
 	s := newStore(t, jobs)
@@ -245,8 +248,8 @@ func testRollover(t *testing.T, node *servertest.OpenSearch) {
 	}
 }
 
-// testWatermark forwards to a node whose disk is fuller than its watermarks allow. The node then blocks the index, and
-// takes the documents once there is room.
+// testWatermark forwards to a node whose disk exceeds its watermarks. The node blocks the index,
+// and accepts the documents when there is room again.
 func testWatermark(t *testing.T, node *servertest.OpenSearch) {
 	const jobs = 20
 	const settings = `{"transient":{"cluster.routing.allocation.disk.threshold_enabled":%[1]s,"cluster.info.update.interval":%[2]s,
@@ -284,7 +287,8 @@ func testWatermark(t *testing.T, node *servertest.OpenSearch) {
 	same(t, node, "watermark", s)
 }
 
-// testAway forwards while the node is away, and then to one that takes few bytes at a time.
+// testAway forwards while the node is down, and then to a node with a low limit for the size of
+// requests.
 func testAway(t *testing.T, node *servertest.OpenSearch) {
 	const jobs = 3000
 	var reported []string

@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the stock sdiag prints into testdata")
 
-// controller is a stock slurmctld in real time, without nodes.
+// controller is a stock slurmctld without nodes, in real time.
 type controller struct {
 	t     *testing.T
 	slurm *rpctest.Slurm
@@ -101,8 +101,8 @@ func (c *controller) submit(n int) {
 	}
 }
 
-// TestReleases asks a stock slurmctld of each release in real time. It counts what the test does
-// there, is a gap while slurmctld is away, and begins anew after that.
+// TestReleases asks a stock slurmctld of each release in real time. The figures count what the test
+// does, have a gap while slurmctld is down, and start again at 0 after that.
 func TestReleases(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm", "sdiag", "sinfo", "sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		c := newController(t, slurm)
@@ -181,8 +181,7 @@ func TestReleases(t *testing.T) {
 	})
 }
 
-// capture compares what sdiag prints now as text and as JSON, and writes both into testdata with
-// -update.
+// capture checks that sdiag's text and JSON agree. With -update it writes both into testdata.
 func capture(t *testing.T, c *controller) {
 	t.Helper()
 	text, err := c.slurm.RunClient(t, c.conf, c.dir, "", "sdiag")
@@ -238,7 +237,7 @@ func capture(t *testing.T, c *controller) {
 	}
 }
 
-// parse reads an output of sdiag of either form.
+// parse parses sdiag's output, text or JSON.
 func parse(name string, text []byte) (*rm.Statistics, error) {
 	if filepath.Ext(name) == ".json" {
 		return health.ParseJSON(text)
@@ -246,7 +245,7 @@ func parse(name string, text []byte) (*rm.Statistics, error) {
 	return health.ParseText(text)
 }
 
-// TestGolden reads the outputs of testdata, which stock releases have printed.
+// TestGolden parses the files in testdata, which are outputs of stock releases.
 func TestGolden(t *testing.T) {
 	names, err := filepath.Glob("testdata/2*.*")
 	if err != nil {
@@ -290,7 +289,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestHostile reads what no sdiag prints.
+// TestHostile parses outputs that no sdiag prints.
 func TestHostile(t *testing.T) {
 	good, err := os.ReadFile("testdata/24.11.json")
 	if err != nil {
@@ -326,7 +325,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzParse reads anything, without a panic and without counters that cannot be.
+// FuzzParse checks that no input causes a panic or impossible counters.
 func FuzzParse(f *testing.F) {
 	names, err := filepath.Glob("testdata/2*.*")
 	if err != nil {
@@ -378,7 +377,7 @@ func TestBetween(t *testing.T) {
 	if diff := cmp.Diff(want, health.Between("c", before, later)); diff != "" {
 		t.Error(diff)
 	}
-	// Midnight resets all counters but those of requests.
+	// Midnight resets all counters except those of requests.
 	next := *later
 	next.At, next.Since, next.JobsSubmitted = instant(at(90)), instant(at(60)), 3
 	next.MainCycles, next.MainSum, next.MainMax, next.MainLast, next.MainDepth = 2, 100*micro, 80*micro, 20*micro, 5
@@ -391,12 +390,12 @@ func TestBetween(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// A slurmctld that was started anew has fewer requests, too.
+	// After a restart of slurmctld, the counters of requests are lower, too.
 	next.Requests = []rm.Requests{{Type: "PING", Count: 1, Time: 5 * micro}}
 	if got := health.Between("c", later, &next); got.Counts[len(got.Counts)-1] != (store.HealthCount{Kind: "rpc", Name: "PING", Count: 1, Micros: 5}) {
 		t.Errorf("%+v", got.Counts)
 	}
-	// A slurmctld that has just started counts from 1970 on.
+	// Immediately after its start, slurmctld counts since 1970.
 	fresh := *before
 	fresh.Since = 0
 	if got := health.Between("c", &fresh, later); got.Submitted != 4 || got.Interval != 30*time.Second {
@@ -409,7 +408,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// size asks the cluster of a poller for its size, and returns what it reports.
+// size lets a poller ask for the cluster's size, and returns the size and the reported errors.
 func size(t *testing.T, command []string) (c store.Cluster, said string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -423,7 +422,7 @@ func size(t *testing.T, command []string) (c store.Cluster, said string) {
 	return c, said
 }
 
-// TestSize asks programs in the place of sinfo, beside one in the place of sdiag.
+// TestSize runs programs instead of sdiag and sinfo.
 func TestSize(t *testing.T) {
 	output, err := filepath.Abs("testdata/22.05.txt")
 	if err != nil {
@@ -432,7 +431,7 @@ func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		sinfo             string
 		nodes, cpus, gpus int64
-		want              string // of the report
+		want              string // in the report
 	}{
 		{`test "$1 $2 $3" = "-M vale --all" && printf 'CLUSTER: vale\nn1|32|gpu:a100:4(S:0-1),nic:2\nn1|32|gpu:a100:4(S:0-1)\nn2|64|(null)\nn3|16|gpu:2\n'`, 3, 112, 6, ""},
 		{`echo "n1|32+|(null)"`, 0, 0, 0, "is not a counter"},
@@ -462,7 +461,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestPoller runs programs that are not sdiag.
+// TestPoller runs programs instead of sdiag.
 func TestPoller(t *testing.T) {
 	dir := t.TempDir()
 	script := func(name, text string) []string {
@@ -478,7 +477,7 @@ func TestPoller(t *testing.T) {
 	}
 	for _, c := range []struct {
 		command []string
-		want    string // of the error; empty for none
+		want    string // in the error; empty if there must not be one
 	}{
 		{script("old", `test "$1" != --json || { echo "sdiag: unrecognized option '--json'" >&2; exit 1; }; cat `+output), ""},
 		{script("means", `test "$1" != --json || { echo '{"statistics":{"req_time":1700000000}}'; exit; }; cat `+output), ""},

@@ -17,14 +17,14 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errMeans says that a release's JSON has the means of cycles only and not their sums: 23.02 and
+// errMeans means that sdiag's JSON has only means of cycles and not their sums, as in 23.02 and
 // 23.11 (data_parser v0.0.39 and v0.0.40).
 var errMeans = errors.New("sdiag --json has no sums of cycles")
 
-// most bounds counters. Sums of them stay far from overflow.
+// most is the highest valid counter, so that sums of counters cannot overflow.
 const most = 1 << 53
 
-// number is a number of sdiag's JSON: plain, or an object with its number ("set", "infinite").
+// number is a number in sdiag's JSON: plain, or an object with the number ("set", "infinite").
 type number int64
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -47,7 +47,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// counter reads a counter.
+// counter parses a counter.
 func counter(text string) (int64, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -62,7 +62,7 @@ func counter(text string) (int64, error) {
 	return v, nil
 }
 
-// ends are the reasons that the JSON has for the ends of cycles.
+// ends maps the reasons for the ends of cycles, as named in the JSON, to counters.
 type ends map[string]number
 
 func (e ends) exits() (list []rm.Exits) {
@@ -72,10 +72,10 @@ func (e ends) exits() (list []rm.Exits) {
 	return list
 }
 
-// micros is a number of microseconds as a duration. A number from [counter] does not overflow it.
+// micros converts microseconds to a duration. A number from [counter] cannot overflow it.
 func micros(n number) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// ParseJSON reads the output of sdiag --json, of Slurm 24.05 and newer.
+// ParseJSON parses the output of sdiag --json of Slurm 24.05 and newer.
 func ParseJSON(text []byte) (*rm.Statistics, error) {
 	var answer struct {
 		Statistics *struct {
@@ -155,8 +155,8 @@ func ParseJSON(text []byte) (*rm.Statistics, error) {
 	return complete(s, int64(a.ReqTime), int64(a.ReqTimeStart), byName)
 }
 
-// complete adds the requests in the order of their names, and the instants in seconds since the
-// Unix epoch. It refuses impossible instants.
+// complete sets the requests, sorted by name, and the instants, which are given in seconds since
+// 1970. It returns an error for impossible instants.
 func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests) (*rm.Statistics, error) {
 	const first, last = 1_000_000_000, 9_000_000_000 // 2001 and 2255
 	if at < first || at > last || since > last {
@@ -170,8 +170,8 @@ func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests
 	return s, nil
 }
 
-// exitNames gives, for each name that sdiag prints for the end of a cycle (schedule_exit2string and
-// bf_exit2string in slurm_protocol_defs.c), the name in its JSON.
+// exitNames maps the reasons for the end of a cycle that sdiag prints (schedule_exit2string and
+// bf_exit2string in slurm_protocol_defs.c) to the names in its JSON.
 var exitNames = map[string]string{
 	"End of job queue": "end_job_queue", "Hit default_queue_depth": "default_queue_depth",
 	"Hit sched_max_job_start": "max_job_start",
@@ -186,7 +186,8 @@ var (
 	rpcSyntax     = regexp.MustCompile(`^(\S+)\s*\(\s*\d+\) count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)`)
 )
 
-// Texts of sdiag have sections, in which lines such as "Last cycle" have different meanings.
+// The sections of sdiag's text. A line such as "Last cycle" has a different meaning in each
+// section.
 const (
 	inHead = iota
 	inMain
@@ -197,7 +198,7 @@ const (
 	inRest
 )
 
-// sections are the beginnings of the lines that begin sections.
+// sections has the first words of each section.
 var sections = []struct {
 	begin   string
 	section int
@@ -208,14 +209,15 @@ var sections = []struct {
 	{"Pending RPC", inRest},
 }
 
-// ParseText reads the output of sdiag without options, of any release. That output has the means of
-// cycles as whole numbers, so the sums that are computed from them are a little too small. The difference
-// of two sums is wrong by at most the number of cycles since midnight, in microseconds or jobs.
+// ParseText parses the output of sdiag without options, of any release. It has the means of cycles
+// as whole numbers, so the sums computed from them are slightly too small. The error of the
+// difference between two sums is at most the number of cycles since midnight, in microseconds or
+// jobs.
 func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
 	var at, since int64 // seconds
-	// Durations are read as the microseconds that the text has.
+	// Durations are stored in microseconds at first, as in the text.
 	head := map[string]*int64{
 		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents,
 		"DBD Agent queue size": &s.DBDQueue, "Jobs submitted": &s.JobsSubmitted, "Jobs started": &s.JobsStarted,
@@ -294,7 +296,7 @@ lines:
 	return complete(s, at, since, byName)
 }
 
-// addRPC takes a line of the requests by type.
+// addRPC parses a line with requests of one type.
 func addRPC(byName map[string]rm.Requests, line string) error {
 	m := rpcSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -309,8 +311,8 @@ func addRPC(byName map[string]rm.Requests, line string) error {
 	return nil
 }
 
-// instant reads a line that has the time of the output, or the time since which sdiag counts, in
-// seconds. It reports whether the line is one of these.
+// instant parses a line with the time of the output, or with the time since which sdiag counts, in
+// seconds since 1970. It reports whether the line is one of these.
 func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -326,10 +328,10 @@ func instant(line string, at, since *int64) (is bool, err error) {
 	return true, nil
 }
 
-// means are the means in the text, in microseconds or jobs.
+// means are the means in sdiag's text, in microseconds or jobs.
 type means struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
 
-// multiply turns the means into sums, and replaces microseconds by durations.
+// multiply computes the sums from the means, and converts microseconds to durations.
 func multiply(s *rm.Statistics, mean means) error {
 	for _, product := range []struct {
 		to             *int64
@@ -353,7 +355,7 @@ func multiply(s *rm.Statistics, mean means) error {
 	return nil
 }
 
-// exit adds the ends of cycles for a reason that sdiag prints.
+// exit adds the number of cycles that ended for a reason printed by sdiag.
 func exit(list []rm.Exits, name string, n int64) []rm.Exits {
 	if short, ok := exitNames[name]; ok {
 		name = short

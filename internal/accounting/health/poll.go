@@ -16,38 +16,39 @@ import (
 )
 
 const (
-	// askTime bounds one sdiag. slurmctld answers it late when it is busy, and clients try for
-	// MessageTimeout, 10 s unless the site says otherwise.
+	// askTime is the time limit of one sdiag. A busy slurmctld answers late, and clients try for
+	// MessageTimeout, by default 10 s.
 	askTime = 30 * time.Second
-	// endTime bounds the wait for the pipes of an sdiag that was killed.
+	// endTime is the time limit for closing the pipes of an sdiag that was killed.
 	endTime = time.Second
-	// mostOutput bounds what is read of sdiag's output, in bytes.
+	// mostOutput is the number of bytes of sdiag's output that are read.
 	mostOutput = 16 << 20
 )
 
-// Poller asks one cluster's slurmctld. Its fields are set before [Poller.Run].
+// Poller asks one cluster's slurmctld periodically. Set its fields before calling [Poller.Run].
 type Poller struct {
 	Cluster string
-	// Command is sdiag with options that choose the cluster: /opt/slurm/bin/sdiag, or sdiag -M vale.
+	// Command is sdiag, with options that choose the cluster: /opt/slurm/bin/sdiag, or sdiag -M
+	// vale.
 	Command []string
 	Every   time.Duration
-	// Add keeps figures.
+	// Add stores figures.
 	Add func(ctx context.Context, h store.Health) error
-	// Report gets the errors. If slurmctld does not answer, this is reported once; that it answers
-	// again is reported, too.
+	// Report is called with errors. If slurmctld does not answer, this is reported once, and again
+	// when it answers.
 	Report func(err error)
-	// SetSize keeps the size of the cluster; nil if nobody wants it.
+	// SetSize stores the cluster's size; nil if the size is not needed.
 	SetSize func(ctx context.Context, c store.Cluster) error
 
-	text bool           // sdiag prints no JSON with all counters
-	last *rm.Statistics // of the last answer
+	text bool           // sdiag's JSON lacks some counters
+	last *rm.Statistics // the last answer
 	away bool
-	// sized is when the size was asked for, and unsized the error that was reported about it.
+	// sized is when the size was last asked for. unsized is the last reported error about the size.
 	sized   time.Time
 	unsized string
 }
 
-// Run asks until ctx ends. An slurmctld that does not answer leaves a gap.
+// Run asks until ctx ends. While slurmctld does not answer, the figures have a gap.
 func (p *Poller) Run(ctx context.Context) {
 	ticker := time.NewTicker(p.Every)
 	defer ticker.Stop()
@@ -61,7 +62,7 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// poll asks once.
+// poll asks slurmctld once.
 func (p *Poller) poll(ctx context.Context) {
 	s, err := p.Ask(ctx)
 	switch {
@@ -79,7 +80,7 @@ func (p *Poller) poll(ctx context.Context) {
 	}
 	p.size(ctx)
 	if p.last != nil && s.At <= p.last.At {
-		return // the same second, or a clock that was set back
+		return // within the same second, or after a clock was set back
 	}
 	if err := p.Add(ctx, Between(p.Cluster, p.last, s)); err != nil && ctx.Err() == nil {
 		p.Report(fmt.Errorf("the scheduler of %s: %w", p.Cluster, err))
@@ -88,7 +89,8 @@ func (p *Poller) poll(ctx context.Context) {
 	p.last = s
 }
 
-// size asks for the size of the cluster now and then. It reports an error once.
+// size asks for the cluster's size if the last time was sizeEvery ago. It reports the same error
+// only once.
 func (p *Poller) size(ctx context.Context) {
 	if !p.sized.IsZero() && time.Since(p.sized) < sizeEvery {
 		return
@@ -105,7 +107,8 @@ func (p *Poller) size(ctx context.Context) {
 	}
 }
 
-// Ask runs sdiag once. It takes JSON if it has all counters, because texts have rounded means.
+// Ask runs sdiag once. It prefers JSON if that has all counters, because the text has rounded
+// means.
 func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	var first error
 	if !p.text {
@@ -130,7 +133,7 @@ func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	return s, nil
 }
 
-// sdiag is the command with further options.
+// sdiag returns the command with additional options.
 func (p *Poller) sdiag(options ...string) []string {
 	return append(p.Command[:len(p.Command):len(p.Command)], options...)
 }
@@ -157,8 +160,8 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	return stdout.text, nil
 }
 
-// limited keeps the beginning of what is written to it. Its writer gets an error for the rest, which ends
-// a program that never stops.
+// limited keeps the beginning of what is written to it. After that, the writer gets an error, so
+// that a program with endless output ends.
 type limited struct {
 	most int
 	text []byte

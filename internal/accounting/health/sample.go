@@ -1,9 +1,9 @@
-// Package health follows the health of a cluster's scheduler: it asks slurmctld for its statistics
-// through the stock sdiag, and makes figures of the time between two answers.
+// Package health observes the health of a cluster's scheduler: it asks slurmctld for its statistics
+// with stock sdiag, and computes figures for the time between two answers.
 //
-// slurmctld counts since its start, since the last midnight (UTC) or since sdiag --reset, whichever
-// was last (controller.c, reset_stats in statistics.c). A mean since midnight hides what happened in
-// the last minute. So [Between] subtracts the counters of two answers.
+// slurmctld counts from its start, from the last midnight (UTC) or from sdiag --reset, whichever is
+// latest (controller.c, reset_stats in statistics.c). A mean since midnight hides the last minute,
+// so [Between] subtracts the counters of two answers.
 package health
 
 import (
@@ -15,9 +15,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Between returns the figures of the time from one answer to a later one. If before is
-// nil, the result has the figures of one instant and no counters. If the counters began anew in between, the
-// interval begins then: what they had counted before is not known.
+// Between returns the figures for the time between two answers. If before is nil, the result has
+// only the figures of one instant, without counters. If the counters were reset in between, the
+// interval begins at the reset, because their last values before it are unknown.
 func Between(cluster string, before, now *rm.Statistics) store.Health {
 	h := store.Health{
 		Cluster: cluster, At: now.At.Std().UTC(), Threads: now.ServerThreads, AgentQueue: now.AgentQueue,
@@ -30,7 +30,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 		return h
 	}
 	base, from := *before, before.At
-	// slurmctld counts before it sets Since, within a second of its start.
+	// slurmctld counts for up to a second after its start before it sets Since.
 	anew := now.Since != before.Since && before.Since != 0
 	if anew || now.MainCycles < before.MainCycles || now.BackfillCycles < before.BackfillCycles {
 		base = rm.Statistics{}
@@ -48,7 +48,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 		grown(base.BackfillTried, now.BackfillTried)
 	h.Backfill.Sum = grown(base.BackfillSum, now.BackfillSum)
 	h.Backfill.Longest = longest(&h.Backfill, base.BackfillMax, now.BackfillMax)
-	// Midnight does not reset the counters of requests.
+	// The counters of requests are not reset at midnight.
 	h.Counts = slices.Concat(exits(store.MainExit, base.MainExits, now.MainExits),
 		exits(store.BackfillExit, base.BackfillExits, now.BackfillExits), requests(before.Requests, now.Requests))
 	h.Counts = slices.DeleteFunc(h.Counts, func(c store.HealthCount) bool { return c.Count == 0 })
@@ -58,7 +58,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 	return h
 }
 
-// grown returns the growth of a counter. A counter that is smaller than before has been reset.
+// grown returns the growth of a counter. If the counter became smaller, it was reset.
 func grown[N int64 | time.Duration](before, now N) N {
 	if now < before {
 		return now
@@ -66,8 +66,8 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest of an interval's cycles. It is known only if it is the longest since
-// the counters began; otherwise the last cycle stands for it.
+// longest returns the longest cycle of an interval. It is known only if it is the longest since the
+// counters were reset; otherwise longest returns the last cycle.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

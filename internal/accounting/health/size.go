@@ -12,11 +12,12 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// sizeEvery is how often the size of a cluster is asked for.
+// sizeEvery is the interval at which the cluster's size is asked for.
 const sizeEvery = time.Hour
 
-// sinfo returns the command that lists the nodes of the cluster whose statistics a command prints: the
-// same with sinfo in the place of sdiag. It is nil if the command does not name sdiag, for example if it is a script.
+// sinfo returns the command that lists the nodes of the same cluster: the given command with sinfo
+// instead of sdiag. The result is nil if the command does not contain sdiag, for example because it
+// is a script.
 func sinfo(sdiag []string) []string {
 	command := slices.Clone(sdiag)
 	for i, word := range command {
@@ -30,7 +31,7 @@ func sinfo(sdiag []string) []string {
 	return append(command, "--all", "--noheader", "--Node", "--format=%N|%c|%G")
 }
 
-// askSize asks slurmctld how large the cluster is.
+// askSize asks slurmctld for the cluster's size.
 func (p *Poller) askSize(ctx context.Context) error {
 	command := sinfo(p.Command)
 	if command == nil || p.SetSize == nil {
@@ -48,8 +49,8 @@ func (p *Poller) askSize(ctx context.Context) error {
 	return p.SetSize(ctx, c)
 }
 
-// parseSize adds up the nodes that sinfo lists as NAME|CPUS|GRES. A node has a line for each of its
-// partitions. Lines of another form, such as the name of the cluster with -M, are left out.
+// parseSize adds up the nodes in sinfo's output, with lines NAME|CPUS|GRES. A node has one line per
+// partition. Other lines, such as the cluster's name that -M adds, are ignored.
 func parseSize(text string) (c store.Cluster, err error) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -73,7 +74,7 @@ func parseSize(text string) (c store.Cluster, err error) {
 	return c, nil
 }
 
-// gpus counts the GPUs in a node's generic resources, such as gpu:a100:4(S:0-1),nic:2.
+// gpus returns the number of GPUs in a node's GRES, such as gpu:a100:4(S:0-1),nic:2.
 func gpus(gres string) (n int64) {
 	for item := range strings.SplitSeq(gres, ",") {
 		item, _, _ = strings.Cut(item, "(")

@@ -1,9 +1,9 @@
-// Package intake is the way of documents into a data directory: they are durable in a journal before
-// they are acknowledged, and a goroutine moves them from there into the store.
+// Package intake receives documents for a data directory. They are acknowledged after they are
+// durable in a journal. A goroutine then moves them into the store.
 //
-// The store notes, with its parts, up to which document they go, so that each document of the
-// journal is applied exactly once, wherever the process was killed. Segments of the journal are
-// removed when all their documents are in parts.
+// The store records the last document that its parts contain, so that each document in the journal
+// is applied exactly once, whenever the process was killed. A segment of the journal is removed
+// when all its documents are in parts.
 package intake
 
 import (
@@ -21,23 +21,24 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// Arrival is a document that came.
+// Arrival is a document that was received.
 type Arrival struct {
 	Source   store.Source
-	Index    string // name of the index that it was sent to
-	Document []byte // as it came
+	Index    string // name of the index that Slurm sent the document to
+	Document []byte // unchanged, as received
 }
 
 // Options configures [Open].
 type Options struct {
-	// Cluster stands for the cluster in documents that name none. If it is empty, the name of the
-	// index does.
+	// Cluster is the cluster of documents that do not name one. If it is empty, the name of the
+	// index is used.
 	Cluster string
 	Store   store.Options
 	Journal wal.Options
-	// Now returns the time of an arrival.
+	// Now returns the current time.
 	Now func() time.Time
-	// Report is told of errors that the intake overcomes by itself, such as a full disk. It may be nil.
+	// Report is called with errors that the intake recovers from, such as a full disk. It may be
+	// nil.
 	Report func(err error)
 }
 
@@ -47,17 +48,17 @@ type Intake struct {
 	store   *store.Store
 	journal *wal.Log
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when apply has ended
+	done    chan struct{} // closed when the goroutine apply has ended
 
 	mu      sync.Mutex
 	applied int64
 	moved   chan struct{} // closed when applied changes
-	hurry   chan struct{} // has an element when somebody waits
-	total   store.Outcome // since it was opened
-	fault   error         // why the store cannot be written now
+	hurry   chan struct{} // has an element when Wait is called
+	total   store.Outcome // since the data directory was opened
+	fault   error         // why the last attempt to write the store failed; nil if it succeeded
 }
 
-// Open opens a data directory, and makes it if necessary.
+// Open opens a data directory, and creates the directory if necessary.
 func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	in, err := open(ctx, dir, opts)
 	if err != nil {
@@ -67,7 +68,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	return in, nil
 }
 
-// open is Open without the goroutines.
+// open does the work of Open, without starting goroutines.
 func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	if opts.Report == nil {
 		opts.Report = func(error) {}
@@ -97,7 +98,7 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	}, nil
 }
 
-// start starts the goroutine, which [Intake.Close] ends.
+// start starts the goroutine apply, which [Intake.Close] ends.
 func (in *Intake) start(ctx context.Context) {
 	ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go in.apply(ctx)
@@ -106,8 +107,8 @@ func (in *Intake) start(ctx context.Context) {
 // Store returns the store.
 func (in *Intake) Store() *store.Store { return in.store }
 
-// Accept makes documents durable and returns the number of the last one. On error nothing
-// is stored. After [wal.ErrSlow] they may be stored: the client's retries are deduplicated.
+// Accept makes documents durable and returns the number of the last one. On error, none of them is
+// stored, except after [wal.ErrSlow], when they may be. Retries of the client are deduplicated.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil
@@ -121,10 +122,10 @@ func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	return first + int64(len(arrivals)) - 1, err
 }
 
-// ClusterOf returns the name that stands for the cluster in documents of an index that name none.
+// ClusterOf returns the cluster for documents of an index that do not name one.
 func (in *Intake) ClusterOf(index string) string { return cmp.Or(in.opts.Cluster, index) }
 
-// Wait waits until the store has the document of a number.
+// Wait waits until the store has the document with a number.
 func (in *Intake) Wait(ctx context.Context, number int64) error {
 	select {
 	case in.hurry <- struct{}{}:
@@ -147,23 +148,24 @@ func (in *Intake) Wait(ctx context.Context, number int64) error {
 	}
 }
 
-// Status is how far the store is behind.
+// Status says how far the store is behind the journal.
 type Status struct {
 	Received int64         // number of the last durable document
-	Applied  int64         // number of the last one that the store has
-	Journal  int64         // bytes
+	Applied  int64         // number of the last document that the store has
+	Journal  int64         // size of the journal in bytes
 	Outcome  store.Outcome // since the data directory was opened
-	Fault    error         // why the store cannot be written now; documents are kept in the journal meanwhile
+	Fault    error         // why the store cannot be written at present; the journal keeps the documents
 }
 
-// Status returns how far the store is behind.
+// Status returns the intake's [Status].
 func (in *Intake) Status() Status {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
 }
 
-// Remove removes the jobs that a filter chooses, from the journal too, and returns their number.
+// Remove removes the jobs that a filter chooses, also from the journal, and returns the number of
+// jobs.
 func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err error) {
 	if err := in.journal.Turn(); err != nil {
 		return 0, err
@@ -177,9 +179,10 @@ func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err e
 	return jobs, in.journal.Prune(in.store.Durable())
 }
 
-// Anonymize replaces the documents of the jobs that a filter chooses, and returns their number.
-// anonymous returns the new document for a stored one. The stored documents are removed, from the
-// journal too. Jobs that come meanwhile stay as they are. A call that fails can be repeated.
+// Anonymize replaces the documents of the jobs that a filter chooses, and returns the number of
+// jobs. anonymous returns the new document for a stored one. The stored documents are removed, also
+// from the journal. Jobs that arrive meanwhile are not changed. After an error, the call can be
+// repeated.
 func (in *Intake) Anonymize(
 	ctx context.Context, f store.Filter, anonymous func(d *store.Stored) ([]byte, error),
 ) (jobs int64, err error) {
@@ -220,7 +223,7 @@ func (in *Intake) Anonymize(
 	return jobs, err
 }
 
-// Close stops the intake. Documents that the store does not have yet stay in the journal.
+// Close stops the intake. Documents that the store does not have yet remain in the journal.
 func (in *Intake) Close() error {
 	in.cancel()
 	<-in.done
@@ -228,22 +231,24 @@ func (in *Intake) Close() error {
 }
 
 const (
-	// The store writes a file for each batch. Documents of a large batch cost less time each, and more memory.
+	// The store writes a file per batch. A larger batch takes less time per document, but more
+	// memory.
 	batchEntries = 8192
 	batchBytes   = 16 << 20
-	// pause is the time between batches, unless somebody waits or there is enough for a whole batch: a
-	// file costs milliseconds, however small it is.
+	// pause is the time between batches, unless Wait was called or a full batch is ready: writing a
+	// file takes milliseconds, however small it is.
 	pause     = 200 * time.Millisecond
-	longPause = 30 * time.Second // between attempts after errors
+	longPause = 30 * time.Second // the longest time between attempts after errors
 )
 
-// batch is what was read from the journal.
+// batch is a batch of documents read from the journal.
 type batch struct {
 	entries []store.Entry
 	err     error
 }
 
-// apply is the goroutine that moves documents into the store. Another goroutine reads the next batch meanwhile.
+// apply is the goroutine that moves documents into the store. Meanwhile another goroutine reads the
+// next batch.
 func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	for wait := pause; ctx.Err() == nil; {
@@ -260,14 +265,15 @@ func (in *Intake) apply(ctx context.Context) {
 	}
 }
 
-// applyFrom applies the documents behind a number until an error or the end of ctx. Each success resets wait.
+// applyFrom applies the documents after number applied, until an error or the end of ctx. Each
+// success resets wait.
 func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := make(chan batch)
 	go in.read(ctx, applied, ahead)
 	defer func() {
 		cancel()
-		for range ahead { // it ends with ctx
+		for range ahead { // until read ends, because of ctx
 		}
 	}()
 	for b := range ahead {
@@ -285,7 +291,7 @@ func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Durat
 	return nil
 }
 
-// rest waits, but returns at once if somebody waits for the store.
+// rest waits, but returns at once if Wait is called.
 func (in *Intake) rest(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -296,11 +302,11 @@ func (in *Intake) rest(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// read reads the documents behind a number until ctx ends or the journal cannot be read.
+// read reads the documents after a number, until ctx ends or the journal cannot be read.
 func (in *Intake) read(ctx context.Context, after int64, to chan<- batch) {
 	defer close(to)
 	r := in.journal.NewReader(after)
-	defer func() { _ = r.Close() }() // it has only read
+	defer func() { _ = r.Close() }() // the journal was only read
 	for {
 		records, err := r.Read(ctx, batchEntries, batchBytes)
 		b := batch{err: err}
@@ -318,7 +324,7 @@ func (in *Intake) read(ctx context.Context, after int64, to chan<- batch) {
 	}
 }
 
-// applyBatch applies documents, and removes segments of the journal that are not needed any more.
+// applyBatch applies documents, and removes segments of the journal that are no longer needed.
 func (in *Intake) applyBatch(ctx context.Context, entries []store.Entry) error {
 	out, err := in.store.Apply(ctx, entries)
 	if err != nil {
@@ -334,7 +340,7 @@ func (in *Intake) applyBatch(ctx context.Context, entries []store.Entry) error {
 	return in.journal.Prune(in.store.Durable())
 }
 
-// parse reads records on all processors.
+// parse decodes records, in parallel on all processors.
 func parse(records []wal.Record) ([]store.Entry, error) {
 	entries := make([]store.Entry, len(records))
 	errs := make([]error, len(records))
@@ -351,8 +357,8 @@ func parse(records []wal.Record) ([]store.Entry, error) {
 	return entries, errors.Join(errs...)
 }
 
-// An envelope is a version, the arrival in nanoseconds since 1970, three texts with their lengths
-// before them (source, index, cluster), and the document.
+// An envelope consists of a version, the time of the arrival in nanoseconds since 1970, three
+// texts, each after its length (source, index, cluster), and the document.
 const envelope = 1
 
 func encode(a Arrival, cluster string, now time.Time) []byte {

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	_ "rmreplay/internal/accounting/engine/enginetest" // stores answer in tests, too
+	_ "rmreplay/internal/accounting/engine/enginetest" // an engine for the stores in these tests
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/wal"
 )
 
-// TestBacklog opens data directories whose journals have documents for two transactions of several parts in
-// several segments: jobs that come again in the same part and in others, and some whose last document
-// differs. Each job must be there once, with its last document.
+// TestBacklog opens data directories whose journals have documents for two batches and several
+// parts, in several segments. Some jobs occur again in the same part or in another one, and some
+// have a different last document. Each job must be in the store once, with its last document.
 func TestBacklog(t *testing.T) {
-	const jobs = 50_000 // of three documents each: more than a row group together
+	const jobs = 50_000 // with three documents each: more than a row group in total
 	dir := t.TempDir()
 	j, err := wal.Open(filepath.Join(dir, "journal"), 0, wal.Options{Kind: "accounting", SegmentBytes: 4 << 20})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestBacklog(t *testing.T) {
 				name = "last"
 			}
 			payloads = append(payloads, encode(Arrival{Source: store.Received, Index: "slurm", Document: text(job, name)}, "vale", end.Add(jobs*time.Minute)))
-			if round == 0 && job%10 == 0 { // again at once
+			if round == 0 && job%10 == 0 { // the same document again
 				payloads = append(payloads, payloads[len(payloads)-1])
 			}
 		}
@@ -71,8 +71,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestFutureEnd checks that an end more than a day after its arrival is a bad value of documents that Slurm
-// sent, and of no others.
+// TestFutureEnd checks that an end more than a day after the arrival is a bad value in documents
+// that Slurm sent, but not in others.
 func TestFutureEnd(t *testing.T) {
 	now := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
 	ctx := context.Background()

@@ -24,7 +24,7 @@ import (
 	"rmreplay/internal/accounting/servertest"
 )
 
-// documents returns documents with the numbers from first to last.
+// documents returns documents with the job numbers first to last.
 func documents(first, last int) (list []string) {
 	for n := first; n <= last; n++ {
 		list = append(list, fmt.Sprintf(`{"jobid":%d}`, n))
@@ -32,7 +32,7 @@ func documents(first, last int) (list []string) {
 	return list
 }
 
-// count returns how many different documents receivers have, and how many came again.
+// count returns how many different documents the receivers have, and how many arrived repeatedly.
 func count(receivers ...*receiver) (different, again int) {
 	seen := map[string]bool{}
 	for _, r := range receivers {
@@ -48,7 +48,7 @@ func count(receivers ...*receiver) (different, again int) {
 	return len(seen), again
 }
 
-// upTo waits until receivers have so many different documents.
+// upTo waits until the receivers have the given number of different documents.
 func upTo(t *testing.T, want int, receivers ...*receiver) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -62,8 +62,9 @@ func upTo(t *testing.T, want int, receivers ...*receiver) {
 	}
 }
 
-// TestBroker reads a topic of three partitions from Apache Kafka with two readers of one group, one of which comes
-// later and one goes: no document is lost or comes twice. Then the broker is killed and comes back: none is lost.
+// TestBroker reads a topic with three partitions from Apache Kafka with two readers of one group:
+// one joins later, and one leaves. Each document arrives exactly once. Then the broker is killed
+// and restarted: no document is lost.
 func TestBroker(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	brokers, from := []string{broker.Address}, broker.Address+"/"+topic
@@ -73,7 +74,7 @@ func TestBroker(t *testing.T) {
 	upTo(t, 100, first)
 	endSecond := second.read(t, from)
 	n := 100
-	for begin := time.Now(); len(second.documents()) == 0; n += 20 { // until the second one has a partition
+	for begin := time.Now(); len(second.documents()) == 0; n += 20 { // until the second reader has a partition
 		if time.Since(begin) > time.Minute {
 			t.Fatalf("the second reader gets no document of %d", n)
 		}
@@ -97,7 +98,7 @@ func TestBroker(t *testing.T) {
 	produceTo(t, brokers, documents(n+1, n+100))
 	upTo(t, n+100, first, second)
 	endSecond()
-	third := new(receiver) // it finds what the second one has committed
+	third := new(receiver) // starts after what the second reader has committed
 	endThird := third.read(t, from)
 	produceTo(t, brokers, documents(n+101, n+110))
 	upTo(t, n+110, first, second, third)
@@ -107,15 +108,15 @@ func TestBroker(t *testing.T) {
 	}
 }
 
-// documents returns those that came.
+// documents returns the documents that arrived.
 func (r *receiver) documents() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.got)
 }
 
-// certificates writes a certificate of 127.0.0.1 that is its own authority: ca.pem, and ca.pem with its key for a
-// broker, broker.pem.
+// certificates writes a self-signed certificate for 127.0.0.1: ca.pem, and for a broker, with the
+// key, broker.pem.
 func certificates(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -151,7 +152,8 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestSecurity reads from a broker with TLS that wants a password, by each mechanism, and with a wrong one.
+// TestSecurity reads from a broker with TLS and passwords, with each mechanism, and with a wrong
+// password.
 func TestSecurity(t *testing.T) {
 	dir := t.TempDir()
 	config := certificates(t, dir)

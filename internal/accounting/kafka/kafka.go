@@ -1,8 +1,8 @@
-// Package kafka takes the documents of Slurm's jobcomp/kafka plugin from a topic.
+// Package kafka reads the documents of Slurm's jobcomp/kafka plugin from a topic.
 //
 // The plugin (src/plugins/jobcomp/kafka, since 23.02) sends each finished job as a message with the
-// same document as jobcomp/elasticsearch. A message's offset is committed only when its document is
-// durable. So a message can come twice after a crash; the store recognizes its job.
+// same document as jobcomp/elasticsearch. A message's offset is committed only after its document
+// is durable. After a crash, a message can therefore be read twice; the store recognizes the job.
 package kafka
 
 import (
@@ -23,19 +23,22 @@ import (
 type Options struct {
 	// From is BROKER,BROKER.../TOPIC, where a broker is HOST or HOST:PORT.
 	From string
-	// Config is a file of librdkafka's properties that say how brokers are reached: security.protocol,
-	// sasl.* and ssl.*. Empty means without TLS and credentials.
+	// Config is a file with librdkafka's properties for connecting to brokers: security.protocol,
+	// sasl.* and ssl.*. If it is empty, connections use neither TLS nor credentials.
 	Config string
 	// Group is the name of the consumer group, whose offsets the brokers keep.
 	Group string
-	// Instance names the only reader of a group (group.instance.id). When it starts again, also after
-	// a crash, the brokers give it the topic at once. Without it they first wait until the reader that
-	// crashed has been silent for 45 s. It is empty if the group has several readers.
+	// Instance is the name of the group's only reader (group.instance.id). When this reader starts
+	// again, even after a crash, the brokers assign the topic to it at once. Without Instance, they
+	// wait until the crashed reader has been silent for 45 s. Leave it empty if the group has
+	// several readers.
 	Instance string
-	// Accept makes documents durable. On error nothing is stored, and the reader tries again.
+	// Accept makes documents durable. On error, it must have stored none; the reader then tries
+	// again.
 	Accept func(topic string, documents [][]byte) error
-	// Report is told of errors that the reader overcomes by itself, such as a broker that is away. An error
-	// is reported once until what failed has succeeded. Report may be called from several goroutines.
+	// Report is called with errors that the reader recovers from, such as a broker that is down.
+	// The same error is reported again only after a success. Report may be called from several
+	// goroutines.
 	Report func(err error)
 }
 
@@ -51,18 +54,18 @@ const (
 	defaultPort = "9092"
 	mostRecords = 5000             // in a batch
 	pause       = time.Second      // between attempts
-	longPause   = 30 * time.Second // the longest one
+	longPause   = 30 * time.Second // the longest pause
 	endTime     = 5 * time.Second  // for the last commit, and for leaving the group
 )
 
-// A topic's name is neither "." nor "..", and has at most mostName of the nameCharacters (Kafka's
+// A topic's name has at most mostName of the nameCharacters, and is neither "." nor ".." (Kafka's
 // org.apache.kafka.common.internals.Topic).
 const (
 	mostName       = 249
 	nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// ParseFrom returns the brokers and the topic of BROKER,BROKER.../TOPIC.
+// ParseFrom parses BROKER,BROKER.../TOPIC.
 func ParseFrom(from string) (brokers []string, topic string, err error) {
 	fail := func(why string) ([]string, string, error) {
 		return nil, "", fmt.Errorf("--kafka %s: %s (want BROKER,BROKER.../TOPIC)", from, why)
@@ -87,7 +90,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 	return brokers, topic, nil
 }
 
-// New returns a reader. It connects to no broker yet.
+// New returns a reader. It does not connect to a broker yet.
 func New(opts Options) (*Reader, error) {
 	brokers, topic, err := ParseFrom(opts.From)
 	if err != nil {
@@ -103,7 +106,7 @@ func New(opts Options) (*Reader, error) {
 	}
 	client, err := kgo.NewClient(append(reached,
 		kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(opts.Group), kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(), // another reader of the group starts behind what this one has committed
+		kgo.BlockRebalanceOnPoll(), // another reader of the group starts after what this reader has committed
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ClientID("rmreplay"), kgo.FetchMaxWait(time.Second),
 		kgo.WithHooks(now),
 	)...)
@@ -113,7 +116,7 @@ func New(opts Options) (*Reader, error) {
 	return &Reader{opts: opts, topic: topic, client: client, faults: now}, nil
 }
 
-// Run reads until ctx ends. It tries again after every error of a broker.
+// Run reads until ctx ends. After each error of a broker it tries again.
 func (r *Reader) Run(ctx context.Context) {
 	defer r.close(ctx)
 	r.find(ctx)
@@ -133,14 +136,15 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// find waits until the topic exists, and reports if it does not: the client itself would wait silently.
+// find waits until the topic exists. It reports a missing topic, because the client would wait
+// silently.
 func (r *Reader) find(ctx context.Context) {
 	request, topic := kmsg.NewMetadataRequest(), kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(r.topic)
 	request.Topics = append(request.Topics, topic)
 	for {
 		answer, err := request.RequestWith(ctx, r.client)
-		if err == nil && len(answer.Topics) == 1 { // otherwise no broker is there, which has been reported
+		if err == nil && len(answer.Topics) == 1 { // otherwise no broker answers, which has been reported
 			err = kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 			r.faults.note("looking for the topic", err)
 			if err == nil {
@@ -154,11 +158,11 @@ func (r *Reader) find(ctx context.Context) {
 	}
 }
 
-// accept hands documents over until they are durable, or ctx ends.
+// accept passes documents on until they are durable, or until ctx ends.
 func (r *Reader) accept(ctx context.Context, records []*kgo.Record) bool {
 	var documents [][]byte
 	for _, record := range records {
-		if len(record.Value) > 0 { // an empty message, of a topic that is compacted, removes a key
+		if len(record.Value) > 0 { // in a compacted topic, an empty message deletes a key
 			documents = append(documents, record.Value)
 		}
 	}
@@ -177,42 +181,42 @@ func (r *Reader) accept(ctx context.Context, records []*kgo.Record) bool {
 	}
 }
 
-// commit tells the brokers how far the reader is. If that fails, the same messages come again after a
-// restart, and their jobs are known then.
+// commit tells the brokers which messages were read. If this fails, the same messages are read
+// again after a restart, and the store recognizes their jobs.
 func (r *Reader) commit(ctx context.Context, records []*kgo.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	r.faults.note("committing offsets", r.client.CommitRecords(ctx, records...))
 }
 
-// close leaves the group, so that another reader need not wait until the brokers miss this one.
+// close leaves the group, so that another reader does not have to wait for a timeout.
 func (r *Reader) close(ctx context.Context) {
 	r.faults.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	r.client.AllowRebalance()
-	_ = r.client.LeaveGroupContext(ctx) // brokers that are away notice by themselves
+	_ = r.client.LeaveGroupContext(ctx) // brokers that are down notice the end themselves
 	r.client.CloseAllowingRebalance()
 }
 
-// faults is what fails at present. As a hook of the client it learns of brokers that are away, which the
-// client otherwise hides.
+// faults are the present failures. It is a hook of the client, in order to learn of broken
+// connections, which the client would otherwise hide.
 type faults struct {
 	topic  string
 	report func(err error)
 
 	mu  sync.Mutex
-	now map[string]bool // what has failed and was reported; nil at the end
+	now map[string]bool // failures that have been reported; nil after end
 }
 
 var _ kgo.HookBrokerConnect = (*faults)(nil)
 
-// OnBrokerConnect takes the outcome of an attempt to connect.
+// OnBrokerConnect records the outcome of an attempt to connect.
 func (f *faults) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	f.note("connecting to the broker "+net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port))), err)
 }
 
-// note takes the outcome of an attempt, and reports the first of several failures.
+// note records the outcome of an attempt, and reports the first failure after a success.
 func (f *faults) note(what string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,14 +230,14 @@ func (f *faults) note(what string, err error) {
 	}
 }
 
-// end ends reports: what fails when the client closes is no fault.
+// end stops reports, because failures while the client closes do not matter.
 func (f *faults) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = nil
 }
 
-// sleep reports whether it has slept to the end, without an end of ctx.
+// sleep waits for d, and returns false if ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -48,7 +48,7 @@ func produceTo(t *testing.T, brokers, values []string, opts ...kgo.Opt) {
 	}
 }
 
-// receiver keeps documents.
+// receiver keeps the documents that a reader passes on.
 type receiver struct {
 	mu       sync.Mutex
 	got      []string
@@ -73,7 +73,7 @@ func (r *receiver) read(t *testing.T, from string) (stop func()) {
 	return r.readAs(t, from, "")
 }
 
-// readAs reads with a file of properties.
+// readAs starts a reader with a file of properties.
 func (r *receiver) readAs(t *testing.T, from, config string) (stop func()) {
 	t.Helper()
 	reader, err := kafka.New(kafka.Options{From: from, Config: config, Group: "rmreplay", Accept: r.accept, Report: func(err error) {
@@ -106,8 +106,8 @@ func (r *receiver) until(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("waiting for %s: %d documents, %q", what, len(r.got), r.reported)
 }
 
-// TestOffsets reads a topic, stops and goes on: no document is read twice, and those that were refused
-// come until they are taken.
+// TestOffsets reads a topic, stops and continues: no document is read twice, and refused documents
+// are passed on again until they are accepted.
 func TestOffsets(t *testing.T) {
 	c := cluster(t)
 	from := strings.Join(c.ListenAddrs(), ",") + "/" + topic
@@ -126,7 +126,7 @@ func TestOffsets(t *testing.T) {
 	produce(t, c, want[60:]...)
 	stop = r.read(t, from)
 	r.until(t, "a report", func() bool { return len(r.reported) > 0 })
-	stop() // nothing of what was refused is committed
+	stop() // refused documents are not committed
 	if len(r.got) != 60 || !strings.Contains(r.reported[0], "reading jobs from Kafka: keeping documents: no space left on device") {
 		t.Errorf("%d documents, %q", len(r.got), r.reported)
 	}
@@ -142,7 +142,7 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// gate is a listener that, while it is shut, ends each connection.
+// gate is a listener that closes each connection while it is shut.
 type gate struct {
 	net.Listener
 	mu    sync.Mutex
@@ -173,8 +173,8 @@ func (g *gate) set(shut bool) {
 	g.conns = nil
 }
 
-// TestAway begins while no broker listens, goes on when one does, and again after it was away. Each time
-// is reported once. A reader ends while its broker is away.
+// TestAway starts a reader while no broker is up, and then starts, stops and restarts the broker.
+// Each failure is reported once. A reader can also end while its broker is down.
 func TestAway(t *testing.T) {
 	first := cluster(t)
 	address := first.ListenAddrs()[0]
@@ -217,7 +217,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestTopic reads a topic that is made later.
+// TestTopic reads a topic that is created later.
 func TestTopic(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.AllowAutoTopicCreation())
 	if err != nil {

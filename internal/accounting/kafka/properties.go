@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// The properties that are read, of librdkafka's CONFIGURATION.md: those by which a client reaches brokers.
+// The supported properties of librdkafka's CONFIGURATION.md: those for connecting to brokers.
 const (
 	protocolProperty    = "security.protocol"
 	mechanismProperty   = "sasl.mechanism"
@@ -26,10 +26,10 @@ const (
 	keyProperty         = "ssl.key.location"
 )
 
-// security returns the options of a client that reaches brokers as a file of librdkafka's
-// properties says, such as the file of Slurm's plugin. Properties other than those of TLS and SASL
-// are about sending, and are ignored. An unknown property of TLS or SASL is an error: without it,
-// brokers would be reached in another way than the file says.
+// security returns a client's options for connecting to brokers, from a file with librdkafka's
+// properties, such as the file for Slurm's plugin. Properties other than those of TLS and SASL
+// concern sending, and are ignored. An unknown property of TLS or SASL is an error, because the
+// client would otherwise connect differently from what the file says.
 func security(path string) ([]kgo.Opt, error) {
 	if path == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func readProperties(path string) (properties, error) {
 	return p, nil
 }
 
-// options returns the options of a client.
+// options converts the properties to options of a client.
 func (p properties) options() (opts []kgo.Opt, err error) {
 	known := []string{protocolProperty, mechanismProperty, mechanismsProperty, userProperty, passwordProperty,
 		authorityProperty, certificateProperty, keyProperty}

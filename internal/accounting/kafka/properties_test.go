@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/accounting/kafka"
 )
 
-// TestProperties reads files of properties, with mistakes and without.
+// TestProperties reads files of properties, with and without mistakes.
 func TestProperties(t *testing.T) {
 	dir := t.TempDir()
 	certificates(t, dir)
@@ -36,7 +36,7 @@ func TestProperties(t *testing.T) {
 		if err == nil {
 			ended, end := context.WithCancel(t.Context())
 			end()
-			reader.Run(ended) // closes the client
+			reader.Run(ended) // in order to close the client
 		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %q", text, err, want)

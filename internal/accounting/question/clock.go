@@ -2,23 +2,24 @@ package question
 
 import "time"
 
-// Clock is the time of day of a zone for a reader who looks at a range of time. Before the range,
-// clocks have the offset of its beginning, and after the range the offset of its end.
+// Clock tells the time of day in a zone, for a reader who looks at a range of time. Before the
+// range it keeps the UTC offset of the range's beginning, and after the range the offset of the
+// range's end.
 type Clock struct {
 	Zone        *time.Location // nil for UTC
 	From, Until time.Time
 }
 
-// mostChanges bounds how many changes of a clock's offset are followed. Two centuries have fewer.
+// mostChanges bounds the number of offset changes that Offsets returns. Two centuries have fewer.
 const mostChanges = 500
 
-// Offset is a clock's offset from UTC before an instant; positive east of Greenwich.
+// Offset is a clock's offset from UTC until an instant. It is positive east of Greenwich.
 type Offset struct {
-	Until   time.Time // zero for the last one
+	Until   time.Time // zero for the last offset
 	Seconds int64
 }
 
-// Offsets returns the clock's offsets in their order.
+// Offsets returns the clock's offsets in order of time.
 func (c Clock) Offsets() (list []Offset) {
 	zone, at := c.Zone, c.From
 	if zone == nil {
@@ -35,7 +36,8 @@ func (c Clock) Offsets() (list []Offset) {
 	}
 }
 
-// Within reports whether all changes and offsets are multiples of a step.
+// Within reports whether every offset, and every instant at which the offset changes, is a multiple
+// of step. step is a whole number of seconds.
 func (c Clock) Within(step time.Duration) bool {
 	seconds := int64(step / time.Second)
 	for _, o := range c.Offsets() {
@@ -46,7 +48,7 @@ func (c Clock) Within(step time.Duration) bool {
 	return true
 }
 
-// WeekHour returns the hour of the week of an instant from 1970 on: 0 is Monday from 00:00 to 01:00.
+// WeekHour returns the hour of the week of an instant since 1970: 0 is Monday from 00:00 to 01:00.
 func (c Clock) WeekHour(at time.Time) int64 {
 	for _, o := range c.Offsets() {
 		if o.Until.IsZero() || at.Before(o.Until) {

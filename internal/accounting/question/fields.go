@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// Type is what the values of a field are.
+// Type is the type of a field's values.
 type Type int
 
 // The types of fields.
@@ -23,11 +23,11 @@ const (
 type Field struct {
 	Name     string
 	Type     Type
-	Computed bool // not a column of the store
+	Computed bool // true for a field that is computed and is not a column of the store
 	Doc      string
 }
 
-// Columns has the names of the store's columns in their order.
+// Columns lists the names of the store's columns, in the store's order.
 var Columns = func() (names []string) {
 	for _, c := range store.Columns {
 		names = append(names, c.Name)
@@ -35,7 +35,7 @@ var Columns = func() (names []string) {
 	return names
 }()
 
-// Fields has each field by its name and by the key of Slurm's document.
+// Fields maps names to fields. A column has two names: its own and the key of Slurm's job document.
 var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
@@ -66,7 +66,7 @@ var Fields = func() map[string]*Field {
 	return all
 }()
 
-// LookUp returns a field. The error names the nearest one.
+// LookUp returns the field of a name. The error for an unknown name suggests a similar name.
 func LookUp(name string) (*Field, error) {
 	if f, ok := Fields[name]; ok {
 		return f, nil

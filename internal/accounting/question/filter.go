@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed], [Lost] or [Ran]. A job
-// without a value of a column matches no comparison with it.
+// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed], [Lost]
+// or [Ran]. A comparison with a column never matches a job that has no value in this column.
 type Filter interface{ filter() }
 
 // All holds if each of its filters does.
@@ -17,22 +17,22 @@ type All []Filter
 // Any holds if one of its filters does.
 type Any []Filter
 
-// Not holds if its filter does not.
+// Not holds if its filter does not hold.
 type Not struct{ Of Filter }
 
 // Known holds for jobs that have a value of a column.
 type Known struct{ Column string }
 
-// Compare holds if a column stands in a relation to a value: one of =, <, <=, > and >=. The value is
-// a string, a float64 or a [time.Time], as the column is.
+// Compare holds if the relation Op (=, <, <=, > or >=) is true of a column's value and Value. Value
+// is a string, a float64 or a [time.Time], according to the column's type.
 type Compare struct {
 	Column string
 	Op     string
 	Value  any
 }
 
-// Like holds if a column's text matches a pattern, in which * stands for any characters, ? for one,
-// and \ quotes a character. Upper and lower case are the same if AnyCase.
+// Like holds if a column's text matches a pattern: * stands for any number of characters, ? for one
+// character, and \ quotes the next character. AnyCase ignores the case of letters.
 type Like struct {
 	Column  string
 	Pattern string
@@ -42,13 +42,13 @@ type Like struct {
 // Failed holds for jobs that ended in one of [FailedStates].
 type Failed struct{}
 
-// FailedStates are the states of failed jobs.
+// FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost holds for runs that were lost: their jobs went back to the queue. Each job has one run that was not lost.
+// Lost holds for runs whose jobs were requeued. Each job has exactly one run that was not lost.
 type Lost struct{}
 
-// Ran holds for jobs that held processors between a known start and a known end.
+// Ran holds for jobs that have a number of processors, a start time and an end time.
 type Ran struct{}
 
 func (All) filter()     {}
@@ -61,11 +61,11 @@ func (Failed) filter()  {}
 func (Lost) filter()    {}
 func (Ran) filter()     {}
 
-// longestPattern is how many characters a pattern has at most. A match takes time in proportion to the pattern
-// and to the text.
+// longestPattern is the highest number of characters in a pattern. Matching takes time in
+// proportion to the lengths of the pattern and of the text.
 const longestPattern = 256
 
-// newLike returns the filter of a pattern, which people have written.
+// newLike returns the filter of a pattern that a user wrote.
 func newLike(column, pattern string, anyCase bool) (Filter, error) {
 	if n := utf8.RuneCountInString(pattern); n > longestPattern {
 		return nil, fmt.Errorf("%s: a pattern of %d characters (want at most %d)", column, n, longestPattern)
@@ -73,8 +73,9 @@ func newLike(column, pattern string, anyCase bool) (Filter, error) {
 	return Like{column, pattern, anyCase}, nil
 }
 
-// Regexp returns the pattern as a regular expression of RE2, which matches in linear time and in which a dot must
-// stand for every character (the flag s). The expression is about the whole text.
+// Regexp returns the pattern as a regular expression in RE2's syntax, which matches in linear time.
+// The expression has no anchors: the caller adds them, and sets the flag s so that a dot matches
+// newlines.
 func (l Like) Regexp() string {
 	var b strings.Builder
 	for rest := l.Pattern; rest != ""; {

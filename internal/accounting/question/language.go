@@ -15,7 +15,7 @@ const (
 	deepestQuery = 20 // parentheses and negations within each other
 )
 
-// queryFields are the fields in which a word without a field is looked for.
+// queryFields are the fields that a word without a field name is searched in.
 var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
 
 // query reads the query bar's language:
@@ -26,8 +26,9 @@ var queryFields = []string{"user_name", "account", "partition", "qos", "state", 
 //	clause  = field relation value | field ":" values | word
 //	values  = value | "(" value { [ "OR" ] value } ")" | "[" value "TO" value "]"
 //
-// A relation is one of = != < <= > >= and :, which is the same as =. A value is a word, or a text in
-// double quotes, in which \ quotes a character. In a word, * stands for any characters and ? for one.
+// The relations are =, !=, <, <=, >, >= and :, which means the same as =. A value is a word or a
+// text in double quotes. \ quotes the next character of a text. In a word, * stands for any number
+// of characters and ? for one character.
 type query struct {
 	r       Reader
 	text    string
@@ -36,7 +37,7 @@ type query struct {
 	depth   int
 }
 
-// Query returns the filter of a query. An empty query holds for all jobs.
+// Query returns the filter of a query. An empty query chooses all jobs.
 func (r Reader) Query(s string) (Filter, error) {
 	if len(s) > longestQuery {
 		return nil, fmt.Errorf("the query has %d bytes (want at most %d)", len(s), longestQuery)
@@ -57,7 +58,7 @@ func (r Reader) Query(s string) (Filter, error) {
 
 func (q *query) end() bool { return q.at >= len(q.text) }
 
-// rest returns what comes next, for messages.
+// rest returns the next 20 characters of the query, for error messages.
 func (q *query) rest() string {
 	rest := []rune(q.text[q.at:])
 	return string(rest[:min(len(rest), 20)])
@@ -73,7 +74,7 @@ func (q *query) space() {
 	}
 }
 
-// take skips a text and the spaces behind it, if it comes next.
+// take skips s and the spaces after it, and reports whether s came next.
 func (q *query) take(s string) bool {
 	if !strings.HasPrefix(q.text[q.at:], s) {
 		return false
@@ -83,14 +84,14 @@ func (q *query) take(s string) bool {
 	return true
 }
 
-// next reports whether a word comes next and ends there.
+// next reports whether word comes next, followed by a space, a parenthesis or the end of the query.
 func (q *query) next(word string) bool {
 	after, ok := strings.CutPrefix(q.text[q.at:], word)
 	c, _ := utf8.DecodeRuneInString(after)
 	return ok && (after == "" || unicode.IsSpace(c) || c == '(' || c == ')')
 }
 
-// keyword skips a word, if it comes next and ends there.
+// keyword skips word and the spaces after it, and reports whether the word came next.
 func (q *query) keyword(word string) bool { return q.next(word) && q.take(word) }
 
 func (q *query) any() (Filter, error) {
@@ -108,7 +109,7 @@ func (q *query) all() (Filter, error) {
 	return All(list), err
 }
 
-// series reads one or more parts, as long as more says so.
+// series reads one part, and another one as long as more returns true.
 func (q *query) series(part func() (Filter, error), more func() bool) (list []Filter, err error) {
 	for {
 		c, err := part()
@@ -187,7 +188,7 @@ func (q *query) clause() (Filter, error) {
 	return list, nil
 }
 
-// values reads what stands behind a colon.
+// values reads what follows a colon: a range in brackets, a list in parentheses, or one value.
 func (q *query) values(f *Field) (Filter, error) {
 	switch {
 	case q.take("["):
@@ -231,13 +232,13 @@ func (q *query) value(f *Field, op string) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if word == "*" && !quoted { // any value
+	if word == "*" && !quoted { // an asterisk alone asks whether the field has a value
 		op, word = map[bool]string{true: "!=", false: "="}[op == "="], ""
 	}
 	return q.r.Compare(f, op, word, !quoted)
 }
 
-// word reads a word, which ends at a space or one of the given characters, or a quoted text.
+// word reads a text in double quotes, or a word up to a space or one of the characters in ends.
 func (q *query) word(ends string) (word string, quoted bool, err error) {
 	defer q.space()
 	if !strings.HasPrefix(q.text[q.at:], `"`) {

@@ -8,66 +8,66 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// View is what a reader looks at: the jobs of a [Filter] that ended in a range of time.
+// View is what a dashboard shows: the jobs of a [Filter] that ended in a range of time.
 type View struct {
 	Chosen      Filter
 	From, Until time.Time
-	Whole       bool // jobs without an end, too
-	// Edges divide the range of time. For the panel utilization the first and the last edge are the
-	// range's; for other panels they may lie outside of the range.
+	Whole       bool // ignores From and Until: jobs that ended at any time, and jobs without an end
+	// Edges divide the range into buckets of time. For the panel utilization, the first and the
+	// last edge are From and Until; for other panels these two may lie outside of the range.
 	Edges []time.Time
 	Zone  *time.Location
-	By    string // column of the groups of the panel groups; empty for partition
+	By    string // column by which the panel "groups" groups jobs; empty means partition
 }
 
 // Clock returns the clock of the view.
 func (v View) Clock() Clock { return Clock{v.Zone, v.From, v.Until} }
 
-// Panel is what a panel of the dashboards asks.
+// Panel defines the questions of one panel of the dashboards.
 type Panel struct {
 	Questions func(v View) []Question
-	// Rows makes one list of rows from several answers; nil if there is only one answer.
+	// Rows combines several answers into one list of rows. It is nil for a panel with one question.
 	Rows func(answers []Answer) [][]any
-	// Lacking are the kinds of jobs that the panel leaves out, or about which something is unknown.
+	// Lacking lists the kinds of jobs that the panel leaves out, or of which it lacks a value.
 	Lacking []Lacking
 }
 
-// Lack is a kind of jobs about which something is unknown.
+// Lack is a reason why a panel leaves jobs out: they never ran, or a value of theirs is unknown.
 type Lack int
 
-// The kinds. All but the first are of jobs that ran.
+// The reasons. All but NeverRan are about jobs that ran.
 const (
 	NeverRan Lack = iota
 	NoWait
 	NoCPUs
 	NoNodes
 	NoGPUs
-	NoLimit // they have none, or it is not known
+	NoLimit // the job has no time limit, or its record does not say the limit
 )
 
-// Lacking says what a panel leaves out.
+// Lacking describes the jobs that a panel leaves out for one reason.
 type Lacking struct {
 	Which     Lack
-	One, More string // texts that follow the number of jobs: of one job, and of several
-	// Sum is the position of a sum in the panel's only row; 0 for none. If no job that ran is in the
-	// sum, the sum is unknown: jobs that did not run have used nothing.
+	One, More string // texts that follow the number of jobs, in the singular and in the plural
+	// Sum is the position of a sum in the panel's only row; 0 if there is none. If all jobs that
+	// ran lack the value, the sum is shown as unknown. Jobs that did not run have used nothing.
 	Sum int
 }
 
-// Jobs returns the number of jobs of the kind, from the answer to [View.Lacks], and whether all
-// jobs that ran are of the kind.
+// Jobs reads the answer to [View.Lacks]. It returns the number of jobs that are left out for this
+// reason, and whether these are all jobs that ran.
 func (l Lacking) Jobs(answer Answer) (jobs int64, all bool) {
 	if len(answer.Rows) == 0 {
 		return 0, false
 	}
 	row := answer.Rows[0]
-	jobs, _ = row[l.Which].(int64) // nil for a cluster that does not have the column
+	jobs, _ = row[l.Which].(int64) // nil if the Elasticsearch cluster does not have the column
 	every, _ := row[len(lacks)].(int64)
 	never, _ := row[NeverRan].(int64)
 	return jobs, jobs > 0 && jobs == every-never
 }
 
-// lacks are the jobs of each kind.
+// lacks has the filter of the jobs that each [Lack] leaves out.
 var lacks = []Filter{
 	NeverRan: Not{Of: started}, NoWait: without("wait_s"), NoCPUs: without("cpus"), NoNodes: without("nodes"),
 	NoGPUs: without("gpus"), NoLimit: without("limit_s"),
@@ -75,7 +75,8 @@ var lacks = []Filter{
 
 func without(column string) Filter { return All{started, last, Not{Of: Known{Column: column}}} }
 
-// Lacks asks how many of the view's jobs there are of each [Lack], in the order of the constants, and of all.
+// Lacks asks for the number of the view's jobs for each [Lack], in the order of the constants, and
+// then for the number of all jobs of the view.
 func (v View) Lacks() Question {
 	q := Question{Where: v.Ended(), Clock: v.Clock()}
 	for _, f := range lacks {
@@ -85,7 +86,7 @@ func (v View) Lacks() Question {
 	return q
 }
 
-// What panels leave out.
+// The reasons for which panels leave jobs out, with their texts.
 var (
 	neverRan = Lacking{NeverRan, "job never ran and is not in it.", "jobs never ran and are not in it.", 0}
 	noWait   = Lacking{NoWait, "job that ran is not in it: its wait is not known.",
@@ -106,17 +107,17 @@ func noLimitIn(what string) Lacking {
 		"jobs that ran are not in " + what + ": they have no time limit, or their records do not say it.", 0}
 }
 
-// lacking says what the panel leaves out.
+// lacking sets the reasons for which the panel leaves jobs out.
 func (p *Panel) lacking(list ...Lacking) *Panel {
 	p.Lacking = list
 	return p
 }
 
-// Filters and measures that several questions have.
+// Filters and measures that several panels use.
 var (
 	completedJobs = Compare{Column: "state", Op: "=", Value: "COMPLETED"}
 	otherJobs     = Not{Of: Any{completedJobs, Failed{}}}
-	last          = Not{Of: Lost{}} // each job has one such run
+	last          = Not{Of: Lost{}} // chooses one run of each job
 	countRuns     = Measure{Kind: Count}
 	countJobs     = Measure{Kind: Count, Where: last}
 	countFailed   = Measure{Kind: Count, Where: All{Failed{}, last}}
@@ -129,7 +130,7 @@ var (
 	started       = Known{Column: "start_time"} // a job that never ran has no start
 )
 
-// Ended is the filter of the view's jobs.
+// Ended returns the filter of the view's jobs.
 func (v View) Ended() All {
 	if v.Whole {
 		return All{v.Chosen}
@@ -141,39 +142,40 @@ func (v View) Ended() All {
 	}
 }
 
-// about makes the panel of one question.
+// about returns a panel with one question about all jobs of the view.
 func about(by func(v View) []Key, measures ...Measure) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: v.Ended(), By: by(v), Measures: measures, Clock: v.Clock()}}
 	}}
 }
 
-// fixed are keys that do not depend on the view.
+// fixed returns keys that are the same for every view.
 func fixed(keys ...Key) func(View) []Key { return func(View) []Key { return keys } }
 
 func overTime(more ...Key) func(v View) []Key {
 	return func(v View) []Key { return append([]Key{Instants{Column: "end_time", Edges: v.Edges}}, more...) }
 }
 
-// aboutStarted makes the panel of one question about the runs of a filter.
+// aboutStarted returns a panel with one question about the runs that started and match where.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
 	}}
 }
 
-// byClass asks for the jobs that ran by the classes of a column.
+// byClass returns a panel with the number of jobs that ran in each class of a column. each is the
+// number of classes per doubling.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue asks for the first ten values of a column.
+// byValue returns a panel of the ten values of a column with the highest measure by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns)
 }
 
-// sumParts are the sums of the parts of the waits, in the order of [waits.Parts].
+// sumParts returns sums over jobs of each part of the wait, in the order of [waits.Parts].
 func sumParts() (list []Measure) {
 	for _, part := range waits.Parts {
 		list = append(list, Measure{Kind: Sum, Column: "wait_" + string(part) + "_s"})
@@ -181,7 +183,7 @@ func sumParts() (list []Measure) {
 	return list
 }
 
-// Panels are the panels of the dashboards, by their names, except for the table of jobs.
+// Panels maps names to the panels of the dashboards. The table of jobs is not among them.
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).
@@ -219,8 +221,8 @@ var Panels = map[string]*Panel{
 	"week": about(fixed(WeekHours{}), countJobs, meanWait),
 }
 
-// askUtilization asks how many processors jobs began to hold in each bucket and before the first
-// one, and how many they gave back.
+// askUtilization asks how many processors jobs acquired and released in each bucket of time, and
+// before the first bucket.
 func askUtilization(v View) []Question {
 	first := v.Edges[0]
 	side := func(column string) Question {
@@ -236,7 +238,7 @@ func askUtilization(v View) []Question {
 	return []Question{side("start_time"), side("end_time")}
 }
 
-// rowsOfUtilization returns the rows of both sides, in which what jobs gave back is negative.
+// rowsOfUtilization returns the rows of both answers. Released processors are negative.
 func rowsOfUtilization(answers []Answer) [][]any {
 	rows := answers[0].Rows
 	for _, row := range answers[1].Rows {
@@ -250,12 +252,13 @@ func rowsOfUtilization(answers []Answer) [][]any {
 	return rows
 }
 
-// HighestClass is the highest class, with one class for each doubling, that an Elasticsearch cluster
-// counts on its own; higher values are counted together. 2 to the power of 38 seconds are 8,700 years.
+// HighestClass is the highest class, at one class per doubling, that has a bucket of its own in a
+// question to an Elasticsearch cluster. Higher values share one bucket. 2^38 seconds are 8,700
+// years.
 const HighestClass = 38
 
-// ClassEdge returns the least integer in a class. each is the number of classes in a doubling. The
-// edges lie between integers, so that 0 has a class, too: the one with the number -each.
+// ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. each is the
+// number of classes per doubling. Subtracting 1/2 gives 0 a class, too: the class -each.
 func ClassEdge(class int64, each int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(each))-0.5))
 }

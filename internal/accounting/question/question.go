@@ -1,10 +1,10 @@
-// Package question has the questions that the dashboards ask about finished jobs, whatever store or
-// cluster has the jobs. A question says which jobs it is about (a [Filter]), in which buckets they
-// are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The package also reads
-// the language in which people write filters ([Reader]).
+// Package question defines the questions that the dashboards ask about finished jobs, independently
+// of where the jobs are stored. A question says which jobs it is about (a [Filter]), into which
+// buckets they are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The
+// package also parses the language in which users write filters ([Reader]).
 //
-// Two packages answer: accounting/embedded with SQL over the store, and accounting/elastic with searches of
-// a cluster of Elasticsearch or OpenSearch.
+// Two packages answer questions: accounting/embedded with SQL on the store, and accounting/elastic
+// with searches in an Elasticsearch or OpenSearch cluster.
 package question
 
 import (
@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-// Question asks for a row for each bucket that has jobs: its keys, and then its measures.
+// Question asks for one row per bucket that has jobs. A row has the keys, and then the measures.
 type Question struct {
 	Where    Filter // nil for all jobs
-	By       []Key  // from the outside to the inside; without any there is one row
+	By       []Key  // from the outermost to the innermost; with an empty list, the answer is one row
 	Measures []Measure
-	Clock    Clock // of [WeekHours], and of the columns hour and weekday
+	Clock    Clock // for [WeekHours] and the columns hour and weekday
 }
 
-// Counted reports whether the question counts the jobs outside of the buckets of its outermost key. It does if
-// that key is an [Instants], all keys inside of it are [Values], and there is a [Count] of all jobs.
+// Counted reports whether the answer says how many jobs are outside of all buckets of the outermost
+// key. This is so if that key is an [Instants], all inner keys are [Values], and a measure is a
+// [Count] of all jobs.
 func (q Question) Counted() bool {
 	for i, k := range q.By {
 		_, instants := k.(Instants)
@@ -34,12 +35,12 @@ func (q Question) Counted() bool {
 	return len(q.By) > 0 && q.counts()
 }
 
-// counts reports whether there is a count of all jobs.
+// counts reports whether a measure counts all jobs.
 func (q Question) counts() bool {
 	return slices.ContainsFunc(q.Measures, func(m Measure) bool { return m.Kind == Count && m.Where == nil })
 }
 
-// Check returns an error for a question that has no answer, such as one with too few edges.
+// Check returns an error for a question that has no answer, for example one with too few edges.
 func (q Question) Check() error {
 	for i, k := range q.By {
 		if e, ok := k.(Instants); ok && len(e.Edges) < 2 {
@@ -58,50 +59,52 @@ func (q Question) Check() error {
 	return nil
 }
 
-// Key sorts jobs into buckets. It is an [Instants], [Values], [Classes], [Steps] or [WeekHours]. A job that
-// is in no bucket is in no row.
+// Key sorts jobs into buckets. It is an [Instants], [Values], [Classes], [Steps] or [WeekHours]. A
+// job that belongs to no bucket is left out of the answer.
 type Key interface{ key() }
 
-// Instants are buckets of a column of instants: from each edge until before the next one. A row has the
-// bucket's number, from 0, as an int64.
+// Instants makes buckets of a column of instants. A bucket goes from one edge to just before the
+// next. A row has the bucket's number as an int64, from 0.
 type Instants struct {
 	Column string
 	Edges  []time.Time // ascending, two or more
-	Before bool        // bucket -1 has the jobs before the first edge
+	Before bool        // adds bucket -1 for the jobs before the first edge
 }
 
-// Exit is a column for [Values] alone: the text of Slurm's exit_code, such as 3:0.
+// Exit is a column that only [Values] can use: the text of Slurm's exit_code, for example 3:0.
 const Exit = "exit"
 
-// Values are buckets of a column's texts. A row has the beginning of the text ([Cut]); it is empty
-// for jobs without a text.
+// Values makes a bucket for each text in a column. A row has the text, shortened by [Cut]; it is
+// empty for jobs without a text.
 type Values struct {
 	Column string
-	// Most bounds the number of buckets within one bucket of the outer key. The buckets with the
-	// highest measure By are kept, which is a count or a sum of all jobs; if another key is further
-	// inside, the buckets with the most jobs are kept. Among equal buckets, the first texts are kept.
-	// The question has a [Count] of all jobs, and only Values are inside of Values.
+	// Most bounds the number of buckets within one bucket of the next outer key. The buckets with
+	// the highest values of the measure number By are kept. That measure is a count or a sum over
+	// all jobs. If there is a key further inside, the buckets with the most jobs are kept instead.
+	// Among equal buckets, the first in the order of the texts are kept. The question must have a
+	// [Count] of all jobs, and keys inside of Values must be Values.
 	Most, By int
-	First    bool // only the first buckets are wanted; otherwise an answer notes how many jobs it leaves out
+	First    bool // leaves out the other buckets without a note; otherwise a note says how many jobs they have
 }
 
-// Classes are buckets of a column of integers that are not negative. Each is the number of classes in a
-// doubling. A row has the number of the class as an int64; [ClassEdge] says where the class begins.
+// Classes makes buckets of a column of integers that are not negative. The buckets' widths grow
+// exponentially: Each is the number of buckets per doubling. A row has the bucket's number as an
+// int64; [ClassEdge] returns the bucket's lower edge.
 type Classes struct {
 	Column string
 	Each   int
 }
 
-// Steps are buckets of a column of numbers that are not negative, of the same width. The last
-// bucket has no end. A row has the bucket's number, from 0, as an int64.
+// Steps makes Count buckets of the same width of a column of numbers that are not negative. The
+// last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
 type Steps struct {
 	Column string
 	Width  int
 	Count  int
 }
 
-// WeekHours are buckets of the submissions by the hour of the week: 0 is Monday from 00:00 to 01:00. A row has
-// the hour as an int64.
+// WeekHours makes buckets of the submit time by the hour of the week: 0 is Monday from 00:00 to
+// 01:00. A row has the hour as an int64.
 type WeekHours struct{}
 
 func (Instants) key()  {}
@@ -113,34 +116,35 @@ func (WeekHours) key() {}
 // Kind is what a [Measure] computes.
 type Kind int
 
-// The kinds of measures. A row has an int64 for Count and Distinct, and a float64 for the others, or
-// nil where no job of the bucket has the column. Instants are in milliseconds since 1970.
+// The kinds of measures. In a row, Count and Distinct are an int64, and the others a float64, or
+// nil if no job of the bucket has a value in the column. Instants are in milliseconds since 1970.
 const (
-	Count    Kind = iota // number of runs; those that were not [Lost] are as many as the jobs
-	Distinct             // different values of the column, a text
+	Count    Kind = iota // number of runs; counting the runs that were not [Lost] gives the number of jobs
+	Distinct             // number of different values of a text column
 	Sum
 	Mean
 	Least
 	Most
-	Unused // CPU seconds that jobs asked for by their limits and did not use; none of a run that was lost
-	Moment // sum over jobs of the seconds from Since to the column, an instant, times the column Times
+	Unused // CPU seconds within the time limits that the jobs did not use; lost runs count as 0
+	Moment // sum over jobs of: seconds from Since to the column's instant, times the column Times
 )
 
-// Measure is a number of a bucket's jobs. Products are over the jobs that have all factors.
+// Measure is one number for a bucket. A product counts only jobs that have a value for each factor.
 type Measure struct {
 	Kind   Kind
 	Column string
 	Times  string
 	Since  time.Time
-	Where  Filter // only these jobs; nil for all
+	Where  Filter // counts only these jobs; nil for all
 }
 
 // Answer is the answer to a [Question].
 type Answer struct {
 	Rows [][]any
-	// Outside is how many jobs are in no bucket of the outermost key, if [Question.Counted].
+	// Outside is the number of jobs outside of all buckets of the outermost key, if
+	// [Question.Counted].
 	Outside int64
-	Notes   []string // what the reader must know of the rows, as sentences
+	Notes   []string // what the reader must know about the rows, in sentences
 }
 
 // Page asks for a list of jobs.
@@ -153,20 +157,20 @@ type Page struct {
 	Clock      Clock
 }
 
-// Job is a job as the store or the cluster has it.
+// Job is a job as the store or the cluster returned it.
 type Job struct {
 	ID      string
-	Cluster string // for a document that does not say it
-	// Values are the values of the columns that were asked for: an int64, a float64, a string, a time or nil.
+	Cluster string // empty if the document does not name the cluster
+	// Values are the values of the requested columns: an int64, a float64, a string, a time or nil.
 	Values   []any
-	Document []byte // as Slurm or a record has it; nil in a list
+	Document []byte // the JSON from Slurm or from a record; nil in a list
 }
 
-// LongestText is how many characters of a job's text pages show.
+// LongestText is the number of characters of a job's text that pages show.
 const LongestText = 4096
 
-// Cut returns the beginning of a text that is longer than pages show. Users choose the texts of
-// their jobs, so these can be long.
+// Cut shortens a text to [LongestText] characters, and marks the cut with an ellipsis. Users choose
+// texts of their jobs, such as the name, so these texts can be long.
 func Cut(text string) string {
 	if len(text) <= LongestText {
 		return text
@@ -180,7 +184,8 @@ func Cut(text string) string {
 	return text
 }
 
-// AbsentError is the error of a question about a column, or an ID, that the store or the cluster does not have.
+// AbsentError says that the store or the cluster does not have a column or an ID that was asked
+// for.
 type AbsentError struct {
 	Column string
 	Why    string
@@ -189,7 +194,7 @@ type AbsentError struct {
 // Error implements error.
 func (e *AbsentError) Error() string { return e.Column + ": " + e.Why }
 
-// RemoteError is the error of another server, which this program has asked.
+// RemoteError is an error that another server returned.
 type RemoteError struct{ Err error }
 
 // Error implements error.

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Reader reads what people write of filters.
+// Reader parses filters that users write.
 type Reader struct {
-	Zone *time.Location // of instants without a zone
+	Zone *time.Location // applies to instants without a zone
 	Now  time.Time
 }
 
-// Compare returns the filter that a field stands in a relation to a value: one of =, !=, <, <=, > and
-// >=. An empty value stands for "not known". In a text, * stands for any characters and ? for one, if
-// wild.
+// Compare returns the filter for a field, a relation (=, !=, <, <=, > or >=) and a value. The empty
+// value with = chooses jobs for which the field is unknown. With wild, * in a text stands for any
+// number of characters and ? for one character.
 func (r Reader) Compare(f *Field, op, value string, wild bool) (Filter, error) {
 	if value == "" {
 		switch op {
@@ -57,7 +57,7 @@ func (r Reader) Compare(f *Field, op, value string, wild bool) (Filter, error) {
 	return c, nil
 }
 
-// value reads a number or an instant.
+// value parses a number or an instant, according to the field's type.
 func (r Reader) value(f *Field, value string) (any, error) {
 	if f.Type == Instant {
 		t, err := ParseInstant(value, r.Zone, r.Now)
@@ -79,8 +79,8 @@ func (r Reader) value(f *Field, value string) (any, error) {
 	return v, nil
 }
 
-// ParseInstant reads 2024-03-05, 2024-03-05T14:07, with seconds and a zone if need be, or a time
-// before now, such as now-7d.
+// ParseInstant parses a date (2024-03-05), a time (2024-03-05T14:07, optionally with seconds and a
+// zone), or a time relative to now (now-7d). zone applies to times without a zone.
 func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, error) {
 	if value == "now" {
 		return now, nil
@@ -103,7 +103,8 @@ func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, 
 
 var durationText = regexp.MustCompile(`^([0-9]{1,7})([smhdwy])$`)
 
-// ParseDuration reads a number of seconds, minutes, hours, days, weeks or years of 365 days.
+// ParseDuration parses a number with a unit: seconds, minutes, hours, days, weeks or years of 365
+// days.
 func ParseDuration(value string) (time.Duration, error) {
 	m := durationText.FindStringSubmatch(value)
 	if m == nil {
@@ -121,19 +122,19 @@ func ParseDuration(value string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// Term is a filter that a click adds: a field, a relation and a value.
+// Term is a filter that a click on a dashboard adds: a field, a relation and a value.
 type Term struct {
 	Field *Field
 	Op    string
 	Value string
 }
 
-// String returns the term as it stands in a URL.
+// String returns the term as written in a URL.
 func (t Term) String() string { return t.Field.Name + t.Op + t.Value }
 
 var termText = regexp.MustCompile(`^(@?[a-z_]+)(!=|<=|>=|=|<|>)((?s).*)$`)
 
-// ParseTerm reads a term, such as partition=gpu or elapsed_s>=3600.
+// ParseTerm parses a term, for example partition=gpu or elapsed_s>=3600.
 func ParseTerm(s string) (Term, error) {
 	m := termText.FindStringSubmatch(s)
 	if m == nil {
@@ -143,10 +144,11 @@ func ParseTerm(s string) (Term, error) {
 	return Term{f, m[2], m[3]}, err
 }
 
-// Terms returns the filter of all terms. Terms with = about the same field are alternatives.
+// Terms returns the filter that combines all terms. Terms with = on the same field are
+// alternatives.
 func (r Reader) Terms(list []Term) (Filter, error) {
 	all := All{}
-	alternatives := make(map[string]int) // of a field in all
+	alternatives := make(map[string]int) // maps a field's name to the index of its alternatives in all
 	for _, t := range list {
 		c, err := r.Compare(t.Field, t.Op, t.Value, false)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// documents is how many documents a round of BenchmarkBulk has: 100,000, or as many as
-// RMREPLAY_BENCH_DOCUMENTS says.
+// documents returns the number of documents in a round of BenchmarkBulk: RMREPLAY_BENCH_DOCUMENTS,
+// by default 100,000.
 func documents(b *testing.B) int {
 	text := os.Getenv("RMREPLAY_BENCH_DOCUMENTS")
 	if text == "" {
@@ -31,9 +31,9 @@ func documents(b *testing.B) int {
 	return n
 }
 
-// BenchmarkBulk measures documents that two clients send in bulk requests of 5,000: how many a second
-// are acknowledged, how many a second the database has, and the processor time of the clients, the
-// server and the database together.
+// BenchmarkBulk measures documents that two clients send in bulk requests of 5,000: the rate at
+// which they are acknowledged, the rate at which the store has them, and the CPU time of clients,
+// server and store together.
 func BenchmarkBulk(b *testing.B) {
 	const each = 5000
 	n := documents(b)
@@ -91,7 +91,7 @@ func BenchmarkBulk(b *testing.B) {
 	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/total, "cpu-us/document")
 }
 
-// processorTime returns what this process has used.
+// processorTime returns the CPU time that this process has used, in user and kernel mode.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -101,7 +101,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkPost measures single durable documents of 64 clients.
+// BenchmarkPost measures requests with one durable document each, from 64 clients.
 func BenchmarkPost(b *testing.B) {
 	server, _ := serve(b, nil)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/accounting/intake"
 )
 
-// action is a line of a bulk request that says what to do with the next one.
+// action is a line of a bulk request that says what to do with the next line.
 type action struct {
 	Index  *target `json:"index"`
 	Create *target `json:"create"`
@@ -24,15 +24,15 @@ type target struct {
 	Index string `json:"_index"`
 }
 
-// item is the answer to one action of a bulk request.
+// item is the response to one action of a bulk request.
 type item struct {
 	name    string
 	index   string
-	problem string // why nothing was kept
-	arrival int    // of the request's arrivals; -1 for none
+	problem string // why the document was not stored
+	arrival int    // index in the request's arrivals; -1 if there is no document
 }
 
-// bulk takes the documents of a bulk request: all of them with one fsync, or none.
+// bulk stores the documents of a bulk request: all of them with one fsync, or none.
 func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()
 	body, done, ok := h.body(w, r)
@@ -75,14 +75,14 @@ func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, bulkAnswer{time.Since(begin).Milliseconds(), failed, answers})
 }
 
-// bulkAnswer is the answer to a bulk request.
+// bulkAnswer is the response to a bulk request.
 type bulkAnswer struct {
 	Took   int64      `json:"took"` // milliseconds
 	Errors bool       `json:"errors"`
 	Items  []bulkItem `json:"items"`
 }
 
-// bulkItem is the answer to an action, below the action's name.
+// bulkItem is the response to an action, in the member with the action's name.
 type bulkItem struct {
 	Index  any `json:"index,omitempty"`
 	Create any `json:"create,omitempty"`
@@ -105,8 +105,8 @@ func (i *bulkItem) set(name string, v any) {
 
 var errActions = fmt.Errorf("the bulk request has more than %d actions (want several requests)", MaxActions)
 
-// parseBulk reads a bulk request. An action that is not supported is an item with the problem; a line
-// that is not an action is an error, because it is not known what the lines behind it are.
+// parseBulk parses a bulk request. An unsupported action becomes an item with a problem. A line
+// that is not an action is an error, because the meaning of the lines after it is unknown.
 func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrivals []intake.Arrival, err error) {
 	number := 0
 	next := func() (line []byte, ok bool) {
@@ -120,7 +120,7 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		return nil, false
 	}
 	var a action
-	var read []byte // the line from which the last action was read: most requests repeat one action
+	var read []byte // the line of the last action, because most requests repeat one action
 	for {
 		line, ok := next()
 		if !ok {

@@ -2,5 +2,5 @@ package receive
 
 import "time"
 
-// Hurry makes the handler wait for clients no longer than d.
+// Hurry sets all time limits for clients to d.
 func (h *Handler) Hurry(d time.Duration) { h.times = times{d, d, d} }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzBulk checks that a bulk request is an error or a list of items, whose documents are lines of the
-// body, each once and in their order.
+// FuzzBulk checks that a bulk request is an error or a list of items. Their documents must be lines
+// of the body, each once and in order.
 func FuzzBulk(f *testing.F) {
 	f.Add([]byte("{\"index\":{}}\n{\"jobid\":1}\n{\"create\":{\"_index\":\"b\"}}\n{}\n{\"delete\":{\"_id\":\"1\"}}\n{\"index\":{}}\n7"))
 	f.Add([]byte("{\"index\":{\"_index\":\"_x\"}}\r\n{}\r\n\n{\"update\":{}}\n{}"))

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// paced is a request's body whose client must send it in good time, so that slow clients do not hold
-// connections and turns that others need. The client has times.body for the first smallBody bytes, and
-// times.step for each further smallBody bytes. Time in which the server does not read does not count.
+// paced is a request's body with a deadline for the client, so that slow clients do not occupy
+// connections and turns that others need. The client has times.body for the first smallBody bytes,
+// and times.step for each further smallBody bytes. Time during which the server does not read is
+// not counted.
 type paced struct {
 	io.ReadCloser
 	control  *http.ResponseController
 	times    times
 	read     int64     // bytes
-	step     int64     // bytes read at which a new step begins
-	deadline time.Time // of the step
+	step     int64     // number of bytes at which the next step begins
+	deadline time.Time // end of the present step
 	left     time.Time // when the last Read returned
 }
 
-// pace returns the request with a paced body. A body that is never read is paced too: net/http reads
-// what is left of it before it answers.
+// pace returns the request with a paced body. This also limits a body that the handler never reads,
+// because net/http reads the rest of it before it responds.
 func (t times) pace(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.ContentLength == 0 {
 		return r
@@ -29,14 +30,14 @@ func (t times) pace(w http.ResponseWriter, r *http.Request) *http.Request {
 	now := time.Now()
 	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), times: t, step: smallBody,
 		deadline: now.Add(t.body), left: now}
-	_ = p.control.SetReadDeadline(p.deadline) // not known in tests without a connection
+	_ = p.control.SetReadDeadline(p.deadline) // fails in tests without a connection
 	r = r.WithContext(r.Context())
 	r.Body = p
 	return r
 }
 
-// Read is [io.Reader.Read]. At the body's end the deadline ends, too: net/http goes on reading to
-// see whether the client leaves.
+// Read implements [io.Reader]. At the end of the body it removes the deadline, because net/http
+// continues to read in order to notice when the client disconnects.
 func (p *paced) Read(b []byte) (int, error) {
 	now := time.Now()
 	p.deadline = p.deadline.Add(now.Sub(p.left))

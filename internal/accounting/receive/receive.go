@@ -1,9 +1,11 @@
-// Package receive is the HTTP server of finished jobs: it takes documents from Slurm's
-// jobcomp/elasticsearch plugin and from Elasticsearch's clients, and has room for other handlers.
+// Package receive is the HTTP server for finished jobs. It receives documents from Slurm's
+// jobcomp/elasticsearch plugin and from clients of Elasticsearch, and passes other requests to
+// further handlers.
 //
-// The plugin (src/plugins/jobcomp/elasticsearch) posts one document to exactly the URL of
-// JobCompLoc, on a new connection. It has no timeout, takes 200 and 201 for success, and repeats
-// everything else every 30 s. So a document gets an error only if it cannot be kept.
+// The plugin (src/plugins/jobcomp/elasticsearch) posts one document to exactly the URL in
+// JobCompLoc, on a new connection. It has no timeout, treats 200 and 201 as success, and repeats
+// every other request every 30 s. So the response is an error only if the document cannot be
+// stored.
 package receive
 
 import (
@@ -28,65 +30,66 @@ import (
 	"rmreplay/internal/origin"
 )
 
-// Pages is the beginning of the paths of pages for people. No index can have a name that begins
-// with an underscore, so no path of the API has it.
+// Pages is the prefix of the paths of web pages. It cannot collide with a path of the API, because
+// the name of an index must not begin with an underscore.
 const Pages = "/_ui/"
 
 const (
-	// MaxBody bounds a request's body, and what it inflates to, in bytes. A batch script has at most
-	// 4 MiB unless the site raised it (max_script_size).
+	// MaxBody is the highest number of bytes in a request's body, before and after decompression. A
+	// batch script has at most 4 MiB unless the site raised this limit (max_script_size).
 	MaxBody = 128 << 20
-	// MaxActions bounds the actions of a bulk request: each takes many times its bytes in memory.
+	// MaxActions is the highest number of actions in a bulk request. Each takes many times its
+	// bytes in memory.
 	MaxActions = 100_000
-	// smallBody is read without waiting for a turn.
+	// smallBody is the number of bytes of a body that can be read without waiting for a turn.
 	smallBody = 1 << 20
-	// largeBodies is how many requests with larger bodies are in memory at a time.
+	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
-	// mostReserved bounds what is allocated for a body because its client says that it will be as long, and
-	// firstReserved what is allocated before its first byte.
+	// mostReserved is the highest number of bytes that are allocated because of a body's announced
+	// length, and firstReserved the number that are allocated before the first byte arrives.
 	mostReserved  = 16 << 20
 	firstReserved = 16 << 10
-	// refreshTime bounds how long ?refresh makes a request wait.
+	// refreshTime is the longest time that ?refresh makes a request wait.
 	refreshTime = 10 * time.Second
 )
 
-// SourceHeader names the source of documents. Only a trusted server takes it.
+// SourceHeader names the source of documents. Only a trusted handler accepts it.
 const SourceHeader = "X-Rmreplay-Source"
 
-// The roles. The password of slurm.conf's JobCompLoc is known to every user who can read that file, so it should not
-// be one that can read all jobs.
+// The roles. All users who can read slurm.conf know the password in JobCompLoc, so its role should
+// not include reading all jobs.
 const (
 	Ingest access.Role = "ingest" // send documents
 	Read   access.Role = "read"   // search, and see the pages
 	All    access.Role = "all"    // both
 )
 
-// Handler is the server's handler. API has the handlers of Elasticsearch's API, such as
-// "POST /{index}/_search"; Pages has those below [Pages]. They are separate because patterns of both
-// would overlap in one multiplexer. Handler checks credentials before either.
+// Handler is the server's handler. API has the handlers of Elasticsearch's API, such as "POST
+// /{index}/_search"; Pages has those below [Pages]. They are separate because their patterns would
+// conflict in one multiplexer. Handler checks credentials before calling either.
 type Handler struct {
 	API   *http.ServeMux
 	Pages *http.ServeMux
-	// Refuses says why the server takes no documents; it takes them if it is empty. The trusted handler
-	// takes them all the same.
+	// Refuses is the reason why the server refuses documents; empty if it accepts them. The trusted
+	// handler always accepts them.
 	Refuses string
 
 	intake  *intake.Intake
 	access  *access.Access
 	trusted bool
-	ingest  map[string]bool // patterns that take documents
+	ingest  map[string]bool // patterns of paths that receive documents
 	large   chan struct{}
 	times   times
 }
 
-// times bounds how long a client may hold connections and turns that others need.
+// times limits how long a client may occupy connections and turns that others need.
 type times struct {
-	body time.Duration // for the first smallBody bytes of a body
-	step time.Duration // for as many more
-	turn time.Duration // of waiting for one of the turns of larger bodies
+	body time.Duration // for receiving the first smallBody bytes of a body
+	step time.Duration // for receiving each further smallBody bytes
+	turn time.Duration // for waiting until a larger body may be read
 }
 
-// New returns a handler that takes documents. who may be nil: everybody may do all.
+// New returns a handler that receives documents. If who is nil, all clients have all rights.
 func New(in *intake.Intake, who *access.Access) *Handler {
 	h := &Handler{
 		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: who, ingest: map[string]bool{},
@@ -113,11 +116,11 @@ func New(in *intake.Intake, who *access.Access) *Handler {
 	return h
 }
 
-// Routes returns the patterns of the paths that take documents.
+// Routes returns the patterns of the paths that receive documents.
 func (h *Handler) Routes() []string { return slices.Collect(maps.Keys(h.ingest)) }
 
-// Trusted returns the same handler without checks of credentials, for a socket that only the data
-// directory's owner can reach. It takes [SourceHeader].
+// Trusted returns a handler that does the same without checking credentials. It is for a socket
+// that only the data directory's owner can reach. It accepts [SourceHeader].
 func (h *Handler) Trusted() *Handler {
 	trusted := *h
 	trusted.trusted = true
@@ -126,8 +129,8 @@ func (h *Handler) Trusted() *Handler {
 
 type trustKey struct{}
 
-// ServeHTTP passes a request on. A browser that asks for the root is led to the pages, with its query. A
-// slash at the end of the API's paths means nothing, as for Elasticsearch.
+// ServeHTTP passes a request to its handler. It redirects a browser that requests the root to the
+// pages, with the query. As in Elasticsearch, it ignores a slash at the end of the API's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = h.times.pace(w, r)
 	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path && path != "" &&
@@ -152,12 +155,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page reports whether a request is for a page for people. The root leads browsers to one.
+// page reports whether a request is for a web page. This includes the root, which redirects
+// browsers to the pages.
 func page(r *http.Request) bool {
 	return r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, Pages) && !strings.HasPrefix(r.URL.Path, Pages+"api")
 }
 
-// admit checks who asks, and answers if they may not.
+// admit checks whether the client may send the request, and responds with an error if not.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	if err := (origin.Policy{Secret: h.access.Required(), Page: page}).Admit(w, r); err != nil {
 		Fail(w, http.StatusForbidden, "security_exception", err.Error())
@@ -185,7 +189,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// Takes reports whether a request brings documents.
+// Takes reports whether a request sends documents.
 func (h *Handler) Takes(r *http.Request) bool {
 	if strings.HasPrefix(r.URL.Path, Pages) {
 		return false
@@ -194,7 +198,7 @@ func (h *Handler) Takes(r *http.Request) bool {
 	return h.ingest[pattern]
 }
 
-// Fail answers with an error as Elasticsearch writes it.
+// Fail responds with an error in Elasticsearch's format.
 func Fail(w http.ResponseWriter, status int, kind, reason string) {
 	cause := map[string]any{"type": kind, "reason": reason}
 	answer(w, status, map[string]any{
@@ -208,12 +212,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 		status, text = http.StatusInternalServerError, []byte(`{}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Elastic-Product", "Elasticsearch") // the official clients want it
+	w.Header().Set("X-Elastic-Product", "Elasticsearch") // the official clients require it
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone does not need it
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
-// typed takes a document sent to the path of a type, as Elasticsearch did before version 7.
+// typed stores a document that was sent to the path of a type, as in Elasticsearch before version
+// 7.
 func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.PathValue("type"), "_") {
 		Fail(w, http.StatusBadRequest, "illegal_argument_exception",
@@ -223,7 +228,7 @@ func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 	h.document(w, r)
 }
 
-// document takes one document.
+// document stores one document.
 func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 	index := r.PathValue("index")
 	if strings.HasPrefix(index, "_") {
@@ -250,7 +255,7 @@ func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, h.stored(a, last))
 }
 
-// arrival makes the arrival of a document.
+// arrival returns the arrival for a document.
 func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arrival {
 	a := intake.Arrival{Source: store.Received, Index: strings.ToValidUTF8(index, "\ufffd"), Document: text}
 	if index == "" {
@@ -262,7 +267,7 @@ func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arr
 	return a
 }
 
-// stored is what Elasticsearch says of a document. Its _id is the store's.
+// stored is Elasticsearch's response to a stored document. The _id is that of the store.
 type stored struct {
 	Index       string `json:"_index"`
 	ID          string `json:"_id"`
@@ -271,7 +276,7 @@ type stored struct {
 	SeqNo       int64  `json:"_seq_no"`
 	PrimaryTerm int    `json:"_primary_term"`
 	Shards      shards `json:"_shards"`
-	Status      int    `json:"status,omitempty"` // within the answer to a bulk request
+	Status      int    `json:"status,omitempty"` // only in the response to a bulk request
 }
 
 type shards struct {
@@ -288,7 +293,7 @@ func (h *Handler) stored(a intake.Arrival, number int64) stored {
 	}
 }
 
-// refresh waits until searches see a document, if the request asks for that.
+// refresh waits until searches find a document, if the request asks for this.
 func (h *Handler) refresh(r *http.Request, number int64) {
 	query := r.URL.Query()
 	if value := query.Get("refresh"); !query.Has("refresh") || value == "false" {
@@ -296,11 +301,11 @@ func (h *Handler) refresh(r *http.Request, number int64) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
 	defer cancel()
-	_ = h.intake.Wait(ctx, number) // the document is safe, whether searches see it or not
+	_ = h.intake.Wait(ctx, number) // the document is durable even if searches do not find it yet
 }
 
-// body reads a request's body, and answers if it cannot. The caller calls done when it needs the body
-// no more.
+// body reads a request's body, and responds with an error if this fails. The caller must call done
+// when it no longer needs the body.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, done func(), ok bool) {
 	text, done, err := h.read(w, r)
 	if err == nil {
@@ -328,7 +333,7 @@ var (
 	errTurn     = fmt.Errorf("%d other requests with more than %d bytes take too long (try again)", largeBodies, smallBody)
 )
 
-// read reads a request's body. done, which is never nil, ends the request's turn.
+// read reads a request's body. done, which is never nil, gives the request's turn back.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)

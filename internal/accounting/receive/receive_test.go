@@ -25,7 +25,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// serve starts a server over a new data directory.
+// serve starts a server with a new data directory.
 func serve(t testing.TB, who *access.Access) (*httptest.Server, *intake.Intake) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
@@ -42,7 +42,7 @@ func serve(t testing.TB, who *access.Access) (*httptest.Server, *intake.Intake) 
 	return server, in
 }
 
-// send sends a request and returns its status and answer.
+// send sends a request, and returns the status and the decoded body of the response.
 func send(t testing.TB, method, url, body string, header ...string) (int, map[string]any) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -69,7 +69,7 @@ func send(t testing.TB, method, url, body string, header ...string) (int, map[st
 	return response.StatusCode, v
 }
 
-// row runs a query of one text after everything has been applied.
+// row runs a query that returns one text, after all documents have been applied.
 func row(t testing.TB, in *intake.Intake, query string) (text string) {
 	t.Helper()
 	if err := in.Wait(context.Background(), in.Status().Received); err != nil {
@@ -82,7 +82,7 @@ func row(t testing.TB, in *intake.Intake, query string) (text string) {
 	return text
 }
 
-// TestDocuments sends single documents to each path, and odd ones. All of them are kept.
+// TestDocuments sends single documents, also odd ones, to each path. All are stored.
 func TestDocuments(t *testing.T) {
 	server, in := serve(t, nil)
 	document := func(n int64) string { return string(storetest.Entry(n).Document) }
@@ -123,7 +123,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestSame checks what becomes of documents about the same run.
+// TestSame checks how several documents about one run replace each other.
 func TestSame(t *testing.T) {
 	server, in := serve(t, nil)
 	const (
@@ -137,7 +137,7 @@ func TestSame(t *testing.T) {
 	for _, step := range []struct{ document, want string }{
 		{began, "1"},
 		{ran, "1 -PENDING"},
-		{ran, "1 -PENDING"}, // its answer was lost
+		{ran, "1 -PENDING"}, // sent again because the response was lost
 		{again, "COMPLETED -PENDING"},
 		{again, "COMPLETED -PENDING"},
 		{changed, "NODE_FAIL -PENDING"},
@@ -158,7 +158,7 @@ func TestSame(t *testing.T) {
 	if out := in.Status().Outcome; out != (store.Outcome{Added: 4, Duplicate: 3, Replaced: 2}) {
 		t.Errorf("%+v", out)
 	}
-	// The same within one transaction.
+	// The same in one batch.
 	server, in = serve(t, nil)
 	var bulk strings.Builder
 	for _, text := range []string{began, ran, ran, again, again, changed, began, reused, other} {
@@ -209,7 +209,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBodies checks the limits of bodies, and that a long one comes after 100 Continue.
+// TestBodies checks the limits of bodies, and that a client sends a long body after 100 Continue.
 func TestBodies(t *testing.T) {
 	server, in := serve(t, nil)
 	var bomb bytes.Buffer
@@ -299,13 +299,14 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: read %d", c.credentials, response.StatusCode)
 		}
 	}
-	// Without credentials, a page of another site must not reach the server through a browser.
+	// Without credentials, pages of other sites must not be able to reach the server through a
+	// browser.
 	server, _ = serve(t, nil)
 	own, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	evil := "evil.example:9200" // a name that its owner points to 127.0.0.1
+	evil := "evil.example:9200" // a name whose owner lets it resolve to 127.0.0.1
 	for _, c := range []struct {
 		method, host string
 		header       []string
@@ -316,7 +317,7 @@ func TestAccess(t *testing.T) {
 		{"GET", evil, nil, 403},
 		{"GET", evil, []string{"Sec-Fetch-Site", "same-origin"}, 403},
 		{"POST", evil, []string{"Origin", "http://" + evil}, 403},
-		{"POST", evil, nil, 201}, // slurmctld, with a name of /etc/hosts
+		{"POST", evil, nil, 201}, // slurmctld, with a name from /etc/hosts
 		{"GET", "localhost:9200", nil, 404},
 		{"GET", "[::1]:9200", nil, 404},
 		{"GET", own, nil, 404},
@@ -326,7 +327,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s of %s, %q: %d, want %d", c.method, c.host, c.header, got, c.want)
 		}
 	}
-	// Other sites may link to pages.
+	// Other sites may link to the pages.
 	for path, want := range map[string]bool{
 		"/": true, receive.Pages: true, receive.Pages + "jobs/1": true,
 		receive.Pages + "api/v1/panels/jobs": false, receive.Pages + "api": false, "/_search": false, "/slurm/_search": false, "/openapi.json": false,
@@ -347,7 +348,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("a link to %s: %d", path, response.StatusCode)
 		}
 	}
-	// A browser adds a password that it knows to requests of other sites' pages.
+	// A browser adds a known password even to requests from other sites' pages.
 	server, _ = serve(t, who)
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}} {
 		if got := browse(t, server.URL, "POST", "127.0.0.1", append(header, "Authorization", basic("root", "pass"))...); got != http.StatusForbidden {
@@ -359,7 +360,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// browse sends a document, or asks for the pages, under the name of a host, and returns the status.
+// browse sends a document or requests the pages, with the given Host, and returns the status.
 func browse(t *testing.T, server, method, host string, header ...string) int {
 	t.Helper()
 	path, body := "/slurm/_doc", "{}"
@@ -382,8 +383,8 @@ func browse(t *testing.T, server, method, host string, header ...string) int {
 	return response.StatusCode
 }
 
-// TestSlow checks that clients who send no body, or never the end of one, keep neither their connection nor
-// the turns of larger bodies, and that the server's own pauses do not count as theirs.
+// TestSlow checks that clients that send no body, or only a part of one, keep neither their
+// connection nor the turns for larger bodies. Pauses of the server do not count as the client's.
 func TestSlow(t *testing.T) {
 	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {
@@ -405,7 +406,7 @@ func TestSlow(t *testing.T) {
 		_, err := io.ReadFull(r.Body, first)
 		time.Sleep(600 * time.Millisecond)
 		rest, err2 := io.ReadAll(r.Body)
-		time.Sleep(600 * time.Millisecond) // the end of the body ends its deadline
+		time.Sleep(600 * time.Millisecond) // after the body, there is no deadline
 		if r.Context().Err() != nil {
 			t.Errorf("the request ended: %v", r.Context().Err())
 		}
@@ -445,7 +446,7 @@ func TestSlow(t *testing.T) {
 			t.Errorf("%q: %.100q %v, want %s", c.text, answer, err, c.want)
 		}
 	}
-	for range 4 { // as many as there are turns
+	for range 4 { // one for each turn
 		ask(header + password + "Content-Length: 100000000\r\n\r\n" + strings.Repeat(" ", 1<<20+1))
 	}
 	large := `{"jobid":1,"script":"` + strings.Repeat("x", 2<<20) + `"}`
@@ -474,7 +475,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestManyActions checks that a small body cannot become gigabytes in memory.
+// TestManyActions checks that a small body cannot take gigabytes of memory.
 func TestManyActions(t *testing.T) {
 	server, _ := serve(t, nil)
 	text := strings.Repeat("{\"index\":{}}\n{}\n", receive.MaxActions+1)
@@ -483,8 +484,8 @@ func TestManyActions(t *testing.T) {
 	}
 }
 
-// TestRoot checks that a browser which asks for the root gets the pages, with its query; other clients get the
-// server's name and version.
+// TestRoot checks that a browser that requests the root is redirected to the pages, with its query,
+// and that other clients get the server's name and version.
 func TestRoot(t *testing.T) {
 	server, _ := serve(t, nil)
 	for _, c := range []struct{ path, accept, location string }{

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// FuzzDocument checks that whatever a record says, its document is JSON on one line that says the same
-// job again.
+// FuzzDocument checks that the document of any record is JSON on one line, and that the document
+// gives the same job again.
 func FuzzDocument(f *testing.F) {
 	f.Add(uint32(7), "7_3", "vale", "ann", "a \"b\"\n\xff", "COMPLETED", "cpu=4,mem=8G,gres/gpu=2", "n[1-2]", int64(1709251200), int64(60), int64(3600), 3, 9)
 	f.Add(uint32(0), "x", "", "", "", "RUNNING", "mem=1e400", "(null)", int64(-1), int64(-5), int64(1)<<62, -1, 1<<40)

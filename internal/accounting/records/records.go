@@ -1,6 +1,6 @@
-// Package records turns finished jobs of other sources into documents, and documents into finished
-// jobs. The documents have the keys of Slurm's own documents (package document). Further keys have
-// what Slurm's documents cannot say, so that a job comes back as it was.
+// Package records converts finished jobs of other sources to documents, and documents to finished
+// jobs. The documents have the keys of Slurm's documents (package document), and further keys for
+// what Slurm's documents cannot express, so that a job survives the conversion in both directions.
 package records
 
 import (
@@ -22,7 +22,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// fields is a document.
+// fields are the keys of a document.
 type fields struct {
 	JobID       uint32  `json:"jobid,omitempty"`
 	Cluster     string  `json:"cluster,omitempty"`
@@ -61,11 +61,11 @@ type fields struct {
 	beyond
 }
 
-// beyond is what a record says and Slurm's documents have no key for. Package document knows the
-// keys. Where Slurm's commands have a name for a key, it is the same.
+// beyond has what records say and Slurm's documents have no key for. Package document knows these
+// keys. If Slurm's commands have a name for a key, the key has this name.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
-	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array, those that never started
+	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array: the tasks that never started
 	ReqCPUs     int    `json:"req_cpus,omitempty"`
 	ReqNodes    int    `json:"req_nodes,omitempty"`
 	CPUsPerNode int    `json:"req_cpus_per_node,omitempty"`
@@ -73,25 +73,25 @@ type beyond struct {
 	MemPerCPU   int64  `json:"req_mem_per_cpu,omitempty"`  // MiB
 	Memory      int64  `json:"req_mem,omitempty"`          // MiB
 	GPUs        string `json:"req_gpus,omitempty"`
-	GRES        string `json:"req_gres,omitempty"` // on each node
+	GRES        string `json:"req_gres,omitempty"` // per node
 	Licenses    string `json:"licenses,omitempty"`
 	Suspended   int64  `json:"suspended,omitempty"` // seconds
-	RunTime     *int64 `json:"run_time,omitempty"`  // seconds, without those in which it was suspended
+	RunTime     *int64 `json:"run_time,omitempty"`  // seconds, without the time in which the job was suspended
 	Restarts    int    `json:"restarts,omitempty"`
 	Held        bool   `json:"held,omitempty"`
 	Flags       string `json:"flags,omitempty"`
 	UsedMemory  int64  `json:"used_memory,omitempty"` // bytes
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
-	Lost        bool   `json:"lost,omitempty"`         // of a run after which the job was requeued
-	PreemptedBy string `json:"preempted_by,omitempty"` // in a replay: the workload's ID of the job that preempted this one
-	Waits       string `json:"waits,omitempty"`        // of a run's job, as document.WaitsText writes it
+	Lost        bool   `json:"lost,omitempty"`         // the job was requeued after this run
+	PreemptedBy string `json:"preempted_by,omitempty"` // of a replay: the workload's ID of the job that preempted this one
+	Waits       string `json:"waits,omitempty"`        // for a job of a run: the text of document.WaitsText
 }
 
-// beyondOf returns what a job's record says beyond Slurm's keys. It leaves out what follows from them.
+// beyondOf returns what a record says beyond Slurm's keys. It omits what follows from ReqTRES.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // of a list with a mistake, both this function and add take what can be read
+	_ = finished.TakeTRES(&follows) // if the list has a mistake, this function and add read the same part of it
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -116,8 +116,8 @@ func beyondOf(r *finished.Job) beyond {
 	return b
 }
 
-// add adds to a job what its document says beyond Slurm's keys. It leaves out what makes no sense, since anybody may
-// have sent the document.
+// add copies what a document says beyond Slurm's keys into a job. It ignores invalid values,
+// because anyone may have sent the document.
 func (b *beyond) add(r *finished.Job) {
 	const most = 1 << 40 // of processors, nodes, and MiB of memory
 	r.SubmitLine, r.Licenses, r.Flags, r.GPUs, r.GRES = b.SubmitLine, b.Licenses, b.Flags, b.GPUs, b.GRES
@@ -136,7 +136,7 @@ func (b *beyond) add(r *finished.Job) {
 	_ = finished.TakeTRES(r) // the parser has marked a list with a mistake
 }
 
-// within returns n, or 0 if it is out of bounds.
+// within returns n, or 0 if n is not from least to most.
 func within(n, least, most int64) int64 {
 	if n < least || n > most {
 		return 0
@@ -144,8 +144,8 @@ func within(n, least, most int64) int64 {
 	return n
 }
 
-// limit is a time limit in seconds: absent for a job without one, as in Slurm's documents, and null in a record that
-// does not say it.
+// limit is a time limit in seconds. As in Slurm's documents, it is absent for a job without a
+// limit. It is null if the record does not say the limit.
 type limit = json.RawMessage
 
 var noLimit, unknownLimit = limit(nil), limit("null")
@@ -160,8 +160,8 @@ func limitOf(d time.Duration) limit {
 	return limit(strconv.FormatInt(int64(d/time.Second), 10))
 }
 
-// Document returns the document of a finished job. cluster stands for a missing cluster. lost says that the job was
-// requeued after this run.
+// Document returns the document of a finished job. cluster is used if the job has no cluster. lost
+// says that the job was requeued after this run.
 func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	f := fields{
 		JobID: r.Number, Cluster: r.Cluster, User: r.User, Group: r.Group,
@@ -175,12 +175,12 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	f.Lost = lost
 	task, named := taskOf(r.ID)
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
-	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
+	case f.JobID != 0 || isTask: // a task without a number is identified by its index
 	case r.HetJob == 0 && r.ArrayJob == 0 && named:
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
-	case r.HetOffset == 0: // the first component has the number of the whole job
+	case r.HetOffset == 0: // the first component has the number of the heterogeneous job
 		f.JobID = r.HetJob
 	}
 	if f.Cluster == "" {
@@ -206,7 +206,7 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	return encode(f)
 }
 
-// exitCode writes an exit code, or nothing if the record does not say it.
+// exitCode formats an exit code; the result is empty if the record does not say the code.
 func exitCode(status, signal int, known bool) string {
 	if !known {
 		return ""
@@ -214,8 +214,8 @@ func exitCode(status, signal int, known bool) string {
 	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
 }
 
-// RunDocuments returns the documents of a job of a replay: one for each of the job's runs that was
-// lost, and one for the job itself, with its whole wait.
+// RunDocuments returns the documents of a job of a run: one for each lost run of the job, and one
+// for its last run, with the whole wait.
 func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, err error) {
 	for _, s := range r.Runs() {
 		if s.EndedBy != rm.Requeue {
@@ -249,9 +249,9 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 	return append(list, text), err
 }
 
-// runFields returns what the documents of a job's runs have in common. Jobs that started before the
-// window are preset. If a workload is taken for a run, it says how long its jobs run, but not with
-// which exit codes they ended when it was recorded.
+// runFields returns what the documents of all runs of a job have in common. Jobs that started
+// before the window are preset. If a workload is imported as a run, its recorded exit codes are
+// unknown.
 func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
@@ -264,7 +264,7 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	switch {
 	case f.JobID == 0 && r.Task < 0 && isTask:
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
-	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task when it starts: until then they share the array's number
+	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task at its start; before, it has the array's number
 		f.JobID, f.ArrayJob, f.ArrayTask = 0, cmp.Or(leadingNumber(r.Job), r.RMJob), &r.Task
 	case r.Task >= 0:
 		f.ArrayJob, f.ArrayTask = leadingNumber(r.Job), &r.Task
@@ -278,15 +278,16 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	return f
 }
 
-// ran gives a job that ran and has no node list the list [document.UnknownNodes], so that it counts
-// as one that ran: the simulator and some logs only know the number of nodes.
+// ran sets the node list of a job that ran without one to [document.UnknownNodes], so that the job
+// counts as one that ran. The simulator and some logs only know the number of nodes.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes
 	}
 }
 
-// amount returns how much a job had, or nil if the job ran and the record does not say how much.
+// amount returns how much a job was allocated, or nil if the job ran and the record does not say
+// it.
 func amount(n int, start hpc.Time) *int {
 	if start != 0 && n == 0 {
 		return nil
@@ -301,7 +302,7 @@ func encode(f fields) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// layout is the layout of the documents' times, which are UTC.
+// layout is the layout of times in documents. They are in UTC.
 const layout = "2006-01-02T15:04:05"
 
 func instant(t hpc.Time) string {
@@ -311,14 +312,14 @@ func instant(t hpc.Time) string {
 	return t.Std().UTC().Format(layout)
 }
 
-// taskOf reads the name of a task of an array, such as "5313029_10". It is for records that have no
-// other field for the task.
+// taskOf parses the name of an array's task, such as "5313029_10". It is for records that have the
+// task only in this name.
 func taskOf(name string) (id slurmspec.JobID, ok bool) {
 	id, err := slurmspec.ParseJobID(name)
 	return id, err == nil && id.Number > 0 && id.Task >= 0
 }
 
-// leadingNumber returns the number at the beginning of a job's name, or 0.
+// leadingNumber returns the number at the beginning of a job's ID, or 0.
 func leadingNumber(id string) uint32 {
 	end := strings.IndexFunc(id, func(r rune) bool { return r < '0' || r > '9' })
 	if end < 0 {
@@ -331,7 +332,7 @@ func leadingNumber(id string) uint32 {
 	return uint32(n)
 }
 
-// Finished returns the finished job of a document.
+// Finished returns the finished job that a document describes.
 func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 	j := document.Parse(text, cluster)
 	r := &finished.Job{
@@ -343,7 +344,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // the workload has no number of nodes if the record has none
+	if j.NodesCounted { // if the record has no number of nodes, the workload has none either
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {
@@ -367,7 +368,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		priority := uint32(j.Priority.Value)
 		r.Priority = &priority
 	}
-	// What only the document has.
+	// Read what only the document has.
 	var more struct {
 		JobID  json.Number `json:"jobid"`
 		Limit  limit       `json:"time_limit"`
@@ -379,7 +380,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		return r, j.Marks
 	}
 	r.Script = more.Script
-	if more.JobID == "" { // a task or component, whose array or heterogeneous job has the number
+	if more.JobID == "" { // a task or component that has only the number of its array or heterogeneous job
 		r.Number = 0
 	}
 	if string(more.Limit) == string(unknownLimit) {

@@ -17,11 +17,11 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// at is an instant in minutes.
+// at returns an instant, given in minutes.
 func at(minute int64) hpc.Time { return hpc.Unix(1709251200 + 60*minute) }
 
-// TestBack checks that finished jobs become documents without a mark and the same jobs again, whatever a record
-// says.
+// TestBack checks that finished jobs become documents without a mark, and that the documents give
+// the same jobs again.
 func TestBack(t *testing.T) {
 	priority := uint32(77)
 	jobs := []finished.Job{{
@@ -57,7 +57,7 @@ func TestBack(t *testing.T) {
 		}
 	}
 	for name, is := range said {
-		if !is && name != "Interruptions" { // they come from the documents of several runs
+		if !is && name != "Interruptions" { // interruptions come from the documents of several runs
 			t.Errorf("no job of this test has %s", name)
 		}
 	}
@@ -79,7 +79,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// documentOf returns the document of a job that lost no run.
+// documentOf returns the document of a job without lost runs.
 func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
 	list, err := records.RunDocuments(row, m, cluster)
 	if err != nil || len(list) != 1 {
@@ -88,8 +88,8 @@ func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
 	return list[0], nil
 }
 
-// TestLostRuns checks the documents of a job that was preempted, lost its node, and then waited until it was cancelled, and of
-// one that ran again.
+// TestLostRuns checks the documents of a job that was preempted, lost its node, and was cancelled
+// while it waited, and of a job that ran again.
 func TestLostRuns(t *testing.T) {
 	lost := []run.Segment{
 		{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3), Nodes: "n1", NodeCount: 1, Processors: 4, PreemptedBy: "high_3"},
@@ -130,8 +130,8 @@ func TestLostRuns(t *testing.T) {
 	}
 }
 
-// Tasks of an array that never started have the array's number on Slurm, and stay jobs of their own. The
-// waits of a job that started are those of metrics.
+// On Slurm, tasks of an array that never started have the array's number. In a run's documents they
+// are separate jobs. The waits of a job that started are those of package metrics.
 func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
@@ -166,8 +166,8 @@ func TestRunDocument(t *testing.T) {
 	}
 }
 
-// TestUnknownExit checks that no exit code is made for a record without one, and that of a workload which is taken for
-// a run.
+// TestUnknownExit checks that the exit code stays unknown for a record without an exit code, and
+// for a workload that is imported as a run.
 func TestUnknownExit(t *testing.T) {
 	for engine, known := range map[string]bool{"sim": true, "slurm": true, run.EngineRecorded: false} {
 		row := run.Row{Job: "7", Task: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, Processors: 1}
@@ -189,8 +189,8 @@ func TestUnknownExit(t *testing.T) {
 	}
 }
 
-// Jobs whose records call them tasks of an array by name alone, ARRAY_TASK, stay jobs of their own, although they start
-// together.
+// Jobs whose records call them tasks of an array only by name (ARRAY_TASK) are separate jobs,
+// although they start at the same time.
 func TestTasksByName(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {

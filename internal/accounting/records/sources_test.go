@@ -19,10 +19,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fact is a column of sacct with its value.
+// fact is a column of sacct and its value.
 type fact struct{ column, value string }
 
-// drawFacts draws a job as sacct prints it: what every source of Slurm's accounting knows.
+// drawFacts draws a job as sacct prints it, with the facts that all sources of Slurm's accounting
+// have.
 func drawFacts(t *rapid.T) (facts []fact) {
 	number := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 	word := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
@@ -58,7 +59,7 @@ func textOf(facts []fact) string {
 	return strings.Join(names, "|") + "\n" + strings.Join(values, "|") + "\n"
 }
 
-// jsonOf writes a job as sacct --json does.
+// jsonOf formats a job like sacct --json.
 func jsonOf(facts []fact) string {
 	v := make(map[string]string)
 	for _, f := range facts {
@@ -85,7 +86,8 @@ func jsonOf(facts []fact) string {
 	return string(text)
 }
 
-// documentsOf imports a text of sacct and reads the documents again. The rules are those of both.
+// documentsOf imports sacct's output as documents, and builds a workload from these. The rules are
+// those of both steps.
 func documentsOf(text string) (*workload.Workload, error) {
 	b := finished.NewBuilder("documents", workload.ReadOptions{})
 	imported, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
@@ -137,7 +139,7 @@ func tableOf(text string) (*workload.Workload, error) {
 	return w, err
 }
 
-// TestSourcesAgree checks that every path from a record to a workload knows what any of them knows: sacct's
+// TestSourcesAgree checks that all ways from a record to a workload give the same workload: sacct's
 // text and JSON, a document in the accounting store, and a table with a map.
 func TestSourcesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -159,7 +161,7 @@ func TestSourcesAgree(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			expected, got := *want.Jobs.At(0), *w.Jobs.At(0)
-			if name != "documents" { // without UIDs the users' groups are not known
+			if name != "documents" { // without UIDs, the users' groups are unknown
 				expected.Group = "phys"
 			}
 			if diff := cmp.Diff(expected, got); diff != "" {
@@ -172,7 +174,8 @@ func TestSourcesAgree(t *testing.T) {
 	})
 }
 
-// drawRows draws records of jobs, arrays and heterogeneous jobs in any state, with some of the columns that sacct has.
+// drawRows draws records of jobs, arrays and heterogeneous jobs in any state, with some of sacct's
+// columns.
 func drawRows(t *rapid.T) string {
 	columns := []string{"JobID", "Submit", "Start", "End", "State", "ReqCPUS"}
 	optional := []string{
@@ -196,7 +199,7 @@ func drawRows(t *rapid.T) string {
 	return text
 }
 
-// drawRow draws the values of a record by their columns.
+// drawRow draws the values of a record, by column.
 func drawRow(t *rapid.T, number int) map[string]string {
 	word := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
 	nodes := rapid.IntRange(1, 3).Draw(t, "nodes")
@@ -244,8 +247,9 @@ func drawRow(t *rapid.T, number int) map[string]string {
 	return v
 }
 
-// TestDocumentsAgree checks that a workload of imported records is that of the records themselves, whatever columns
-// they have, and that the rules of the import and of the workload are together those of the records.
+// TestDocumentsAgree checks that imported records give the same workload as the records themselves,
+// whatever columns they have. The rules of the import and of the workload together are the rules of
+// the records.
 func TestDocumentsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawRows(t)
@@ -255,7 +259,7 @@ func TestDocumentsAgree(t *testing.T) {
 			if err == nil || err2 == nil {
 				t.Fatalf("sacct: %v; documents: %v\n%s", err, err2, text)
 			}
-			return // all of them are lists of tasks that are cut
+			return // without usable records: all are lists of tasks that sacct cut off
 		}
 		if diff := cmp.Diff(jobsOf(want), jobsOf(got)); diff != "" {
 			t.Fatalf("-sacct +documents\n%s%s", diff, text)
@@ -273,8 +277,8 @@ func jobsOf(w *workload.Workload) (jobs []hpc.Job) {
 	return jobs
 }
 
-// TestResourcesOfDocument checks that a workload of documents has the memory, GPUs, licenses and other
-// generic resources of tres_req.
+// TestResourcesOfDocument checks that a workload from documents has the memory, GPUs, licenses and
+// other generic resources in tres_req.
 func TestResourcesOfDocument(t *testing.T) {
 	text := `{"jobid":31,"cluster":"vale","username":"ann","@submit":"2024-05-19T08:00:00","@start":"2024-05-19T08:01:00","@end":"2024-05-19T08:11:00","nodes":"n[1-2]",` +
 		`"total_cpus":4,"total_nodes":2,"state":"COMPLETED","tres_req":"cpu=4,mem=8G,node=2,billing=4,gres/gpu=3,gres/gpu:a100=2,gres/gpu:h100=1,gres/shard=8,license/matlab=1,bb/datawarp=100G"}`
@@ -300,8 +304,8 @@ func TestResourcesOfDocument(t *testing.T) {
 	}
 }
 
-// TestPartsOfWholes checks that tasks of arrays and components of heterogeneous jobs without JobIDRaw are
-// jobs of their own in documents, and come back with their IDs.
+// TestPartsOfWholes checks that tasks of arrays and components of heterogeneous jobs without
+// JobIDRaw are separate jobs in documents, and keep their IDs.
 func TestPartsOfWholes(t *testing.T) {
 	const header = "JobID|Cluster|User|Submit|Start|End|State|ReqCPUS\n"
 	const times = "|vale|ann|2024-05-14T20:00:00|2024-05-15T01:10:00|2024-05-15T02:10:00|COMPLETED|4\n"
@@ -334,7 +338,7 @@ func TestPartsOfWholes(t *testing.T) {
 	}
 }
 
-// identityOf is what the store tells jobs apart by.
+// identityOf returns what identifies a job in the store.
 func identityOf(text []byte) string {
 	j := document.Identify(text, "")
 	return fmt.Sprint(j.Cluster, " ", j.JobID, " ", j.Run)

@@ -1,4 +1,5 @@
-// Package rollup counts jobs in advance, so that a question about whole days need not read them.
+// Package rollup precomputes sums over jobs, so that questions about whole days need not read the
+// jobs.
 package rollup
 
 import (
@@ -15,30 +16,30 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Rollup is a way to count and add up jobs in advance, for each UTC day of their ends and each
-// cluster. Each part of the store has a file of the cells of its jobs. A cell is a row for one day,
-// one cluster and one combination of the keys' values. A part and its cells are written together
-// and never change. The view daily_NAME has the cells of all parts that have lost no job since.
+// Rollup defines sums over jobs for each UTC day of their ends, each cluster, and each combination
+// of some keys. The sums for one such combination are called a cell. For each part of the store
+// there is a file with the cells of its jobs; part and cells are written together and never change.
+// The view daily_NAME has the cells of all parts without replaced or removed jobs.
 type Rollup struct {
 	Name string
-	// Keys are expressions over the columns of jobs, in SQL, by the names of the view's columns: a and b are
-	// texts, and x, y and z are integers.
+	// Keys maps the view's columns to SQL expressions over the columns of jobs. The columns a and b
+	// are texts, and x, y and z are integers.
 	Keys     map[string]string
-	Where    string   // which jobs are in it, in SQL; empty for all
+	Where    string   // SQL condition for the jobs in the rollup; empty for all jobs
 	Measures []string // names in [Measures]
 	of       func(j *Job, to *cellKey) bool
 }
 
-// Failed returns the SQL of whether a state counts as a failure. It uses a function, because DuckDB
-// calls a function once for each different state, but compares with IN once for each job.
+// Failed returns the SQL for whether a state is a failure. It uses a function, because DuckDB
+// evaluates a function once per different state, but IN once per job.
 func Failed(state string) string {
 	return "contains('" + failures + "', ',' || " + state + " || ',')"
 }
 
 const failures = ",FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,"
 
-// Class returns the SQL of the class of a column of integers that are not negative. classes is the number
-// of classes in a doubling. Because of the half, no integer lies on an edge, and 0 has a class.
+// Class returns the SQL for the class of a column of integers that are not negative. classes is the
+// number of classes per doubling. Adding 1/2 gives 0 a class, and keeps the edges between integers.
 func Class(name string, classes int) string {
 	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
 }
@@ -47,28 +48,30 @@ func class(n int64, classes float64) int64 {
 	return int64(math.Floor(math.Log2(float64(n)+0.5) * classes))
 }
 
-// LimitUsed is the SQL of how many whole twentieths of its time limit a job ran; 20 for the whole limit.
+// LimitUsed is the SQL for the number of whole twentieths of its time limit that a job used; at
+// most 20.
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
-// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. It is 0 for a
-// job that ran beyond its limit, and NULL for a job that never ran and for a run that was lost.
+// Unused is the SQL for the CPU seconds within its time limit that a job did not use. It is 0 for a
+// job that exceeded its limit, and NULL for jobs that never ran and for lost runs.
 const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
 	"ELSE limit_s::DOUBLE - elapsed_s END"
 
-// Started is the SQL of whether a job has run.
+// Started is the SQL for whether a job ran.
 const Started = "start_time IS NOT NULL"
 
-// Lost is the SQL of whether a run was lost. Last is the SQL of whether it was not: each job has one such run.
+// Lost is the SQL for whether a run was lost, and Last for whether it was not. Each job has one run
+// that was not.
 const (
 	Lost = "lost = 1"
 	Last = "NOT coalesce(" + Lost + ", false)"
 )
 
-// Ran is the SQL of whether a job held processors between a known start and a known end.
+// Ran is the SQL for whether a job has processors, a start and an end.
 const Ran = "cpus > 0 AND start_time <= end_time"
 
-// Quarter is a quarter of an hour in seconds. Rollups have instants in such steps. All zones of our
-// time are ahead of UTC by a multiple of it.
+// Quarter is a quarter of an hour in seconds, the step of instants in rollups. All present time
+// zones differ from UTC by a multiple of it.
 const Quarter = 900
 
 const (
@@ -78,13 +81,14 @@ const (
 
 func quarter(column string) string { return fmt.Sprintf("epoch_us(%s) // %d", column, microsQuarter) }
 
-// sinceQuarter is the time from the beginning of the quarter to the instant, in seconds.
+// sinceQuarter returns the SQL for the seconds from the beginning of the quarter of an hour to an
+// instant.
 func sinceQuarter(column string) string {
 	return fmt.Sprintf("((epoch_us(%s) %% %d) / 1e6)", column, microsQuarter)
 }
 
-// Measures are the measures of a cell's jobs, in SQL. Times are in seconds. Cells are merged by
-// adding their measures, except for first_end and last_end.
+// Measures maps the names of measures to SQL aggregates over a cell's jobs. Times are in seconds.
+// The sum of a measure over cells is the measure of their jobs, except for first_end and last_end.
 var Measures = map[string]string{
 	"runs": "count(*)", "jobs": "count(*) FILTER (" + Last + ")",
 	"failed": "count(*) FILTER ((" + Failed("state") + ") AND (" + Last + "))", "waits": "count(wait_s)",
@@ -98,10 +102,11 @@ var Measures = map[string]string{
 	"first_end": "min(end_time)", "last_end": "max(end_time)",
 }
 
-// lacking are columns that jobs that ran may lack. The measure no_COLUMN counts the jobs that do.
+// lacking are columns that may be unknown for jobs that ran. The measure no_COLUMN counts these
+// jobs.
 var lacking = []string{"wait_s", "cpus", "nodes", "gpus", "limit_s"}
 
-// lacks are the measures that count jobs without a value: jobs that never ran, and jobs with an unknown field.
+// lacks are the measures that count jobs that never ran, and jobs with an unknown column.
 var lacks = func() []string {
 	names := []string{"never_ran"}
 	Measures["never_ran"] = "count(*) FILTER (start_time IS NULL)"
@@ -112,7 +117,8 @@ var lacks = func() []string {
 	return names
 }()
 
-// parts are the columns of the parts of waits, in the order of [waits.Parts]. Their measures have the same names.
+// parts are the measures of the parts of waits, in the order of [waits.Parts]. The columns have the
+// same names.
 var parts = func() (names []string) {
 	for _, part := range waits.Parts {
 		name := "wait_" + string(part) + "_s"
@@ -121,7 +127,7 @@ var parts = func() (names []string) {
 	return names
 }()
 
-// Rollups are all rollups, by their names.
+// Rollups maps names to all rollups.
 var Rollups = func() map[string]*Rollup {
 	all := make(map[string]*Rollup)
 	top := append([]string{"runs", "jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s",
@@ -208,10 +214,10 @@ var Rollups = func() map[string]*Rollup {
 	return all
 }()
 
-// Names returns the names of all rollups, in their order.
+// Names returns the names of all rollups, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(Rollups)) }
 
-// Columns returns the names of a rollup's keys and measures, and their expressions over jobs.
+// Columns returns the names of a rollup's keys and measures, and their SQL over jobs.
 func (r *Rollup) Columns() (names, expressions []string) {
 	for _, key := range slices.Sorted(maps.Keys(r.Keys)) {
 		names, expressions = append(names, key), append(expressions, r.Keys[key])
@@ -222,8 +228,8 @@ func (r *Rollup) Columns() (names, expressions []string) {
 	return names, expressions
 }
 
-// Counted returns the SQL that computes the cells of a view's jobs, as they would be if they were
-// stored. extra are further keys.
+// Counted returns the SQL that computes from a view's jobs the same columns as in stored cells.
+// extra are additional keys.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {
@@ -236,13 +242,13 @@ func (r *Rollup) Counted(view, where string, extra ...string) string {
 		" GROUP BY ALL"
 }
 
-// Ahead returns the SQL of the stored cells that a condition over day and cluster chooses.
+// Ahead returns the SQL that reads stored cells. where is a condition on day and cluster.
 func (r *Rollup) Ahead(where string) string {
 	names, _ := r.Columns()
 	return "SELECT " + strings.Join(names, ", ") + " FROM daily_" + r.Name + " WHERE " + where
 }
 
-// Layout is the form of a file of cells. Columns that a rollup does not have are NULL in its rows.
+// Layout describes a file of cells. Columns that a rollup lacks are NULL in its rows.
 var Layout = columnar.New(append(partColumns(),
 	columnar.Column{Name: "rollup", Kind: "VARCHAR", Null: false, Plain: false},
 	columnar.Column{Name: "day", Kind: "INTEGER", Null: true, Plain: false},
@@ -280,7 +286,8 @@ func partColumns() (list []columnar.Column) {
 	return list
 }
 
-// Job is what cells are counted from. Texts are numbers in a dictionary; the empty text is 0.
+// Job has the columns from which cells are computed. Texts are indices of a dictionary; the empty
+// text is 0.
 type Job struct {
 	Cluster, state, user, account, name, partition, qos                                              int32
 	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, gpus, exitCode, exitSignal columnar.Optional
@@ -294,7 +301,7 @@ func (j *Job) ran() bool {
 	return j.cpus.OK && j.cpus.N > 0 && j.start.OK && j.End.OK && j.start.N <= j.End.N
 }
 
-// countedColumns are the columns that cells are counted from.
+// countedColumns are the columns from which cells are computed.
 var countedColumns = map[string]counted{
 	"cluster": {text: func(j *Job) *int32 { return &j.Cluster }}, "state": {text: func(j *Job) *int32 { return &j.state }},
 	"user_name":             {text: func(j *Job) *int32 { return &j.user }},
@@ -320,7 +327,7 @@ var countedColumns = map[string]counted{
 	"gpu_hours":             {hours: func(j *Job) *sum { return &j.gpuHours }},
 }
 
-// counted says where a column's values go: a text, a whole number or a number of hours.
+// counted says where a column's values are stored: as a text, a whole number or a number of hours.
 type counted struct {
 	text   func(j *Job) *int32
 	number func(j *Job) *columnar.Optional
@@ -333,11 +340,11 @@ func init() {
 	}
 }
 
-// Read reads the jobs of a part, as far as cells need them, and the texts that their numbers stand for.
+// Read reads the columns of a part's jobs that cells need. texts is the dictionary of their texts.
 func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 	jobs, texts = make([]Job, r.Rows()), []string{""}
 	numbers := map[string]int32{"": 0}
-	for _, name := range slices.Sorted(maps.Keys(countedColumns)) { // the same jobs always make the same file
+	for _, name := range slices.Sorted(maps.Keys(countedColumns)) { // sorted: the same jobs always make the same file
 		to, row := countedColumns[name], 0
 		err := r.Each(r.Layout.Index(name), 0, func(values []parquet.Value) (bool, error) {
 			for i := range values {
@@ -369,7 +376,7 @@ func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 	return jobs, texts, nil
 }
 
-// cellKey is what the jobs of a cell have in common.
+// cellKey has the values that a cell's jobs have in common.
 type cellKey struct {
 	day     columnar.Optional
 	cluster int32
@@ -377,7 +384,7 @@ type cellKey struct {
 	x, y, z columnar.Optional
 }
 
-// cell is a cell of any rollup.
+// cell has the sums of a cell, for every rollup.
 type cell struct {
 	runs, jobs, failed, waits, eligibleWaits                                            int64
 	waitS, sinceEligibleS, elapsedS, cpuHours, failedHours, unused, nodeHours, gpuHours sum
@@ -387,7 +394,7 @@ type cell struct {
 	lacks                                                                               [6]int64 // in the order of lacks
 }
 
-// sum is a sum that is NULL if nothing was added to it.
+// sum is a sum that is NULL until a value is added.
 type sum struct {
 	value float64
 	OK    bool
@@ -468,7 +475,7 @@ type cellRow struct {
 	cell   *cell
 }
 
-// Write counts the jobs of a part, and writes its file of cells.
+// Write computes the cells of a part's jobs, and writes them into a file.
 func Write(path string, jobs []Job, texts []string) (columnar.Sealed, error) {
 	failed := make([]bool, len(texts))
 	for i, text := range texts {
@@ -493,7 +500,7 @@ func Write(path string, jobs []Job, texts []string) (columnar.Sealed, error) {
 	})
 }
 
-// count returns the cells of jobs, ordered by day.
+// count returns the cells of jobs, ordered by their keys, the day first.
 func (r *Rollup) count(jobs []Job, failed []bool) []cellRow {
 	cells := make(map[cellKey]*cell)
 	for i := range jobs {

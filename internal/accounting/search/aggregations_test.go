@@ -14,14 +14,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// counting is an aggregation as a request has it, and as Go that makes its result of jobs.
+// counting is an aggregation, as a request has it and as a function that computes its result from
+// jobs.
 type counting struct {
 	dsl    map[string]any
 	result func(jobs []job) map[string]any
 	metric bool
 }
 
-// drawCountings draws aggregations with names, and returns them with a function for their results.
+// drawCountings draws aggregations with names, and returns them with a function that computes their
+// results.
 func drawCountings(t *rapid.T, depth int) (dsl map[string]any, fill func(jobs []job, into map[string]any), metrics map[string]counting) {
 	dsl, metrics = m{}, map[string]counting{}
 	all := map[string]counting{}
@@ -77,7 +79,7 @@ func drawCounting(t *rapid.T, depth int) counting {
 	return drawMetric(t)
 }
 
-// numbers returns the values of a field, with a substitute for absent ones if it is not nil.
+// numbers returns the values of a field. missing replaces absent values unless it is nil.
 func numbers(jobs []job, field string, missing any) (list []float64) {
 	for _, j := range jobs {
 		v := j.get(field)
@@ -166,13 +168,13 @@ func drawMetric(t *rapid.T) counting {
 	}, true}
 }
 
-// pile is the jobs of one bucket.
+// pile has the jobs of one bucket.
 type pile struct {
 	key  any
 	jobs []job
 }
 
-// piles sorts jobs by a key; a nil key makes one pile. The piles come in the order of their keys.
+// piles groups jobs by a key, in the order of the keys. Jobs whose key is nil are left out.
 func piles(jobs []job, key func(j job) any) (list []pile) {
 	at := map[any]int{}
 	for _, j := range jobs {
@@ -220,7 +222,7 @@ func drawTerms(t *rapid.T, depth int) counting {
 	case "metric":
 		order = ""
 		for name, c := range metrics {
-			for _, kind := range []string{"min", "max", "value_count", "cardinality"} { // no sums, which could differ in their last digits
+			for _, kind := range []string{"min", "max", "value_count", "cardinality"} { // not sums, which could differ in the last digits
 				if c.dsl[kind] != nil {
 					order = "metric"
 					by = func(jobs []job) any { return c.result(jobs)["value"] }
@@ -246,7 +248,7 @@ func drawTerms(t *rapid.T, depth int) counting {
 				c = cmp.Compare(len(a.jobs), len(b.jobs))
 			case "metric":
 				x, y := by(a.jobs), by(b.jobs)
-				if x == nil || y == nil { // no value: last
+				if x == nil || y == nil { // buckets without a value come last
 					switch {
 					case x == nil && y == nil:
 						return 0
@@ -311,7 +313,7 @@ func drawHistogram(t *rapid.T, depth int) counting {
 	}, false}
 }
 
-// gapless makes buckets, with empty ones between the first and the last if none may be missing.
+// gapless returns buckets, with empty ones between the first and the last if least is 0.
 func gapless(list []pile, least int, next func(k any) any, describe func(k any, b m), fill func(jobs []job, into map[string]any)) []any {
 	buckets := []any{}
 	add := func(k any, jobs []job) {
@@ -432,11 +434,12 @@ func drawFilters(t *rapid.T, depth int) counting {
 	}, false}
 }
 
-// drawRanges draws ranges in any order, of numbers or dates. Buckets come in the order of their limits.
+// drawRanges draws ranges of numbers or dates, in any order. The result's buckets are sorted by
+// their limits.
 func drawRanges(t *rapid.T, depth int) counting {
 	type limits struct {
 		key      string
-		from, to float64 // infinite for none
+		from, to float64 // infinite if there is no limit
 	}
 	dates := rapid.Bool().Draw(t, "date_range")
 	field := rapid.SampledFrom([]string{"elapsed", "weight", "cpu_hours"}).Draw(t, "field")

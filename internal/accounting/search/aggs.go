@@ -14,62 +14,64 @@ import (
 
 // Limits of the aggregations of one request.
 const (
-	maxBuckets      = 65536 // of one answer, as in Elasticsearch
+	maxBuckets      = 65536 // in one answer, as in Elasticsearch
 	maxAggregations = 200
-	maxNesting      = 8 // of buckets within buckets
+	maxNesting      = 8 // levels of buckets inside buckets
 	maxFilters      = 256
-	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles the number of
-	// percentiles aggregations. For each of them the database keeps the values of all jobs. Its memory
-	// limit does not count the values for percentiles: 16 MiB for a million jobs.
+	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles that of
+	// percentiles aggregations. For each of them, the database keeps the values of all jobs. For
+	// percentiles these values, 16 MiB for a million jobs, do not count towards the database's
+	// memory limit.
 	maxDifferent   = 32
 	maxPercentiles = 8
-	// maxPercents bounds the percents of all percentiles aggregations together. Each percent is a
-	// selection that the database does not interrupt: 64 of them take 4 s for a million jobs.
+	// maxPercents bounds the number of percents in all percentiles aggregations together. Each
+	// percent is a selection that cannot be interrupted: 64 of them take 4 s for a million jobs.
 	maxPercents = 64
 )
 
-// aggregation is a bucket aggregation with what is below it, or a metric. The root of a request's
-// aggregations is a bucket of all jobs that the query finds.
+// aggregation is a bucket aggregation with its sub-aggregations, or a metric. The root of a
+// request's aggregations is one bucket of all jobs that the query finds.
 type aggregation struct {
 	name     string
 	metric   *metric
 	buckets  *buckets
-	children []*aggregation // in the order of their names
+	children []*aggregation // sorted by name
 }
 
 // buckets says how jobs are sorted into buckets.
 type buckets struct {
 	typed string
-	// key is an expression whose value tells a job's bucket; NULL means none. With several, it is
-	// an array of numbers, and a job is in all of their buckets.
+	// key is the SQL of a job's bucket; NULL if the job is in no bucket. If several is true, key is
+	// an array of numbers, and the job is in all buckets with these numbers.
 	key      query.SQL
 	keyType  string // in SQL
 	several  bool
-	keyed    bool // buckets are an object, by the names in fixed
+	keyed    bool // the answer is an object of buckets, with the names in fixed
 	minCount int64
 	order    []order
-	size     int64 // for terms: how many; 0 stands for all
-	// fixed are the names of buckets that are always there, with numbers from 0 as keys.
+	size     int64 // for terms: number of buckets; 0 means all
+	// fixed are the names of buckets that exist even if they are empty. Their keys are the numbers
+	// from 0.
 	fixed []string
-	// single means that there is one bucket, which is the result itself.
+	// single means that there is only one bucket, which is the result itself.
 	single bool
-	// next returns the key after the given one. It fills the gaps between buckets with empty ones.
+	// next returns the key after the given one. It is used to add empty buckets in gaps.
 	next           func(key any) any
-	least, most    any // keys that must be there (extended_bounds); nil for none
+	least, most    any // lowest and highest key that must exist (extended_bounds); nil without bounds
 	describe       func(key any, b map[string]any)
 	describeFilter func(i int, b map[string]any)
 }
 
-// order is what buckets are sorted by.
+// order is one criterion by which buckets are sorted.
 type order struct {
-	key        bool // the key
+	key        bool // by the bucket's key
 	child      string
 	output     output // of the child's metric
 	count      bool
 	descending bool
 }
 
-// aggregations reads the aggregations of a request or of an aggregation.
+// aggregations reads a body's aggregations, at the top or inside of another aggregation.
 func (c *compiler) aggregations(v any, depth int) (list []*aggregation) {
 	if v == nil {
 		return nil
@@ -146,7 +148,8 @@ func (c *compiler) fieldOf(b *query.Body) *query.Field {
 	return c.Field(name)
 }
 
-// orders reads the order of terms. A metric below them is NAME, NAME.OUTPUT or NAME[OUTPUT].
+// orders reads the order of terms. NAME, NAME.OUTPUT and NAME[OUTPUT] refer to a metric inside the
+// buckets.
 func orders(b *query.Body, children []*aggregation) (list []order) {
 	if !b.Given("order") {
 		return []order{{count: true, descending: true}, {key: true}}
@@ -177,7 +180,7 @@ func orders(b *query.Body, children []*aggregation) (list []order) {
 		}
 		list = append(list, o)
 	}
-	return append(list, order{key: true}) // the same count: by key
+	return append(list, order{key: true}) // buckets with equal values are sorted by key
 }
 
 func (c *compiler) termsBuckets(where string, v any, children []*aggregation) *buckets {
@@ -212,7 +215,7 @@ func (c *compiler) histogram(where string, v any) *buckets {
 	if interval <= 0 {
 		m.Fail(query.Illegal("[interval] must be >0 for histogram aggregation [%s]", where))
 	}
-	// A bucket is the number of its interval, so that no key is the sum of many roundings.
+	// The SQL key is the number of the interval, so that rounding errors do not add up.
 	b := &buckets{
 		typed: "histogram", keyType: "DOUBLE", key: query.Expression("floor(%s / %s::DOUBLE)", c.number(m),
 			query.Value(interval)),
@@ -223,14 +226,14 @@ func (c *compiler) histogram(where string, v any) *buckets {
 	return b
 }
 
-// number returns the field of an aggregation of numbers. In jobs without the field, the member
-// missing stands for it.
+// number returns the field of an aggregation of numbers. The member missing replaces the value of
+// jobs without the field.
 func (c *compiler) number(m *query.Body) query.SQL {
 	f := c.fieldOf(m)
 	return c.substitute(m, f, c.Number(f), false)
 }
 
-// bounded reads which empty buckets a histogram has.
+// bounded reads which empty buckets a histogram must have.
 func (b *buckets) bounded(m *query.Body, key func(v any) any) {
 	b.minCount = m.Whole("min_doc_count", 0, 0, math.MaxInt64)
 	if !m.Given("extended_bounds") {
@@ -244,8 +247,8 @@ func (b *buckets) bounded(m *query.Body, key func(v any) any) {
 	}
 }
 
-// dateHistogram makes buckets of time. The time zone counts: its rules become sums and cases of
-// the statement, which is much faster than to let the database convert each instant.
+// dateHistogram makes buckets of time in the request's time zone. The zone's rules become sums and
+// cases in the SQL, which is much faster than a conversion of each instant by the database.
 func (c *compiler) dateHistogram(where string, v any) *buckets {
 	m := c.Read(where, v, "field", "fixed_interval", "calendar_interval", "time_zone", "offset", "format",
 		"min_doc_count", "missing", "extended_bounds")
@@ -271,7 +274,7 @@ func (c *compiler) dateHistogram(where string, v any) *buckets {
 	return b
 }
 
-// filterBuckets makes the buckets of aggregations whose buckets are conditions.
+// filterBuckets makes the buckets of an aggregation in which each bucket has a condition.
 func (c *compiler) filterBuckets(kind, where string, v any) *buckets {
 	b := &buckets{typed: kind, keyType: "BIGINT", describeFilter: func(int, map[string]any) {}}
 	var cases []query.SQL
@@ -332,7 +335,7 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 		r.read(c.Read(where+".ranges", e, "key", "from", "to"), d)
 		ranges = append(ranges, r)
 	}
-	// Buckets come in the order of their limits, whatever the order in the request, as in Elasticsearch.
+	// As in Elasticsearch, buckets are sorted by their limits, and not in the order of the request.
 	slices.SortStableFunc(ranges, func(x, y bounded) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
 	})
@@ -349,8 +352,8 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 type bounded struct {
 	query.Bounds
 	name     string
-	from, to float64        // infinite without a limit; a date in milliseconds since 1970
-	shown    map[string]any // how an answer has the limits
+	from, to float64        // infinite if there is no limit; dates are in milliseconds since 1970
+	shown    map[string]any // the limits as shown in an answer
 }
 
 // read reads a range. dates is nil for numbers.
@@ -382,7 +385,7 @@ func (b *bounded) read(m *query.Body, dates *query.Dates) {
 	b.name = m.Text("key", label[0]+"-"+label[1])
 }
 
-// decimal writes a number with a point, as keys of answers have it.
+// decimal formats a number with a decimal point, as in the keys of answers.
 func decimal(x float64) string {
 	text := strconv.FormatFloat(x, 'f', -1, 64)
 	if !strings.Contains(text, ".") {

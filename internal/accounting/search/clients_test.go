@@ -21,16 +21,18 @@ import (
 	"rmreplay/internal/accounting/servertest"
 )
 
-// clientsModule has the official clients of Elasticsearch and OpenSearch. It is a module of its own, so
-// that no program of ours depends on them.
+// clientsModule has programs with the official clients of Elasticsearch and OpenSearch. It is a
+// separate module, so that this program does not depend on the clients.
 const clientsModule = "../../../tools/searchclients"
 
-// clientJobs is how many jobs the clients store. Job i, from 1, has the number i and ran i seconds.
+// clientJobs is the number of jobs that the clients store. Job i, from 1, has the number i and a
+// run time of i seconds.
 const clientJobs = 240
 
 var clientBegin = time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// clientDocument is the document of job i, which is submitted and starts i minutes after clientBegin.
+// clientDocument returns the document of job i, which is submitted and starts i minutes after
+// clientBegin.
 func clientDocument(i int) map[string]any {
 	pick := func(yes bool, a, b string) string {
 		if yes {
@@ -55,8 +57,8 @@ func clientID(i int) string {
 	return fmt.Sprintf("vale:%d:%d", i, clientBegin.Add(time.Duration(i)*time.Minute).Unix())
 }
 
-// clientQuestions are searches with what their answers must have: the number of hits, and parts of the
-// answer. A status means an error.
+// clientQuestions are searches and what their responses must have: the number of hits, and parts of
+// the response. status is not 0 if the response must be an error.
 var clientQuestions = []struct {
 	name   string
 	body   m
@@ -111,7 +113,7 @@ var clientQuestions = []struct {
 	{name: "wrong value", body: m{"query": m{"term": m{"jobid": m{"value": "seven"}}}}, status: 400},
 }
 
-// said is a line of a client.
+// said is a line of a client's output.
 type said struct {
 	Name    string `json:"name"`
 	Answer  any    `json:"answer"`
@@ -121,12 +123,13 @@ type said struct {
 	} `json:"failure"`
 }
 
-// TestClients lets the official clients store jobs, and ask everything that the API has. The typed
-// functions of go-elasticsearch take minutes to compile: they are asked if RMREPLAY_LONG_TESTS is set.
+// TestClients lets the official clients store jobs and use everything that the API supports. The
+// typed API of go-elasticsearch takes minutes to compile, and is only tested with
+// RMREPLAY_LONG_TESTS.
 func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
-		failure       string // the client's type of errors
+		failure       string // the type of the client's errors
 	}{
 		{name: "go-elasticsearch 9, esapi", program: "elasticlow", failure: "*esapi.Response"},
 		{name: "go-elasticsearch 9, typed", program: "elastictyped", failure: "*types.ElasticsearchError"},
@@ -145,7 +148,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// clientCommand makes a client's program ready and returns how it is started.
+// clientCommand prepares a client's program and returns the command that starts it.
 func clientCommand(t *testing.T, program, dir string) []string {
 	t.Helper()
 	switch program {
@@ -163,7 +166,8 @@ func clientCommand(t *testing.T, program, dir string) []string {
 	return []string{path}
 }
 
-// nodeClient installs the npm package once, in the user's cache, and returns the command.
+// nodeClient installs the npm package in the user's cache, unless it is there, and returns the
+// command.
 func nodeClient(t *testing.T) []string {
 	t.Helper()
 	for _, program := range []string{"npm", "node"} {
@@ -181,7 +185,7 @@ func nodeClient(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	modules := filepath.Join(cache, "rmreplay", "tests", "searchclients")
-	done := filepath.Join(modules, "installed.json") // the lock file that the modules are of
+	done := filepath.Join(modules, "installed.json") // a copy of the lock file with which the modules were installed
 	if have, err := os.ReadFile(done); err != nil || !bytes.Equal(have, lock) {
 		if err := os.MkdirAll(modules, 0o755); err != nil {
 			t.Fatal(err)
@@ -207,7 +211,8 @@ func nodeClient(t *testing.T) []string {
 	return []string{"node", filepath.Join(source, "client.mjs"), modules}
 }
 
-// askClient starts a server and lets a client ask it. It returns what the client said, by name.
+// askClient starts a server and runs a client against it. It returns the client's output lines by
+// name.
 func askClient(t *testing.T, command []string, dir string) map[string]said {
 	t.Helper()
 	in, err := intake.Open(t.Context(), filepath.Join(dir, "data"), intake.Options{Now: time.Now, Report: func(err error) { t.Error(err) }})
@@ -266,7 +271,7 @@ func askClient(t *testing.T, command []string, dir string) map[string]said {
 	return answers
 }
 
-// checkClient checks what a client said.
+// checkClient checks a client's output.
 func checkClient(t *testing.T, failure string, answers map[string]said) {
 	t.Helper()
 	var searched []any
@@ -305,7 +310,7 @@ func checkClient(t *testing.T, failure string, answers map[string]said) {
 	if f := answers["absent"].Failure; f == nil || f.Status != 404 || f.Type != "index_not_found_exception" {
 		t.Errorf("an absent index: %+v", answers["absent"])
 	}
-	// Job i ends i minutes and i seconds after the beginning, so the last page has the first jobs.
+	// Job i ends i minutes and i seconds after clientBegin, so the first jobs are on the last page.
 	var ids []any
 	for i := clientJobs; i > 0; i-- {
 		ids = append(ids, clientID(i))
@@ -315,8 +320,8 @@ func checkClient(t *testing.T, failure string, answers map[string]said) {
 	}
 }
 
-// contains checks that a JSON value has everything that another one has. Members may be more, elements
-// of arrays may not.
+// contains checks that got has everything in want. Objects in got may have more members, but arrays
+// must have the same elements.
 func contains(want, got any) error {
 	text, err := json.Marshal(want)
 	if err != nil {
@@ -365,7 +370,7 @@ func within(path string, want, got any) error {
 	return nil
 }
 
-// TestContains checks that the comparison can fail.
+// TestContains checks that contains can fail.
 func TestContains(t *testing.T) {
 	for _, c := range []struct {
 		want, got string

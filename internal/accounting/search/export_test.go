@@ -1,4 +1,4 @@
 package search
 
-// SetHitBytes sets how many bytes the documents of an answer may have.
+// SetHitBytes sets the highest total size of the documents in an answer.
 func (s *Server) SetHitBytes(n int) { s.hitBytes = n }

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// fuzzServer returns a server with 50 jobs and a check that a request ends well: with an answer, or
-// with an error that blames the request. Whatever is asked, all jobs are still there.
+// fuzzServer returns a function that sends a request to a server with 50 jobs. It checks that the
+// response is an answer or an error that blames the request, and that all jobs are still there.
 func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
 	s, err := store.Open(context.Background(), f.TempDir(), store.Options{ReadTime: 5 * time.Second, Memory: 128})
 	if err != nil {
@@ -46,7 +46,7 @@ func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
 	n := 0
 	return func(t *testing.T, method, path, body string) {
 		w := send(method, path, body)
-		if w == nil || w.Code >= 300 && w.Code < 400 { // the multiplexer cleans a path
+		if w == nil || w.Code >= 300 && w.Code < 400 { // the multiplexer redirects to a cleaned path
 			return
 		}
 		if w.Code >= 500 && w.Code != http.StatusServiceUnavailable || w.Code == http.StatusOK && !json.Valid(w.Body.Bytes()) && !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {

@@ -15,10 +15,12 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// indexParameters are the parameters of paths with index names. Only the first two change answers of this server.
+// indexParameters are the parameters of paths with index names. Only the first two affect this
+// server's answers.
 var indexParameters = []string{"index", "ignore_unavailable", "ignore_throttled", "preference", "routing"}
 
-// distribution are parameters of how a cluster distributes a search.
+// distribution are parameters that say how a cluster distributes a search. They do not affect
+// answers.
 var distribution = []string{
 	"analyze_wildcard", "request_cache", "search_type", "batched_reduce_size", "max_concurrent_searches",
 	"max_concurrent_shard_requests",
@@ -34,7 +36,7 @@ var (
 		manyParameters)
 )
 
-// fromParameters puts the parameters of a search into its body, where they win over its members.
+// fromParameters copies the parameters of a search into the body. They replace members of the body.
 func fromParameters(m map[string]any, p url.Values) {
 	if q := p.Get("q"); q != "" {
 		m["query"] = map[string]any{"query_string": map[string]any{"query": q}}
@@ -64,7 +66,7 @@ func split(text string) (list []any) {
 	return list
 }
 
-// sourceParameters puts the parameters about _source into a body.
+// sourceParameters copies the parameters about _source into the body.
 func sourceParameters(m map[string]any, p url.Values) {
 	switch v := p.Get("_source"); v {
 	case "":
@@ -106,10 +108,10 @@ func (s *Server) health(*call) (any, error) {
 	}, nil
 }
 
-// refreshTime bounds how long a refresh waits.
+// refreshTime is the longest time that a refresh waits.
 const refreshTime = 30 * time.Second
 
-// refresh answers as soon as searches find all documents that were accepted before.
+// refresh returns when searches find all documents that were accepted before the call.
 func (s *Server) refresh(c *call) (any, error) {
 	if s.Refresh != nil {
 		ctx, cancel := context.WithTimeout(c.Context(), refreshTime)
@@ -122,8 +124,8 @@ func (s *Server) refresh(c *call) (any, error) {
 	return map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}, nil
 }
 
-// target makes the condition of the index names of a path: names and patterns separated by commas.
-// A name without jobs is an error, unless mayLack.
+// target returns the condition for the index names in a path: names and patterns, separated by
+// commas. A name without jobs is an error, unless mayLack.
 func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.SQL, error) {
 	if path == "" || path == "_all" || path == "*" {
 		return query.Always, nil
@@ -148,7 +150,7 @@ func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.S
 	return query.Or(names), compiler.Err
 }
 
-// exists returns an error if no job came to the index of a name.
+// exists returns an error if no document was sent to the index of a name.
 func (s *Server) exists(ctx context.Context, name string, condition query.SQL) error {
 	var n int64
 	err := s.store.Read(ctx, func(v *store.Snapshot) error {
@@ -160,7 +162,7 @@ func (s *Server) exists(ctx context.Context, name string, condition query.SQL) e
 	return err
 }
 
-// prepare makes a request of a body and parameters.
+// prepare makes a request from a body and parameters.
 func (s *Server) prepare(ctx context.Context, body map[string]any, p url.Values, index string) (*request, error) {
 	fromParameters(body, p)
 	q, err := newRequest(body, s.Now())
@@ -205,12 +207,12 @@ func (s *Server) countOne(c *call) (any, error) {
 	return map[string]any{"count": n, "_shards": shards()}, err
 }
 
-// shards says that the answer has its only shard.
+// shards describes the only shard of this server, for an answer.
 func shards() map[string]any {
 	return map[string]any{"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 }
 
-// headerMembers are the members of a search's header in a _msearch.
+// headerMembers are the members of a search's header in _msearch.
 var headerMembers = []string{"index", "ignore_unavailable", "search_type", "preference", "request_cache", "routing"}
 
 func (s *Server) searchMany(c *call) (any, error) {
@@ -240,7 +242,7 @@ func (s *Server) searchMany(c *call) (any, error) {
 	return map[string]any{"took": time.Since(begun).Milliseconds(), "responses": responses}, nil
 }
 
-// searchRows runs the search of a header and a body.
+// searchRows runs one search of an _msearch, given as a header and a body.
 func (s *Server) searchRows(c *call, header, body []byte, left *int) (map[string]any, error) {
 	m, err := decode(header)
 	if err != nil {
@@ -274,7 +276,8 @@ func (s *Server) searchRows(c *call, header, body []byte, left *int) (map[string
 	return s.search(c.Context(), q)
 }
 
-// document answers a document. The parameter refresh waits until searches find every document that was accepted.
+// document answers with one document. With the parameter refresh, it first waits until searches
+// find all accepted documents.
 func (s *Server) document(c *call) (any, error) {
 	if flag(c.parameters, "refresh") {
 		if _, err := s.refresh(c); err != nil {
@@ -282,7 +285,7 @@ func (s *Server) document(c *call) (any, error) {
 		}
 	}
 	id := strings.ToValidUTF8(c.PathValue("id"), "\uFFFD")
-	// Sorting by _doc gives a hit the number of its arrival.
+	// Sorting by _doc gives each hit its arrival number.
 	body := map[string]any{"query": map[string]any{"ids": map[string]any{"values": id}}, "sort": "_doc",
 		"track_total_hits": false}
 	q, err := s.prepare(c.Context(), body, c.parameters, c.index())
@@ -307,7 +310,7 @@ func (s *Server) document(c *call) (any, error) {
 	return answer, nil
 }
 
-// properties are the mapping of all fields with columns.
+// properties returns the mapping of all fields with columns.
 func properties() map[string]any {
 	all := map[string]any{}
 	for _, name := range query.Names {
@@ -324,7 +327,7 @@ func properties() map[string]any {
 	return all
 }
 
-// list returns the indices that jobs came to.
+// list returns the names of the indices to which documents were sent.
 func (s *Server) list(c *call) (list []string, err error) {
 	target, err := s.target(c.Context(), c.index(), flag(c.parameters, "ignore_unavailable"))
 	if err != nil {

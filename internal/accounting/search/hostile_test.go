@@ -11,7 +11,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// TestHostile asks questions that once took all memory, or never ended, of documents that are made for it.
+// TestHostile sends requests, and stores documents made for them, that once took all memory or
+// never ended.
 func TestHostile(t *testing.T) {
 	s, err := store.Open(context.Background(), t.TempDir(), store.Options{Memory: 256,
 		ReadTime: 20 * time.Second})
@@ -25,7 +26,7 @@ func TestHostile(t *testing.T) {
 		head + `"jobid":1,"deep":` + strings.Repeat("[", 5<<20) + strings.Repeat("]", 5<<20) + `}`,
 		head + `"jobid":2,"deep":` + strings.Repeat(`{"a":`, 1<<20) + "1" + strings.Repeat("}", 1<<20) + `}`,
 		head + `"jobid":3,"wide":[` + strings.Repeat("1,", 5<<20) + `1]}`,
-		// What is large for its strings is searched.
+		// A document that is large because of its strings is searched.
 		head + `"jobid":4,"script":"#!/bin/sh\n# x ` + strings.Repeat(`[{,\"\\ `, 100_000) + `"}`,
 	}
 	for i := 5; i <= 2000; i++ {

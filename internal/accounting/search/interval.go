@@ -12,20 +12,20 @@ import (
 const (
 	hourMillis = int64(time.Hour / time.Millisecond)
 	dayMillis  = 24 * hourMillis
-	// maxOffset bounds the offset of a date_histogram.
+	// maxOffset is the largest offset of a date_histogram, in milliseconds.
 	maxOffset = 366 * dayMillis
-	// latest is the year up to which the rules of time zones are used.
+	// latest is the last year for which changes of time zones are used.
 	latest = 2100
 )
 
-// interval says how a date_histogram divides time.
+// interval says how a date_histogram divides time into buckets.
 type interval struct {
 	calendar query.Unit // 0 for a fixed interval
 	length   int64      // in milliseconds; 0 for months, quarters and years
-	offset   int64      // milliseconds by which the buckets begin later
+	offset   int64      // delay of the beginnings of buckets, in milliseconds
 	location *time.Location
-	// short intervals divide an hour. Their keys are instants. The keys of others are what clocks
-	// show in the time zone, as milliseconds since 1970: a day may have 23 hours.
+	// short is true for intervals that divide an hour. Their keys are instants. The keys of other
+	// intervals are local times, as milliseconds since 1970, because a day may have 23 hours.
 	short bool
 	now   time.Time
 }
@@ -67,7 +67,7 @@ func newInterval(m *query.Body, location *time.Location, now time.Time) *interva
 	return step
 }
 
-// millis reads a length of time such as 90m or -6h.
+// millis parses a length of time such as 90m or -6h.
 func millis(text string) (int64, error) {
 	digits := strings.TrimRight(text, "mshd")
 	units := map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": hourMillis, "d": dayMillis}
@@ -79,8 +79,8 @@ func millis(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// shift returns an expression for how many milliseconds the zone's clocks are ahead of UTC at an
-// instant, and the value if it is always the same.
+// shift returns the SQL of the zone's offset from UTC at an instant, in milliseconds, positive in
+// the east. If the offset never changes, it is constant.
 func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isConstant bool) {
 	ahead := func(t time.Time) int64 {
 		_, seconds := t.In(s.location).Zone()
@@ -97,7 +97,7 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 		if end.IsZero() || end.Year() > latest {
 			break
 		}
-		if !end.After(t) { // the zone's last known rule gives its own beginning at its beginning
+		if !end.After(t) { // at the last known change of the zone, ZoneBounds returns that change again
 			t = t.Add(24 * time.Hour)
 			continue
 		}
@@ -109,8 +109,8 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 	if len(changes) == 1 {
 		return query.SQL{}, changes[0].ahead, true
 	}
-	// The database evaluates a case for the jobs that no earlier case has taken. So the cases of
-	// the last years come first, and those of the future are one case.
+	// The database evaluates a CASE only for jobs that no earlier case matched. So the cases of the
+	// latest years come first, and all future changes are in one case.
 	soon := s.now.AddDate(1, 0, 0)
 	var past, future strings.Builder
 	var args, later []any
@@ -134,7 +134,7 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 	return query.SQL{Text: text + past.String() + fmt.Sprintf(" ELSE %d END", changes[0].ahead), Args: args}, 0, false
 }
 
-// key returns an expression for the key of an instant's bucket.
+// key returns the SQL of the key of an instant's bucket.
 func (s *interval) key(instant query.SQL) query.SQL {
 	utc := query.Expression(fmt.Sprintf("(epoch_ms(%%s) - %d)", s.offset), instant)
 	shift, constant, isConstant := s.shift(instant)
@@ -156,13 +156,13 @@ func (s *interval) key(instant query.SQL) query.SQL {
 		s.positive()-s.begin()), local)
 }
 
-// positive is a multiple of the length that makes all times positive: the database's division
-// rounds towards 0.
+// positive returns a multiple of the length that makes all times positive when added, because the
+// database's division rounds towards 0.
 func (s *interval) positive() int64 {
 	return (2*maxOffset/s.length + 1) * s.length
 }
 
-// begin is where the first interval begins: weeks begin on Mondays, and 1970 began on a Thursday.
+// begin is the offset of the first interval: weeks begin on Monday, but 1970 began on a Thursday.
 func (s *interval) begin() int64 {
 	if s.calendar == query.Week {
 		return 4 * dayMillis
@@ -170,7 +170,7 @@ func (s *interval) begin() int64 {
 	return 0
 }
 
-// instant returns when the bucket of a key begins.
+// instant returns the beginning of the bucket with a key.
 func (s *interval) instant(key int64) time.Time {
 	t := time.UnixMilli(key).UTC()
 	if !s.short {
@@ -179,7 +179,7 @@ func (s *interval) instant(key int64) time.Time {
 	return t.Add(time.Duration(s.offset) * time.Millisecond)
 }
 
-// of returns the key of an instant's bucket.
+// of returns the key of the bucket that contains an instant.
 func (s *interval) of(t time.Time) int64 {
 	t = t.Add(-time.Duration(s.offset) * time.Millisecond).In(s.location)
 	_, ahead := t.Zone()

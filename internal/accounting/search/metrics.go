@@ -9,35 +9,36 @@ import (
 	"rmreplay/internal/accounting/search/query"
 )
 
-// metric is an aggregation that makes numbers of a bucket's jobs.
+// metric is an aggregation that computes numbers from a bucket's jobs.
 type metric struct {
-	typed string // its type, as in typed_keys
-	// input is an expression for each job. outputs are aggregates of the input; %[1]s stands for the input's name.
+	typed string // the type's name, for typed_keys
+	// input is the SQL for one job. outputs are aggregates of the input; %[1]s is replaced by its
+	// name.
 	input   query.SQL
 	outputs []string
-	// orders are the names by which terms can be sorted, with the output that they stand for.
+	// orders maps the names by which terms can be sorted to outputs.
 	orders map[string]output
-	// render makes the result of the outputs' values. They are nil for a bucket without jobs.
+	// render makes the result from the values of outputs. They are nil for an empty bucket.
 	render func(v []any) map[string]any
 }
 
-// output is one of a metric's outputs. If that output is a list, element is the number of one of
-// its elements, from 1.
+// output refers to one of a metric's outputs. If the output is a list, element is the index of an
+// element, from 1.
 type output struct{ index, element int }
 
-// simple are the metrics with one number, by type.
+// simple maps types to metrics with only one number.
 var simple = map[string]string{
 	"sum": "sum(%[1]s)", "avg": "avg(%[1]s)", "min": "min(%[1]s)", "max": "max(%[1]s)", "value_count": "count(%[1]s)",
 	"cardinality": "count(DISTINCT %[1]s)",
 }
 
-// options are the members that metrics with a field have besides field and missing, by type.
+// options are the members that a metric of a type allows besides field and missing.
 var options = map[string][]string{
 	"sum": nil, "avg": nil, "min": nil, "max": nil, "value_count": nil, "stats": nil,
 	"cardinality": {"precision_threshold"}, "extended_stats": {"sigma"}, "percentiles": {"percents"},
 }
 
-// newMetric returns the metric of a type, and nil for another type.
+// newMetric returns the metric of a type, and nil if the type is not a metric.
 func (c *compiler) newMetric(kind, where string, body any) *metric {
 	if kind == "weighted_avg" {
 		return c.weightedAverage(where, body)
@@ -87,7 +88,8 @@ func (c *compiler) newMetric(kind, where string, body any) *metric {
 	return made
 }
 
-// weightedAverage is the average of a field over the jobs that have it and the field of the weights.
+// weightedAverage is the weighted average of a field over the jobs that have the field and its
+// weight.
 func (c *compiler) weightedAverage(where string, body any) *metric {
 	m := c.Read(where, body, "value", "weight")
 	value, weight := c.Read(where+".value", m.Members["value"], "field", "missing"), c.Read(where+".weight",
@@ -100,8 +102,8 @@ func (c *compiler) weightedAverage(where string, body any) *metric {
 	}
 }
 
-// substitute replaces the NULL of jobs without the field by the member missing, if there is one. If
-// own, the input has the field's own type; otherwise it is a number.
+// substitute replaces NULL, for jobs without the field, by the member missing, if that is given. If
+// own, the result has the field's own type; otherwise it is a number.
 func (c *compiler) substitute(m *query.Body, f *query.Field, input query.SQL, own bool) query.SQL {
 	if _, given := m.Members["missing"]; !given {
 		return input
@@ -124,7 +126,7 @@ func (c *compiler) substitute(m *query.Body, f *query.Field, input query.SQL, ow
 	return query.Expression("coalesce(%s, %s)", input, value)
 }
 
-// finite returns nil for a number that JSON does not have.
+// finite returns nil for numbers that JSON cannot express.
 func finite(v any) any {
 	if n, ok := v.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
 		return nil
@@ -138,7 +140,7 @@ func amount(v any) (float64, bool) {
 	return n, ok && finite(n) != nil
 }
 
-// statistics are the outputs of extended_stats. The first five are also the outputs of stats.
+// statistics are the outputs of extended_stats. The first five are the outputs of stats.
 var statistics = []struct{ name, output string }{
 	{"count", "count(%[1]s)"}, {"min", "min(%[1]s)"}, {"max", "max(%[1]s)"}, {"avg", "avg(%[1]s)"}, {"sum", "sum(%[1]s)"},
 	{"sum_of_squares", "sum(%[1]s * %[1]s)"}, {"variance", "var_pop(%[1]s)"}, {"variance_sampling", "var_samp(%[1]s)"},
@@ -155,7 +157,7 @@ func stats(s *metric, kind string, m *query.Body, show func(map[string]any, stri
 		s.orders[o.name] = output{index: i}
 	}
 	if kind == "extended_stats" {
-		// Deviations have the same order as their squares.
+		// Sorting by variance also sorts by standard deviation.
 		for name, of := range map[string]string{
 			"variance_population": "variance", "std_deviation": "variance", "std_deviation_population": "variance",
 			"std_deviation_sampling": "variance_sampling",
@@ -188,7 +190,7 @@ func stats(s *metric, kind string, m *query.Body, show func(map[string]any, stri
 	}
 }
 
-// deviations adds to statistics what follows from the variances.
+// deviations adds to the results what can be computed from the variances.
 func deviations(r map[string]any, sigma float64) {
 	r["variance_population"] = r["variance"]
 	bounds := map[string]any{}
@@ -204,7 +206,7 @@ func deviations(r map[string]any, sigma float64) {
 	r["std_deviation_bounds"] = bounds
 }
 
-// percentiles are exact, and interpolated between the two nearest jobs.
+// percentiles are exact: they interpolate between the two nearest jobs.
 func (c *compiler) percentiles(p *metric, m *query.Body, show func(map[string]any, string, any)) {
 	percents := []float64{1, 5, 25, 50, 75, 95, 99}
 	if m.Given("percents") {

@@ -24,12 +24,12 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// The tests of this file ask random questions and compare the answers with a slow and obvious
-// evaluation over the same documents. It shares no code with the package.
+// The tests in this file send random requests and compare the answers with a slow and obvious
+// evaluation over the same documents. The evaluation shares no code with the package.
 
 var now = time.Date(2024, 4, 3, 10, 20, 30, 0, time.UTC)
 
-// job is a document as the evaluation sees it.
+// job is a document for the evaluation.
 type job map[string]any
 
 const (
@@ -37,14 +37,14 @@ const (
 	arrivalStamp = stamp + ".000000"
 )
 
-// randomJobs draws documents with absent fields, odd characters, and members that have no column.
-// Their times are around a change of Berlin's clocks.
+// randomJobs draws documents in which fields are absent, texts have unusual characters, and some
+// members lack a column. Their times are around a change of clocks in Berlin.
 func randomJobs(t *rapid.T) (jobs []job) {
 	pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	n := rapid.IntRange(1, 60).Draw(t, "jobs")
 	for i := range n {
 		j := job{"jobid": float64(i + 1), "cluster": "c", "nodes": "n" + strconv.Itoa(i%3)}
-		// Several arrive within a millisecond, and not in the order of their numbers.
+		// Several jobs arrive within a millisecond, and not in the order of their numbers.
 		j["arrived"] = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "arrived")) * time.Microsecond).Format(arrivalStamp)
 		begin := time.Date(2024, 3, 29, 0, 0, 0, 0, time.UTC)
 		start := begin.Add(time.Duration(rapid.IntRange(0, 4*86400).Draw(t, "start")) * time.Second)
@@ -84,7 +84,7 @@ func randomJobs(t *rapid.T) (jobs []job) {
 	return jobs
 }
 
-// get returns a field, or nil.
+// get returns the value of a field, or nil.
 func (j job) get(field string) any {
 	field = strings.TrimSuffix(field, ".keyword")
 	if field == "meta.rack" {
@@ -96,7 +96,7 @@ func (j job) get(field string) any {
 	return j[field]
 }
 
-// seconds returns a date of a job, in seconds since 1970.
+// time returns a date of a job.
 func (j job) time(field string) time.Time {
 	t, err := time.Parse(stamp, j[field].(string))
 	if err != nil {
@@ -137,7 +137,7 @@ func newIndexed(t interface{ Fatal(...any) }, s *store.Store, jobs []job, first 
 	return &fixture{jobs, mux, search.Register(mux, s, search.Options{Now: func() time.Time { return now }})}
 }
 
-// ask sends a request and returns its status and answer.
+// ask sends a request, and returns the status and the decoded body of the response.
 func (f *fixture) ask(t interface{ Fatalf(string, ...any) }, method, path string, body any) (int, map[string]any) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *fixture) ask(t interface{ Fatalf(string, ...any) }, method, path string
 	return w.Code, answer
 }
 
-// ids asks for the _ids of hits.
+// ids returns the _ids of a search's hits, and their sort values.
 func (f *fixture) ids(t interface{ Fatalf(string, ...any) }, body map[string]any) (ids []string, sorts []any) {
 	status, answer := f.ask(t, "POST", "/slurm/_search", body)
 	text, _ := json.Marshal(body)
@@ -169,10 +169,10 @@ func (f *fixture) ids(t interface{ Fatalf(string, ...any) }, body map[string]any
 	return ids, sorts
 }
 
-// question is a query in three forms: in the query DSL, as a query string, and as Go.
+// question is a query in three forms: as query DSL, as query string, and as a Go function.
 type question struct {
 	dsl    any
-	lucene string // empty if it has none
+	lucene string // empty if there is no query string for it
 	match  func(j job) bool
 }
 
@@ -370,7 +370,7 @@ func drawRange(t *rapid.T) question {
 	}}
 }
 
-// instantText is a date in a request, with the first and the last second that it stands for.
+// instantText is a date in a request, with the first and the last second that the date means.
 type instantText struct {
 	text        string
 	first, last time.Time
@@ -472,7 +472,8 @@ func drawBool(t *rapid.T, depth int) question {
 	}}
 }
 
-// TestMinimumShouldMatch checks numbers that come to 0, which do not make optional what Lucene requires.
+// TestMinimumShouldMatch checks values that result in 0: clauses that Lucene requires must stay
+// required.
 func TestMinimumShouldMatch(t *testing.T) {
 	f := synthetic(t, 9)
 	one, two := m{"term": m{"jobid": 1}}, m{"term": m{"jobid": 2}}
@@ -495,7 +496,7 @@ func TestMinimumShouldMatch(t *testing.T) {
 	}
 }
 
-// glob matches the parts of a wildcard.
+// glob reports whether the parts of a wildcard match a text.
 func glob(parts []string, text []rune) bool {
 	if len(parts) == 0 {
 		return len(text) == 0
@@ -515,7 +516,8 @@ func glob(parts []string, text []rune) bool {
 	return len(text) > 0 && text[0] == r[len(r)-1] && glob(parts[1:], text[1:])
 }
 
-// TestWildcards compares wildcards with the slow matcher, on patterns and texts of few characters, which match often.
+// TestWildcards compares wildcards with the slow matcher. Patterns and texts use few characters, so
+// that they often match.
 func TestWildcards(t *testing.T) {
 	s, err := store.Open(context.Background(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -577,7 +579,7 @@ func TestWildcards(t *testing.T) {
 	})
 }
 
-// withJobs draws jobs, and gives them to a check in a store of their own.
+// withJobs draws jobs, and calls check with a server over these jobs.
 func withJobs(t *rapid.T, check func(f *fixture)) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "rmreplay-search-")
@@ -624,8 +626,9 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestOperators compares query strings without parentheses with what Lucene's classic parser makes of operators:
-// AND requires both of its sides, + its clause, NOT and - forbid theirs, and the others count if nothing is required.
+// TestOperators compares query strings without parentheses with the rules of Lucene's classic
+// parser: AND requires the clauses on both sides, + requires its clause, NOT and - forbid theirs.
+// Other clauses matter only if nothing is required.
 func TestOperators(t *testing.T) {
 	f := synthetic(t, 9)
 	rapid.Check(t, func(t *rapid.T) {
@@ -686,7 +689,7 @@ func TestPages(t *testing.T) {
 			want := slices.Clone(f.jobs)
 			slices.SortStableFunc(want, func(a, b job) int {
 				x, y := a.get(field), b.get(field)
-				if field == "arrived" { // a date has milliseconds
+				if field == "arrived" { // dates have milliseconds
 					x, y = a.time(field).UnixMilli(), b.time(field).UnixMilli()
 				}
 				if x == nil || y == nil {
@@ -749,7 +752,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestArrived checks what else reads the instant of the arrival: it has milliseconds everywhere.
+// TestArrived checks that all requests round the instant of the arrival down to milliseconds.
 func TestArrived(t *testing.T) {
 	s, err := store.Open(context.Background(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -757,7 +760,7 @@ func TestArrived(t *testing.T) {
 	}
 	defer s.Close()
 	var jobs []job
-	for i, us := range []int{999, 1000, 1001, 1999, 2000} { // 0 ms, 1 ms, 1 ms, 1 ms, 2 ms
+	for i, us := range []int{999, 1000, 1001, 1999, 2000} { // in milliseconds: 0, 1, 1, 1, 2
 		at := now.Add(time.Duration(us) * time.Microsecond).Format(arrivalStamp)
 		jobs = append(jobs, job{"jobid": float64(i + 1), "@submit": now.Format(stamp), "arrived": at})
 	}
@@ -796,7 +799,8 @@ func TestArrived(t *testing.T) {
 	}
 }
 
-// same compares two answers. Numbers may differ in their last digits: sums depend on their order.
+// same compares two answers. The last digits of numbers may differ, because sums depend on the
+// order of summation.
 func same(got, want any) string {
 	switch w := want.(type) {
 	case map[string]any:

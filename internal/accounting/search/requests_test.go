@@ -17,20 +17,20 @@ import (
 
 var update = flag.Bool("update", false, "write the answers into testdata/requests")
 
-// recorded is a request as a client sends it, and this server's answer.
+// recorded is a request that a client sent, and this server's answer.
 type recorded struct {
 	Request struct {
 		Method      string            `json:"method"`
 		Path        string            `json:"path"`
 		ContentType string            `json:"content_type,omitempty"`
-		Lines       []json.RawMessage `json:"lines,omitempty"` // of the body
+		Lines       []json.RawMessage `json:"lines,omitempty"` // lines of the body
 	} `json:"request"`
 	Status int `json:"status"`
 	Answer any `json:"answer"`
 }
 
-// TestRequests sends what real clients send and compares the answers. The requests of Grafana are those that its
-// Elasticsearch data source builds (grafana/grafana, pkg/tsdb/elasticsearch and
+// TestRequests sends requests of real clients and compares the answers. Grafana's requests are
+// those that its Elasticsearch data source builds (grafana/grafana, pkg/tsdb/elasticsearch and
 // public/app/plugins/datasource/elasticsearch).
 func TestRequests(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
@@ -92,7 +92,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// forgetTimes removes how long searches took.
+// forgetTimes removes the durations of searches.
 func forgetTimes(v any) {
 	switch v := v.(type) {
 	case map[string]any:

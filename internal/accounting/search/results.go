@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// results are the answers of aggregations.
+// results builds the results of aggregations.
 type results struct {
-	typed bool // with their types before their names
-	total int  // buckets so far
+	typed bool // names begin with the types (typed_keys)
+	total int  // number of buckets so far
 }
 
-// below makes the results of the aggregations below a bucket. b is nil for a bucket without jobs.
+// below adds the results of a bucket's sub-aggregations to into. b is nil for an empty bucket.
 func (r *results) below(a *aggregation, b *bucket, into map[string]any) error {
 	for _, child := range a.children {
 		name := child.name
@@ -45,7 +45,7 @@ func (r *results) below(a *aggregation, b *bucket, into map[string]any) error {
 	return nil
 }
 
-// one makes the result of one bucket.
+// one returns the result for one bucket; b is nil for an empty bucket.
 func (r *results) one(a *aggregation, b *bucket) (map[string]any, error) {
 	if r.total++; r.total > maxBuckets {
 		return nil, tooMany()
@@ -57,7 +57,7 @@ func (r *results) one(a *aggregation, b *bucket) (map[string]any, error) {
 	return result, r.below(a, b, result)
 }
 
-// group makes the result of an aggregation with buckets.
+// group returns the result of a bucket aggregation.
 func (r *results) group(a *aggregation, g *group) (map[string]any, error) {
 	own := a.buckets
 	if own.fixed != nil {
@@ -87,7 +87,7 @@ func (r *results) group(a *aggregation, g *group) (map[string]any, error) {
 	return map[string]any{"buckets": rows}, nil
 }
 
-// fixed makes the result of an aggregation whose buckets are always there.
+// fixed returns the result of an aggregation whose buckets always exist.
 func (r *results) fixed(a *aggregation, g *group) (map[string]any, error) {
 	own := a.buckets
 	found := make(map[any]*bucket)
@@ -110,8 +110,8 @@ func (r *results) fixed(a *aggregation, g *group) (map[string]any, error) {
 	return map[string]any{"buckets": rows}, nil
 }
 
-// complete adds the buckets of a histogram that have no jobs, leaves out those with too few, and
-// sorts them.
+// complete adds the empty buckets of a histogram, removes buckets with too few jobs, and sorts the
+// buckets.
 func (b *buckets) complete(children []*aggregation, list []*bucket) (all []*bucket, err error) {
 	slices.SortFunc(list, func(x, y *bucket) int { return compareKeys(x.key(), y.key()) })
 	if b.minCount > 0 {
@@ -142,7 +142,7 @@ func (b *buckets) complete(children []*aggregation, list []*bucket) (all []*buck
 		}
 		following := b.next(key)
 		if compareKeys(following, key) <= 0 {
-			break // the keys are so large that the next key is the same number
+			break // the keys are so large that adding 1 does not change them
 		}
 		key = following
 	}

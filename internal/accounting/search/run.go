@@ -10,18 +10,18 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// bucket is a bucket of a result.
+// bucket is one bucket in the result of an aggregation.
 type bucket struct {
-	keys    []any // of the buckets that it is in, from the outside to the inside, and its own
+	keys    []any // keys of the buckets around it, from the outermost, and its own
 	count   int64
-	outputs map[string][]any // of metrics
+	outputs map[string][]any // values of the metrics
 	below   map[string]*group
 }
 
-// group is the buckets of one aggregation within one bucket.
+// group has the buckets of one aggregation inside one bucket.
 type group struct {
 	list  []*bucket
-	total int64 // jobs in all buckets with enough jobs, also in the buckets beyond size
+	total int64 // number of jobs in all buckets with enough jobs, including buckets that size leaves out
 }
 
 // key returns the bucket's own key.
@@ -31,14 +31,14 @@ func newBucket(keys []any, count int64) *bucket {
 	return &bucket{keys: keys, count: count, outputs: map[string][]any{}, below: map[string]*group{}}
 }
 
-// node is an aggregation with buckets. path has the buckets that it is in, from the outside to the inside.
+// node is a bucket aggregation. path has the buckets around it, from the outermost.
 type node struct {
 	path []*buckets
 	self *aggregation
 }
 
-// run makes the buckets of all aggregations below a root bucket. from is what comes behind SELECT's
-// list: tables and condition.
+// run computes the buckets of all aggregations below a root bucket. from is the statement's FROM
+// clause and condition.
 func (root *aggregation) run(v *store.Snapshot, from query.SQL) (*bucket, error) {
 	e := &evaluation{v: v, from: from}
 	top := newBucket(nil, 0)
@@ -46,11 +46,11 @@ func (root *aggregation) run(v *store.Snapshot, from query.SQL) (*bucket, error)
 	return top, e.level(node{self: root}, index)
 }
 
-// evaluation is the run of one request's aggregations.
+// evaluation is the computation of one request's aggregations.
 type evaluation struct {
 	v     *store.Snapshot
 	from  query.SQL
-	total int // buckets so far
+	total int // number of buckets so far
 }
 
 func tooMany() error {
@@ -58,8 +58,8 @@ func tooMany() error {
 		"Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
-// level makes the buckets of one aggregation in all buckets of the aggregation above it, and then the
-// buckets of its children. The map above has the buckets of the aggregation above, by their keys.
+// level computes the buckets of one aggregation, and then those of its children. above has the
+// buckets of the aggregation above, by their keys.
 func (e *evaluation) level(n node, above map[string]*bucket) error {
 	found := above
 	if n.self.buckets != nil {
@@ -86,8 +86,8 @@ func (e *evaluation) level(n node, above map[string]*bucket) error {
 	return nil
 }
 
-// query runs the statement of one aggregation: a group for each list of keys from the outermost
-// bucket to its own, with the metrics directly below it.
+// query runs the statement of one aggregation. The statement groups jobs by the keys of the buckets
+// around the aggregation and its own key, and computes the metrics directly inside.
 func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	path := n.path
 	if own := n.self.buckets; own != nil {
@@ -123,7 +123,8 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	return rows.Err()
 }
 
-// bucket returns the bucket of a row; nil if the row is within a bucket that was not kept.
+// bucket returns the bucket of a row, or nil if the row belongs to a bucket that was left out
+// above.
 func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found map[string]*bucket) (*bucket, error) {
 	if n.self.buckets == nil {
 		above[""].count = count
@@ -147,7 +148,7 @@ func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found
 	return b, nil
 }
 
-// keyPath makes one text of the keys of a bucket and of those that it is in.
+// keyPath encodes a list of keys as one text.
 func keyPath(keys []any) string {
 	var b strings.Builder
 	for _, k := range keys {
@@ -157,8 +158,9 @@ func keyPath(keys []any) string {
 	return b.String()
 }
 
-// statement returns the statement of a level, and how many columns its metrics have. Its columns
-// are the keys, the number of jobs, the number of jobs of all buckets beside it, and the outputs.
+// statement returns the statement of a level, and the number of columns with metrics. Its columns
+// are the keys, the number of jobs, the number of jobs in all buckets of the same group, and the
+// outputs.
 func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket) (statement query.SQL, outputs int) {
 	var keys []string
 	for i := range path {
@@ -201,8 +203,8 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 		grouped), len(aggregates)
 }
 
-// inner returns the innermost statement of a level, with the keys and the inputs of metrics of each job, and the
-// aggregates of these inputs.
+// inner returns the innermost SELECT of a level, which has the keys and the inputs of metrics for
+// each job, and the aggregates of these inputs.
 func (e *evaluation) inner(n node, path []*buckets, keys []string) (inner query.SQL, aggregates []string) {
 	var columns []query.SQL
 	for i, b := range path {
@@ -232,7 +234,7 @@ func (e *evaluation) inner(n node, path []*buckets, keys []string) (inner query.
 	return inner, aggregates
 }
 
-// restrict limits a level to the buckets that the level above has kept.
+// restrict limits a level to the buckets that the level above has returned.
 func restrict(path []*buckets, keys []string, above map[string]*bucket) (query.SQL, bool) {
 	chosen := false
 	for _, b := range path {
@@ -252,7 +254,7 @@ func restrict(path []*buckets, keys []string, above map[string]*bucket) (query.S
 	return query.Expression("("+strings.Join(keys[:len(path)], ", ")+") IN (%s)", query.Join(tuples, ", ")), true
 }
 
-// ordering returns the order of a level's buckets. key is the name of its own key.
+// ordering returns the SQL order of a level's buckets. key is the column of the buckets' own key.
 func (b *buckets) ordering(children []*aggregation, key string) string {
 	var list []string
 	for _, o := range b.order {
@@ -274,7 +276,7 @@ func (b *buckets) ordering(children []*aggregation, key string) string {
 	return strings.Join(list, ", ")
 }
 
-// outputColumn returns which of the columns of all metrics an order means.
+// outputColumn returns the column, among those of all metrics, that an order refers to.
 func outputColumn(children []*aggregation, o order) string {
 	index := o.output.index
 	for _, child := range children {

@@ -16,38 +16,39 @@ import (
 )
 
 const (
-	// maxWindow bounds the sum of from and size, as in Elasticsearch.
+	// maxWindow is the highest sum of from and size, as in Elasticsearch.
 	maxWindow = 10_000
-	// maxHitBytes bounds the documents of one answer: of all searches of a _msearch together.
+	// maxHitBytes is the highest total size of the documents in one answer, over all searches of an
+	// _msearch.
 	maxHitBytes = 64 << 20
 	maxSorts    = 32
-	maxFields   = 256 // of "fields" and "docvalue_fields"
+	maxFields   = 256 // in "fields" and "docvalue_fields"
 )
 
-// compiler makes statements of requests.
+// compiler compiles requests to statements.
 type compiler struct {
 	query.Compiler
 	aggregationsRead, percentsRead int
-	costly                         map[string]int // metrics by type
+	costly                         map[string]int // number of costly metrics, by type
 }
 
-// request is a search, ready to run.
+// request is a search that is ready to run.
 type request struct {
 	c            compiler
 	condition    query.SQL
-	indices      query.SQL // condition of the index names
+	indices      query.SQL // condition on the index names
 	from, size   int64
-	sorts        []sortKey // without any, hits have a score
-	behind       query.SQL // condition of hits behind search_after
+	sorts        []sortKey // if empty, hits have a score
+	behind       query.SQL // condition for the hits after search_after
 	source       sourceFilter
 	fields       []shownField
 	aggregations *aggregation
-	trackTotal   int64 // how many hits are counted at most; -1 means that the answer has no total
+	trackTotal   int64 // highest number of counted hits; -1 if the answer has no total
 	typedKeys    bool
-	left         *int // bytes of documents that the answer may still have; searches of a _msearch share it
+	left         *int // bytes of documents that the answer may still have; shared by the searches of an _msearch
 }
 
-// sortKey is something that hits are sorted by.
+// sortKey is one criterion by which hits are sorted.
 type sortKey struct {
 	expr         query.SQL
 	kind         query.Kind
@@ -55,14 +56,14 @@ type sortKey struct {
 	missingFirst bool
 }
 
-// shownField is a field of "fields".
+// shownField is a field that "fields" asks for.
 type shownField struct {
 	field *query.Field
 	dates *query.Dates
 }
 
-// searchMembers are the members of a search's body. Grafana asks for highlights of the log lines that it shows,
-// and sends script_fields without any. Hits of this server have no highlights.
+// searchMembers are the members of a search's body. Grafana requests highlights of log lines, and
+// sends an empty script_fields. This server returns no highlights.
 var searchMembers = []string{
 	"query", "from", "size", "sort", "search_after", "_source", "fields", "docvalue_fields", "aggs", "aggregations",
 	"track_total_hits",
@@ -109,7 +110,7 @@ func newRequest(m map[string]any, now time.Time) (*request, error) {
 	return r, r.c.Err
 }
 
-// readSort reads what hits are sorted by. Without it they come in the order of their arrival.
+// readSort reads the order of hits. The default is the order of arrival.
 func (r *request) readSort(v any) {
 	if v == nil {
 		return
@@ -119,7 +120,8 @@ func (r *request) readSort(v any) {
 	}
 	for _, e := range query.List(v) {
 		if name, ok := e.(string); ok {
-			// From a parameter: "FIELD:desc". Names of members of documents may have colons themselves.
+			// In a parameter, a sort is written FIELD:desc. Names of members of documents may
+			// contain colons, too.
 			e = map[string]any{name: "asc"}
 			if i := strings.LastIndexByte(name, ':'); i >= 0 {
 				_, known := query.Fields[name[:i]]
@@ -156,7 +158,7 @@ func (r *request) addSort(name string, b *query.Body) {
 	r.sorts = append(r.sorts, k)
 }
 
-// readAfter reads the values of the last hit that the client has.
+// readAfter reads the sort values of the last hit that the client has received.
 func (r *request) readAfter(v any) {
 	if v == nil || r.c.Err != nil {
 		return
@@ -193,7 +195,7 @@ func (r *request) readAfter(v any) {
 	r.behind = query.Or(alternatives)
 }
 
-// sortValue reads a value of search_after.
+// sortValue reads one value of search_after.
 func (r *request) sortValue(k sortKey, v any) query.SQL {
 	s := r.c.Scalar("search_after", v)
 	switch k.kind {
@@ -233,12 +235,12 @@ func (r *request) readFields(where string, v any) {
 	}
 }
 
-// tables is the part of a statement from FROM on.
+// tables returns the FROM clause and the condition of the request's statements.
 func (r *request) tables() query.SQL {
 	return query.Expression("%s WHERE %s AND %s", r.c.Tables(), r.indices, r.condition)
 }
 
-// count counts the jobs that match.
+// count returns the number of jobs that match.
 func (r *request) count(v *store.Snapshot) (n int64, err error) {
 	statement := query.Expression("SELECT count(*) %s", r.tables())
 	return n, v.One(statement.Text, statement.Args, &n)
@@ -251,7 +253,7 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 	answer = map[string]any{"timed_out": false, "_shards": shards(), "hits": hits}
 	left := *r.left
 	err = s.store.Read(ctx, func(v *store.Snapshot) error {
-		*r.left = left // it may begin again
+		*r.left = left // this function may be called again
 		if r.size > 0 {
 			list, err := r.hits(v)
 			if err != nil {
@@ -295,7 +297,8 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 	return answer, err
 }
 
-// statement returns the statement of one page. Its columns are the hits' arrival, _id, index, sort values and fields.
+// statement returns the statement of one page. Its columns are the arrival number, _id, index, sort
+// values and fields.
 func (r *request) statement() query.SQL {
 	columns := []query.SQL{{Text: "j.seq"}, {Text: "j.id"}, query.Fields["_index"].Expr}
 	var order []string
@@ -313,7 +316,7 @@ func (r *request) statement() query.SQL {
 	return statement
 }
 
-// hits finds the jobs of one page, and then their documents.
+// hits returns the jobs of one page, with their documents.
 func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 	statement := r.statement()
 	rows, err := v.Query(statement.Text, statement.Args...)
@@ -344,7 +347,7 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 	return list, r.addSources(v, list, seqs)
 }
 
-// hit makes a hit of a row.
+// hit converts a row to a hit.
 func (r *request) hit(values []any) map[string]any {
 	hit := map[string]any{"_index": values[2], "_id": values[1], "_score": nil}
 	if len(r.sorts) == 0 {
@@ -377,7 +380,7 @@ func (r *request) hit(values []any) map[string]any {
 	return hit
 }
 
-// addSources adds the documents of hits.
+// addSources adds the documents to hits.
 func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error {
 	documents, err := sources(v, seqs, r.left)
 	if err != nil {
@@ -393,7 +396,7 @@ func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error 
 	return nil
 }
 
-// sources returns the documents of arrivals. It subtracts their bytes from left.
+// sources returns documents by arrival number, and subtracts their sizes from left.
 func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
 	err := v.Documents(seqs, func(seq int64, document []byte) error {
@@ -408,8 +411,8 @@ func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, erro
 	return found, err
 }
 
-// asJSON returns a document as a JSON object. Bytes that are not UTF-8 are read as ISO 8859-1. A
-// document that is no object becomes the member "unparsed" of an object.
+// asJSON returns a document as a JSON object. A document that is not UTF-8 is read as ISO 8859-1. A
+// document that is not an object becomes the member "unparsed" of an object.
 func asJSON(document []byte) json.RawMessage {
 	if !utf8.Valid(document) {
 		document = []byte(lines.UTF8(document))
@@ -418,17 +421,17 @@ func asJSON(document []byte) json.RawMessage {
 	if json.Unmarshal(document, &object) == nil && object != nil {
 		return document
 	}
-	text, _ := json.Marshal(map[string]string{"unparsed": string(document)}) // a string never fails
+	text, _ := json.Marshal(map[string]string{"unparsed": string(document)}) // encoding a string never fails
 	return text
 }
 
-// sourceFilter says which members of documents hits have.
+// sourceFilter says which members of their documents hits contain.
 type sourceFilter struct {
 	none               bool
 	includes, excludes []string
 }
 
-// maxPatterns is how many patterns a filter of members may have.
+// maxPatterns is the highest number of patterns in a sourceFilter.
 const maxPatterns = 256
 
 // newSourceFilter reads the member _source.
@@ -450,7 +453,7 @@ func newSourceFilter(b *query.Body) (s sourceFilter) {
 	return s
 }
 
-// apply returns the members of a document that the filter lets through.
+// apply returns the members of a document that pass the filter.
 func (s *sourceFilter) apply(document []byte) (any, error) {
 	text := asJSON(document)
 	if len(s.includes)+len(s.excludes) == 0 {

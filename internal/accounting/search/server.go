@@ -1,14 +1,16 @@
-// Package search answers the part of Elasticsearch's REST API that reads: searches, aggregations,
-// counts, documents and mappings, over the store of finished jobs. docs/ACCOUNTING-API.md lists it.
+// Package search implements the reading part of Elasticsearch's REST API over the store of finished
+// jobs: searches, aggregations, counts, documents and mappings. docs/ACCOUNTING-API.md lists it.
 //
-// A request becomes statements of SQL. Their texts consist of constants of this package and names
-// of columns; what a client sends becomes an argument of a statement, and never a part of its text.
+// A request is compiled to SQL statements. Their texts consist of constants of this package and
+// names of columns. What a client sends is always an argument of a statement, and never a part of
+// the text.
 //
 // The fields are the keys of Slurm's documents, with the types of the store's columns. Strings are
-// keywords: a match is a match of the whole value. A key without a column can be searched too: it
-// is looked up in each document, which is slow. There are no scores: every hit has 1.
+// keywords: a match compares the whole value. A key without a column can be searched, too, but
+// slowly, because each document must be read. Hits are not scored: each has the score 1.
 //
-// A request for something that Elasticsearch can do and this package cannot gets an error that names it.
+// If a request uses a feature of Elasticsearch that this package lacks, the error names the
+// feature.
 package search
 
 import (
@@ -32,29 +34,30 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Version is the release of Elasticsearch whose API this is. Clients look at its first number.
+// Version is the release of Elasticsearch whose API this package implements. Clients check the
+// first number.
 const Version = "9.1.0"
 
 const (
-	maxBody     = 1 << 20 // of a search
+	maxBody     = 1 << 20 // bytes of a search's body
 	maxManyBody = 10 << 20
-	maxSearches = 1000 // in one _msearch
+	maxSearches = 1000 // searches in one _msearch
 )
 
 // Options configures [Register].
 type Options struct {
-	// Now returns the time that "now" means; nil means time.Now.
+	// Now returns the time for "now" in requests; nil means time.Now.
 	Now func() time.Time
-	// Refresh returns when searches find every document that was accepted before; nil means that they
-	// always do.
+	// Refresh returns when searches find all documents that were accepted before the call; nil
+	// means that searches always find them.
 	Refresh func(ctx context.Context) error
 }
 
-// Server answers searches in a store.
+// Server answers searches from a store.
 type Server struct {
 	store *store.Store
 	Options
-	routes   []string // patterns of the multiplexer
+	routes   []string // patterns for http.ServeMux
 	hitBytes int      // maxHitBytes; less in tests
 }
 
@@ -63,22 +66,22 @@ type call struct {
 	*http.Request
 	parameters url.Values
 	text       []byte // the body
-	status     int    // of the answer
+	status     int    // HTTP status of the response
 }
 
-// handler answers a call with JSON.
+// handler responds to a call with JSON.
 type handler struct {
 	do func(c *call) (any, error)
-	// parameters are what the path accepts besides common; nil if it accepts all.
+	// parameters are the allowed query parameters in addition to common; nil allows all.
 	parameters []string
-	most       int64 // bytes of the body
+	most       int64 // highest number of bytes in the body
 }
 
 // common are parameters of all paths.
 var common = []string{"pretty", "human", "error_trace"}
 
-// Register adds the paths of the API that read to a multiplexer. Every other path that begins with
-// a slash gets an error in the form of Elasticsearch's.
+// Register adds the API's reading paths to mux. All other paths get an error in Elasticsearch's
+// format.
 func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 	server := &Server{store: s, Options: opts, hitBytes: maxHitBytes}
 	if server.Now == nil {
@@ -111,10 +114,11 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 	return server
 }
 
-// Routes returns the patterns of the paths, as [http.ServeMux] has them. The last one is for all others.
+// Routes returns the patterns of the paths for [http.ServeMux]. The last one matches all other
+// paths.
 func (s *Server) Routes() []string { return slices.Clone(s.routes) }
 
-// ServeHTTP reads the parameters and the body, and writes the answer.
+// ServeHTTP reads parameters and body, and writes the response.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Elastic-Product", "Elasticsearch")
 	c := &call{Request: r, parameters: r.URL.Query(), status: http.StatusOK}
@@ -135,7 +139,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", contentType(r))
 	w.WriteHeader(c.status)
-	_, _ = w.Write(buffer.Bytes()) // the client may have gone
+	_, _ = w.Write(buffer.Bytes()) // an error means that the client has disconnected
 }
 
 func (h handler) answer(c *call) (body any, err error) {
@@ -155,13 +159,14 @@ func (h handler) answer(c *call) (body any, err error) {
 	return h.do(c)
 }
 
-// index returns the index names of a call. As in Elasticsearch, they may be a parameter instead of a
-// part of the path; go-elasticsearch's Msearch sends both.
+// index returns the index names of a call. As in Elasticsearch, they may be a parameter instead of
+// a part of the path. go-elasticsearch's Msearch sends both.
 func (c *call) index() string {
 	return strings.ToValidUTF8(cmp.Or(c.PathValue("index"), c.parameters.Get("index")), "\uFFFD")
 }
 
-// contentType is JSON in the version that the client asks for: a client accepts no other.
+// contentType returns JSON's type in the version that the client asks for, because clients accept
+// no other version.
 func contentType(r *http.Request) string {
 	accept := r.Header.Get("Accept")
 	if kind, parameters, err := mime.ParseMediaType(accept); err == nil && kind == "application/vnd.elasticsearch+json" {
@@ -172,7 +177,7 @@ func contentType(r *http.Request) string {
 	return "application/json"
 }
 
-// flag returns the truth value of a parameter: "?x" and "?x=true" are true.
+// flag returns a boolean parameter: both "?x" and "?x=true" are true.
 func flag(values url.Values, name string) bool {
 	return values.Has(name) && values.Get(name) != "false"
 }
@@ -228,8 +233,9 @@ func decode(text []byte) (map[string]any, error) {
 	return m, reader.Err
 }
 
-// inOrder returns the members of a body's sort, which is an object, as a list in the order of the text. Grafana
-// sends {"sort": {"@end": {"order": "desc"}, "_doc": {"order": "desc"}}}. The text was decoded before.
+// inOrder returns a body's sort, if it is an object, as a list in the order of the text. Grafana
+// sends {"sort": {"@end": {"order": "desc"}, "_doc": {"order": "desc"}}}. The text is known to be
+// valid JSON.
 func inOrder(text []byte) (list []any) {
 	var body struct{ Sort json.RawMessage }
 	_ = json.Unmarshal(text, &body)

@@ -44,7 +44,7 @@ func (f *fixture) raw(method, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestErrors checks that what is wrong or not supported is an error that names it.
+// TestErrors checks that wrong or unsupported requests get an error that names the cause.
 func TestErrors(t *testing.T) {
 	f := synthetic(t, 20)
 	nested := strings.Repeat(`{"bool":{"must":`, 40) + `{"match_all":{}}` + strings.Repeat("}}", 40)
@@ -148,7 +148,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestScores checks that hits of a sorted search have no scores, and how members of a sort are ordered.
+// TestScores checks that hits of a sorted search lack scores, and that odd members of a sort are
+// handled.
 func TestScores(t *testing.T) {
 	f := synthetic(t, 3)
 	for body, want := range map[string]string{
@@ -169,7 +170,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestManyHits counts more hits than a search counts by default.
+// TestManyHits finds more hits than a search counts by default.
 func TestManyHits(t *testing.T) {
 	f := synthetic(t, 10_001)
 	for parameters, want := range map[string]string{
@@ -182,7 +183,8 @@ func TestManyHits(t *testing.T) {
 	}
 }
 
-// TestDocumentBytes asks for more documents than an answer may have, in one search and in several of a request.
+// TestDocumentBytes requests more documents than an answer may have, in one search and in the
+// searches of an _msearch.
 func TestDocumentBytes(t *testing.T) {
 	f := synthetic(t, 20)
 	var search struct {
@@ -227,7 +229,7 @@ func TestDocumentBytes(t *testing.T) {
 	}
 }
 
-// TestBodies sends bodies that are too large, before and after they were inflated.
+// TestBodies sends bodies that are too large, either as sent or after decompression.
 func TestBodies(t *testing.T) {
 	f := synthetic(t, 5)
 	var bomb bytes.Buffer
@@ -250,7 +252,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestOddDocuments finds documents that are no UTF-8 or no JSON, and asks for members that they have.
+// TestOddDocuments finds documents that are not UTF-8 or not JSON, and requests members of such
+// documents.
 func TestOddDocuments(t *testing.T) {
 	s, err := store.Open(context.Background(), t.TempDir(), store.Options{})
 	if err != nil {
@@ -283,12 +286,12 @@ func TestOddDocuments(t *testing.T) {
 	}
 }
 
-// TestLucene checks what Lucene's operators mean without parentheses.
+// TestLucene checks the meaning of Lucene's operators without parentheses.
 func TestLucene(t *testing.T) {
 	f := synthetic(t, 9)
 	for query, want := range map[string]string{
 		"jobid:1 jobid:2":                   "1 2",
-		"jobid:1 OR jobid:2 AND jobid:2":    "2", // AND makes both of its sides required
+		"jobid:1 OR jobid:2 AND jobid:2":    "2", // AND requires the clauses on both sides
 		"+jobid:[1 TO 3] -jobid:2":          "1 3",
 		"jobid:[1 TO 3] NOT jobid:2":        "1 3",
 		"NOT jobid:[2 TO 9]":                "1",
@@ -301,7 +304,7 @@ func TestLucene(t *testing.T) {
 		`@submit:"2024-03-01T00:00:03"`:     "1",
 		"*:* AND NOT jobid:[1 TO 8]":        "9",
 		"user\\*:x OR jobid:7":              "7",
-		"vale AND jobid:2":                  "2", // any field
+		"vale AND jobid:2":                  "2", // vale matches in any field
 		"jobid:1 && cluster:va?e || jobid:": "error",
 	} {
 		w, answer := f.ask(t, "POST", "/_search", m{"query": m{"query_string": m{"query": query}}, "sort": []any{"jobid"}})
@@ -319,8 +322,8 @@ func TestLucene(t *testing.T) {
 	}
 }
 
-// TestSpeed measures the requests of a dashboard. RMREPLAY_BENCH_JOBS says with how many jobs; without
-// it the test only checks that they succeed.
+// TestSpeed measures a dashboard's requests with RMREPLAY_BENCH_JOBS jobs. Without this variable,
+// the test only checks that the requests succeed.
 func TestSpeed(t *testing.T) {
 	jobs := int64(2000)
 	if text := os.Getenv("RMREPLAY_BENCH_JOBS"); text != "" {

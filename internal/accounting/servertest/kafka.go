@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Kafka is a broker of Apache Kafka that is its own controller.
+// Kafka is a broker of Apache Kafka that is also its own controller.
 type Kafka struct {
 	*Process
-	Address string // HOST:PORT of the listener
+	Address string // HOST:PORT for clients
 }
 
-// KafkaOptions say how clients reach a broker.
+// KafkaOptions says how clients connect to a broker.
 type KafkaOptions struct {
-	// Protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; empty means the first one.
+	// Protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; empty means PLAINTEXT.
 	Protocol string
-	// Properties are further lines of server.properties.
+	// Properties has additional lines for server.properties.
 	Properties string
-	// Format are further options of kafka-storage.sh format, which make users for SCRAM.
+	// Format has additional options for kafka-storage.sh format, which create users for SCRAM.
 	Format []string
 }
 

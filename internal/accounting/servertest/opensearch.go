@@ -12,20 +12,21 @@ import (
 	"time"
 )
 
-// OpenSearch is a node of a cluster.
+// OpenSearch is a node of an OpenSearch cluster.
 type OpenSearch struct {
 	*Process
 	URL      string   // http://HOST:PORT
-	Settings []string // of opensearch.yml, NAME=VALUE, from the next Start on
+	Settings []string // settings for opensearch.yml, NAME=VALUE; apply from the next Start on
 }
 
-// The releases of OpenSearch, by the names that tools/test-servers gives them.
+// The releases of OpenSearch, with their names in tools/test-servers.
 const (
 	OpenSearch2 = "opensearch"
 	OpenSearch3 = "opensearch3"
 )
 
-// Releases returns the releases of OpenSearch that a test tries: one, and all if RMREPLAY_LONG_TESTS is set.
+// Releases returns the releases of OpenSearch to test: the given one, or all if RMREPLAY_LONG_TESTS
+// is set.
 func Releases(one string) []string {
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
 		return []string{one}
@@ -41,7 +42,7 @@ func NewOpenSearch(t testing.TB, release string) *OpenSearch {
 	return s
 }
 
-// NewCluster starts a cluster of some nodes.
+// NewCluster starts a cluster with the given number of nodes.
 func NewCluster(t testing.TB, release string, nodes int) (list []*OpenSearch) {
 	t.Helper()
 	var names, addresses []string
@@ -65,11 +66,11 @@ func NewCluster(t testing.TB, release string, nodes int) (list []*OpenSearch) {
 	return list
 }
 
-// newNode returns a node that does not run.
+// newNode returns a node that is not running.
 func newNode(t testing.TB, release string) *OpenSearch {
 	t.Helper()
 	s := &OpenSearch{Process: newProcess(t, release)}
-	port := strconv.Itoa(freePort(t)) // the same after Kill
+	port := strconv.Itoa(freePort(t)) // stays the same after Kill
 	s.URL = "http://127.0.0.1:" + port
 	s.args = func() []string { return append([]string{s.dir, port}, s.Settings...) }
 	s.ready = func() error {
@@ -82,7 +83,7 @@ func newNode(t testing.TB, release string) *OpenSearch {
 	return s
 }
 
-// request sends a request with a body of JSON.
+// request sends a request with a JSON body.
 func (s *OpenSearch) request(method, path, body string) (status int, answer []byte, err error) {
 	request, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -98,7 +99,8 @@ func (s *OpenSearch) request(method, path, body string) (status int, answer []by
 	return response.StatusCode, answer, err
 }
 
-// Ask sends a request, whose answer must have the status 200 or 201, and reads it into to, unless that is nil.
+// Ask sends a request and decodes the response into to, unless to is nil. The status must be 200 or
+// 201.
 func (s *OpenSearch) Ask(method, path, body string, to any) {
 	s.t.Helper()
 	status, answer, err := s.request(method, path, body)
@@ -113,7 +115,7 @@ func (s *OpenSearch) Ask(method, path, body string, to any) {
 	}
 }
 
-// Version returns the version that the node says.
+// Version returns the version that the node reports.
 func (s *OpenSearch) Version() string {
 	s.t.Helper()
 	var about struct{ Version struct{ Number string } }
@@ -128,7 +130,7 @@ type Document struct {
 	Source json.RawMessage `json:"_source"`
 }
 
-// Each calls do with each document of the indices that a pattern names, in no order.
+// Each calls do with each document in the indices that match a pattern, in any order.
 func (s *OpenSearch) Each(pattern string, do func(d Document)) {
 	s.t.Helper()
 	s.Ask(http.MethodPost, "/"+pattern+"/_refresh", "", nil)
@@ -148,7 +150,7 @@ func (s *OpenSearch) Each(pattern string, do func(d Document)) {
 	s.Ask(http.MethodDelete, "/_search/scroll", fmt.Sprintf(`{"scroll_id":%q}`, page.Scroll), nil)
 }
 
-// Count returns how many documents an index has, and 0 if the index does not exist.
+// Count returns the number of documents in an index, and 0 if the index does not exist.
 func (s *OpenSearch) Count(index string) (n int) {
 	s.t.Helper()
 	if status, _, err := s.request(http.MethodHead, "/"+index, ""); err == nil && status == http.StatusNotFound {

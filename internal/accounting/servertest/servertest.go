@@ -1,6 +1,6 @@
-// Package servertest starts programs of other projects for tests, as tools/test-servers makes them:
-// OpenSearch 2 and 3 and Apache Kafka, which the accounting talks to, and Python with packages that
-// read what rmreplay writes. A test is skipped if its program is missing.
+// Package servertest starts other projects' programs for tests, from the directory that
+// tools/test-servers makes: OpenSearch 2 and 3, Apache Kafka, and Python with packages that read
+// rmreplay's output. A test is skipped if its program is missing.
 package servertest
 
 import (
@@ -16,25 +16,26 @@ import (
 	"time"
 )
 
-// Variable is the environment variable that names the directory of tools/test-servers.
+// Variable names the environment variable with the directory of tools/test-servers.
 const Variable = "RMREPLAY_TEST_SERVERS"
 
-// A machine with other tests takes long to start a Java program.
+// On a machine that also runs other tests, starting a Java program takes long.
 const patience = 4 * time.Minute
 
-// Process is a server in a process of its own, which ends with the test, also when the test is killed.
+// Process is a server in a separate process. It ends with the test, even if the test is killed.
 type Process struct {
 	t     testing.TB
-	name  string // that tools/test-servers gives it
-	dir   string // its files
+	name  string // its name in tools/test-servers
+	dir   string // directory of its files
 	args  func() []string
-	ready func() error // nil once it answers
+	ready func() error // returns nil once the server answers
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
 }
 
-// newProcess skips the test if the server is missing.
+// newProcess returns a server that is not running. It skips the test if the server's program is
+// missing.
 func newProcess(t testing.TB, name string) *Process {
 	t.Helper()
 	need(t, name, "archive.jsa")
@@ -44,7 +45,8 @@ func newProcess(t testing.TB, name string) *Process {
 	return p
 }
 
-// need returns the directory of a program of tools/test-servers. It skips the test if the file below it is missing.
+// need returns the directory of a program in tools/test-servers. It skips the test if the file
+// below it is missing.
 func need(t testing.TB, name string, file ...string) string {
 	t.Helper()
 	if testing.Short() {
@@ -61,25 +63,26 @@ func need(t testing.TB, name string, file ...string) string {
 	return dir
 }
 
-// Python returns a program of the virtual environment: python, or one that a package has installed. It skips
-// the test if the environment is missing.
+// Python returns a program of the virtual environment: python, or a program that a package
+// installed. It skips the test if the environment is missing.
 func Python(t testing.TB, program string) string {
 	t.Helper()
 	dir := need(t, "python", "made")
 	return filepath.Join(dir, "bin", program)
 }
 
-// Schemathesis sends requests to the server at a URL: some that the OpenAPI description in a file allows, and
-// some that it forbids. It fails the test if an answer is not as described, is an error of the server, or
-// accepts what is forbidden. The server may refuse what the description allows, because a description cannot
-// say everything that is wrong. args are further arguments; if one is given twice, the last counts.
+// Schemathesis sends requests to the server at a URL: some that the OpenAPI description in a file
+// allows, and some that it forbids. The test fails if a response differs from the description, is
+// an error of the server, or accepts a forbidden request. The server may refuse a request that the
+// description allows, because a description cannot express all errors. args are additional
+// arguments, which override earlier ones.
 func Schemathesis(t testing.TB, description, url string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), Python(t, "schemathesis"), append([]string{
 		"run", description, "--url", url, "--seed", "1", "--max-examples", "10", "--phases", "examples,coverage,fuzzing",
 		"--exclude-checks", "positive_data_acceptance", "--continue-on-failure", "--no-shrink", "--no-color",
 	}, args...)...)
-	c.Dir = t.TempDir() // it keeps what it has found
+	c.Dir = t.TempDir() // the program writes its findings there
 	var err error
 	if c.Args[2], err = filepath.Abs(description); err != nil {
 		t.Fatal(err)
@@ -89,7 +92,8 @@ func Schemathesis(t testing.TB, description, url string, args ...string) {
 	}
 }
 
-// Start starts the server, anew after Kill, with the files that it had, and waits until it answers.
+// Start starts the server, with the same files as before if it was killed, and waits until it
+// answers.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.launch()
@@ -104,13 +108,14 @@ func (p *Process) launch() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	// The simplest collector and compiler, and an archive of loaded classes: a test's server lives for seconds.
+	// The test's server lives for seconds, so use the simplest collector and compiler, and an
+	// archive of loaded classes.
 	p.cmd = exec.Command(filepath.Join(root, "java", "bin", "java"), append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=" + filepath.Join(root, "archive.jsa"),
 		"-cp", filepath.Join(root, "server.jar") + ":" + filepath.Join(root, "lib", "*"), "Server",
 	}, p.args()...)...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it ends after the test, whose last requests it answers
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the server must outlive the test's last requests
 	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()
 	}
@@ -120,7 +125,7 @@ func (p *Process) launch() {
 	p.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
-		_ = cmd.Wait() // the test kills it
+		_ = cmd.Wait() // an error, because the test kills the server
 	}(p.cmd, p.ended)
 }
 
@@ -141,14 +146,15 @@ func (p *Process) await() {
 	p.t.Fatalf("%s does not answer after %v: %v: %s", p.name, patience, err, p.said())
 }
 
-// Kill kills the server as kill -9 does, and waits for its end. A server that does not run is left alone.
+// Kill kills the server with SIGKILL, and waits for its end. It does nothing if the server is not
+// running.
 func (p *Process) Kill() {
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // otherwise it has ended
+	_ = p.cmd.Process.Kill() // an error means that the server has ended
 	<-p.ended
-	_ = p.stdin.Close() // nobody reads it
+	_ = p.stdin.Close() // the server has ended
 	p.cmd = nil
 }
 
@@ -157,7 +163,7 @@ func (p *Process) root() string { return filepath.Join(os.Getenv(Variable), p.na
 
 func (p *Process) log() string { return filepath.Join(p.dir, "output") }
 
-// said returns the end of what the server has written.
+// said returns the end of the server's output.
 func (p *Process) said() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {
@@ -167,8 +173,8 @@ func (p *Process) said() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// freePort returns a port of the loopback address that nobody uses now. It is below the ports that
-// the kernel gives to clients, so that no client gets the port of a server that is away.
+// freePort returns an unused port of the loopback address. It is below the ports that the kernel
+// assigns to clients, so that a client cannot get the port of a server that is down for a while.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -19,18 +19,20 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestKafkaKilled kills the server and the broker of Apache Kafka that it reads from, in turn, while documents are sent
-// to the broker. In the end the server has each job once, and it read on soon after a crash. With RMREPLAY_LONG_TESTS these
-// are a million documents and 100 kills.
+// TestKafkaKilled sends documents to a broker of Apache Kafka from which a server reads, and kills
+// server and broker in turn. In the end the server must have each job once, and it must have
+// continued reading soon after each crash. With RMREPLAY_LONG_TESTS it sends a million documents
+// and kills 100 times.
 func TestKafkaKilled(t *testing.T) {
+	t.Parallel()
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	documents, kills := int64(3000), 2
 	if n := longKills(t); n > 0 {
 		documents, kills = documentsAKill*int64(n), n
 	}
-	t.Setenv(kafkaVariable, broker.Address+"/slurm")
+	from := kafkaVariable + "=" + broker.Address + "/slurm"
 	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
-	s := start(t, dir, address)
+	s := start(t, dir, address, from)
 	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.Address), kgo.DefaultProduceTopic("slurm"), kgo.AllowAutoTopicCreation())
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +41,7 @@ func TestKafkaKilled(t *testing.T) {
 	n, begin := int64(0), time.Now()
 	stored := func() int64 {
 		info, err := service.New().Info(t.Context(), dir)
-		if err != nil { // the server starts
+		if err != nil { // the server is still starting
 			return 0
 		}
 		return info.Jobs
@@ -54,7 +56,7 @@ func TestKafkaKilled(t *testing.T) {
 	}
 	soonest := time.Hour
 	for k := range kills + 1 {
-		untilAll(t, n, stored, &s.log) // otherwise the kills would soon come before the server reads anything
+		untilAll(t, n, stored, &s.log) // otherwise the kills could come before the server reads anything
 		for n < documents*int64(k+1)/int64(kills+1) {
 			produce()
 		}
@@ -64,7 +66,7 @@ func TestKafkaKilled(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
-			s = start(t, dir, address)
+			s = start(t, dir, address, from)
 			produce()
 			again := time.Now()
 			untilAll(t, n, stored, &s.log)
@@ -96,9 +98,11 @@ func TestKafkaKilled(t *testing.T) {
 	logRow(t, "`--kafka`", "Apache Kafka "+broker.Version(), documents, kills, begin)
 }
 
-// TestKafkaPlugin runs short jobs on stock daemons whose stock plugin sends them to Apache Kafka, from where the server
-// reads them. The broker is away while some of them end. All come, and are as sacct has them.
+// TestKafkaPlugin runs short jobs on stock daemons, whose stock plugin sends them to Apache Kafka,
+// from which the server reads. The broker is down while some jobs end. All jobs must arrive, and
+// agree with sacct.
 func TestKafkaPlugin(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	rpctest.Each(t, slurmspec.R2411, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		if slurm.Release.Since(slurmspec.R2605) {
 			needLong(t)
@@ -109,9 +113,8 @@ func TestKafkaPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSite(t, slurm, "jobcomp_kafka", "JobCompType=jobcomp/kafka\nJobCompLoc="+properties+"\nJobCompParams=topic=test,requeue_on_msg_timeout")
-		t.Setenv(kafkaVariable, broker.Address+"/test")
 		data := filepath.Join(t.TempDir(), "data")
-		server := start(t, data, freeAddress(t))
+		server := start(t, data, freeAddress(t), kafkaVariable+"="+broker.Address+"/test")
 		ctx, svc := context.Background(), service.New()
 		arrived := func(jobs int64) {
 			t.Helper()

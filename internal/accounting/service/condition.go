@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// DuckDB's messages about a condition that it cannot read: the class of the error and its first
-// line. Further lines show the whole statement, which the user has not written.
+// DuckDB's messages about an invalid condition: the class of the error and the first line. Further
+// lines would show the whole statement, which the user did not write.
 var (
 	sqlFault      = regexp.MustCompile(`(Binder|Parser|Catalog|Conversion|Invalid Input|Out of Range) Error: ([^\n]*)`)
 	sqlNoColumn   = regexp.MustCompile(`^Referenced column "([^"]*)" not found`)
 	sqlConversion = regexp.MustCompile(`^Could not convert string '(.*)' to (\w+)`)
 )
 
-// conditionFault explains in words of the command line what is wrong with a condition of --where.
-// It returns other errors as they are.
+// conditionFault translates errors in a condition of --where into words of the command line. It
+// returns other errors unchanged.
 func conditionFault(condition string, err error) error {
 	if condition == "" || err == nil {
 		return err
@@ -52,7 +52,7 @@ func conditionFault(condition string, err error) error {
 		" (want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)"))
 }
 
-// plainSQL returns the first sentence of a message of DuckDB, in lower case.
+// plainSQL returns the first sentence of a message of DuckDB, with a lower-case initial.
 func plainSQL(message string) string {
 	sentence, _, _ := strings.Cut(strings.TrimRight(message, "!. "), "! ")
 	return strings.ToLower(sentence[:min(1, len(sentence))]) + sentence[min(1, len(sentence)):]

@@ -20,7 +20,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// listening runs a server until the test ends, and returns its address and what it says.
+// listening runs a server until the test ends. It returns the server's address and a function that
+// returns its messages.
 func listening(t *testing.T, opts service.Serve) (address string, said func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,7 +54,7 @@ func listening(t *testing.T, opts service.Serve) (address string, said func() st
 	return "", nil
 }
 
-// body returns the text of an answer with a status.
+// body requests a URL, checks the status, and returns the body.
 func body(t *testing.T, url string, want int) string {
 	t.Helper()
 	answer, err := http.Get(url)
@@ -68,14 +69,15 @@ func body(t *testing.T, url string, want int) string {
 	return string(text)
 }
 
-// toolLink is a link below the details of a job.
+// toolLink matches a link below the details of a job.
 var toolLink = regexp.MustCompile(`<a href="([^"]*jobs/[^"?]*)">(JSON|Page of its own)</a>`)
 
-// TestClusterAsStore sends and imports jobs into a server whose store is a cluster, here another server of
-// this program. Both have the jobs, each once, and the first one's pages are about the cluster's.
+// TestClusterAsStore sends and imports jobs into a server whose store is a cluster, here another
+// server of this program. Both must have each job once, and the first server's pages must show the
+// cluster's jobs.
 func TestClusterAsStore(t *testing.T) {
 	cluster, _ := listening(t, service.Serve{Data: filepath.Join(t.TempDir(), "cluster")})
-	for n := int64(1); n <= 20; n++ { // of the stock plugin
+	for n := int64(1); n <= 20; n++ { // as the stock plugin does
 		if status, answer, err := post(cluster, storetest.Entry(n).Document); err != nil || status != 201 {
 			t.Fatal(status, answer, err)
 		}
@@ -125,7 +127,7 @@ func TestClusterAsStore(t *testing.T) {
 		t.Errorf("%.300s", text)
 	}
 	for _, shown := range []struct {
-		path, in string // in is the page that links are relative to: a part stands in that of all jobs
+		path, in string // in is the page to which links are relative: a part is inside of the page with all jobs
 		links    []string
 	}{{"jobs/" + id, "jobs/" + id, []string{"JSON"}}, {"jobs/" + id + "?part", "", []string{"JSON", "Page of its own"}}} {
 		links := toolLink.FindAllStringSubmatch(body(t, pages+shown.path, 200), -1)

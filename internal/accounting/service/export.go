@@ -27,19 +27,19 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// request is the body of requests about many jobs.
+// request is the body of a request for many jobs.
 type request struct {
 	Filter store.Filter
 	Format store.Table
 }
 
-// ending is the last line of a stream of documents: without it, the stream is not whole.
+// ending is the last line of a stream of documents. A stream without this line is incomplete.
 type ending struct {
 	Whole bool   `json:"whole"`
 	Error string `json:"error,omitempty"`
 }
 
-// documents asks for documents, one at a time.
+// documents requests documents, and calls each with every document.
 func (c *client) documents(ctx context.Context, filter store.Filter, each func(d *store.Stored) error) error {
 	body, err := json.Marshal(request{Filter: filter})
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *client) documents(ctx context.Context, filter store.Filter, each func(d
 	if err != nil {
 		return err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	lines := json.NewDecoder(answer)
 	for {
 		var line struct {
@@ -71,7 +71,7 @@ func (c *client) documents(ctx context.Context, filter store.Filter, each func(d
 	}
 }
 
-// documents answers with documents, one JSON object a line.
+// documents responds with documents, one JSON object per line.
 func (s *site) documents(w http.ResponseWriter, r *http.Request) {
 	asked, ok := decode(w, r)
 	if !ok {
@@ -86,7 +86,7 @@ func (s *site) documents(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		last.Error = err.Error()
 	}
-	_ = lines.Encode(last) // a client that has gone does not need it
+	_ = lines.Encode(last) // an error means that the client has disconnected
 }
 
 func decode(w http.ResponseWriter, r *http.Request) (asked request, ok bool) {
@@ -97,10 +97,10 @@ func decode(w http.ResponseWriter, r *http.Request) (asked request, ok bool) {
 	return asked, true
 }
 
-// jobsHeader has the number of jobs in a table.
+// jobsHeader is the header with the number of jobs in a table.
 const jobsHeader = "X-Rmreplay-Jobs"
 
-// table answers with jobs as Parquet or CSV.
+// table responds with jobs as Parquet or CSV.
 func (s *site) table(w http.ResponseWriter, r *http.Request) {
 	asked, ok := decode(w, r)
 	if !ok {
@@ -117,7 +117,8 @@ func (s *site) table(w http.ResponseWriter, r *http.Request) {
 	sendFile(w, path)
 }
 
-// backup answers with a copy of the store that has all that was received until now, as a tar archive.
+// backup responds with a copy of the store, as a tar archive. The copy includes all documents
+// received before.
 func (s *site) backup(w http.ResponseWriter, r *http.Request) {
 	if err := s.intake.Wait(r.Context(), s.intake.Status().Received); err != nil {
 		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
@@ -125,15 +126,16 @@ func (s *site) backup(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	if err := s.intake.Store().Backup(w); err != nil {
-		panic(http.ErrAbortHandler) // the archive lacks its last file, and the client sees that it broke off
+		panic(http.ErrAbortHandler) // the archive lacks its last file, and the client gets an error
 	}
 }
 
-// sendFile sends a file and removes it. The length lets the client see whether it has all.
+// sendFile sends a file and removes it. With Content-Length, the client can check that the file is
+// complete.
 func sendFile(w http.ResponseWriter, path string) {
 	f, err := os.Open(path)
 	if err == nil {
-		defer f.Close() // only read
+		defer f.Close() // the file was only read
 		err = os.Remove(path)
 	}
 	var info os.FileInfo
@@ -145,10 +147,10 @@ func sendFile(w http.ResponseWriter, path string) {
 		return
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(info.Size()))
-	_, _ = io.Copy(w, f) // a client that has gone does not need it
+	_, _ = io.Copy(w, f) // an error means that the client has disconnected
 }
 
-// Backup copies a data directory.
+// Backup copies a data directory to another place. It returns the size of the copy in bytes.
 func (Service) Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
@@ -165,7 +167,7 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	err = output.Directory(to, func(target string) error {
 		if err := os.Chmod(target, 0o700); err != nil {
 			return err
@@ -183,7 +185,7 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 	return size, nil
 }
 
-// within reports whether a path that does not exist yet would be below a directory.
+// within reports whether a path, which need not exist, is below a directory.
 func within(path, dir string) bool {
 	for path, err := filepath.Abs(path); err == nil && path != filepath.Dir(path); path = filepath.Dir(path) {
 		above, err := os.Stat(filepath.Dir(path))
@@ -194,7 +196,7 @@ func within(path, dir string) bool {
 	return false
 }
 
-// copyPages copies what the pages have beside the database: the saved views, and the reports of runs.
+// copyPages copies the pages' own files: the saved views and the reports of runs.
 func copyPages(from, to string) (size int64, err error) {
 	names := []string{"views.json"}
 	reports, err := os.ReadDir(filepath.Join(from, "reports"))
@@ -227,7 +229,7 @@ func copyPages(from, to string) (size int64, err error) {
 	return size, nil
 }
 
-// writeNew makes a file that only its owner can read.
+// writeNew creates a file that only its owner can read. It fails if the file exists.
 func writeNew(path string, from io.Reader) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -279,7 +281,7 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	if _, err := fmt.Sscan(header.Get(jobsHeader), &out.Jobs); err != nil {
 		return nil, fmt.Errorf("asking the server: the number of jobs: %w", err)
 	}
@@ -295,7 +297,7 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	return out, err
 }
 
-// knows returns an error unless a data directory has jobs of a cluster.
+// knows returns an error unless a data directory has jobs of the cluster.
 func (c *client) knows(ctx context.Context, dir, cluster string) error {
 	var info Info
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
@@ -319,7 +321,8 @@ func at(t hpc.Time) time.Time {
 	return t.Std()
 }
 
-// Workload makes a workload of the jobs of a data directory that were in the cluster in a window.
+// Workload makes a workload from the jobs in a data directory that were pending or running in a
+// window.
 func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload,
 	missing []string, err error) {
 	c, err := connect(ctx, dir)
@@ -340,7 +343,7 @@ func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptio
 	return c.workload(ctx, dir, filter, opts)
 }
 
-// workload makes a workload of the jobs that a filter chooses.
+// workload makes a workload from the jobs that a filter chooses.
 func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (
 	*workload.Workload, []string, error) {
 	b := finished.NewBuilder(dir, opts)

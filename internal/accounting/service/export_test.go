@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestBackup checks that a copy of a data directory has the saved views and the reports of runs beside the
-// jobs, and nothing that is being written.
+// TestBackup checks that the copy of a data directory includes the saved views and the reports of
+// runs, and excludes unfinished files.
 func TestBackup(t *testing.T) {
 	dir, svc := filepath.Join(t.TempDir(), "data 1"), service.New()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -70,7 +70,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// sixty starts a server over sixty jobs. It returns its directory, one of the users, and the number of the user's jobs.
+// sixty starts a server with sixty jobs. It returns its directory, one of the users, and the number
+// of this user's jobs.
 func sixty(t *testing.T) (dir, user string, jobs int64) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -87,7 +88,7 @@ func sixty(t *testing.T) (dir, user string, jobs int64) {
 	return dir, user, jobs
 }
 
-// TestRemove removes the jobs of a user from a directory that a server has open.
+// TestRemove removes a user's jobs from a directory that a server has open.
 func TestRemove(t *testing.T) {
 	dir, user, jobs := sixty(t)
 	svc := service.New()
@@ -113,7 +114,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestAnonymize anonymizes the jobs of a user in a directory that a server has open.
+// TestAnonymize anonymizes a user's jobs in a directory that a server has open.
 func TestAnonymize(t *testing.T) {
 	dir, user, jobs := sixty(t)
 	svc := service.New()
@@ -121,7 +122,7 @@ func TestAnonymize(t *testing.T) {
 		t.Error("the journal never had the user's name")
 	}
 	opts := service.Remove{Users: []string{user}, As: "somebody"}
-	for _, want := range []int64{jobs, 0} { // nothing is left to anonymize
+	for _, want := range []int64{jobs, 0} { // the second time, there are no jobs to anonymize
 		if r, err := svc.Remove(t.Context(), dir, opts); err != nil || r.Jobs != want {
 			t.Errorf("%+v, %v, want %d", r, err, want)
 		}
@@ -146,7 +147,7 @@ func TestAnonymize(t *testing.T) {
 	}
 }
 
-// journalsWith counts the files of a directory's journal that have a text.
+// journalsWith returns the number of files in a directory's journal that contain a text.
 func journalsWith(t *testing.T, dir, text string) (n int) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "journal", "*.segment"))

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// figures are what Prometheus gets at /metrics. Names and units follow its conventions
+// figures are the metrics for Prometheus at /metrics. Names and units follow its conventions
 // (https://prometheus.io/docs/practices/naming/).
 type figures struct {
 	registry  *prometheus.Registry
@@ -39,12 +39,12 @@ func newFigures() *figures {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	f.registry.MustRegister(f.scheduler.collectors...)
 	for _, outcome := range []string{"answered", "busy", "time", "memory", "large", "failed"} {
-		f.questions.WithLabelValues(outcome) // a rate needs the zero
+		f.questions.WithLabelValues(outcome) // makes the counter start at 0, so that Prometheus can compute rates
 	}
 	return f
 }
 
-// asked counts a question.
+// asked counts a question to the store.
 func (f *figures) asked(took time.Duration, err error) {
 	outcome := "failed"
 	switch {
@@ -62,7 +62,7 @@ func (f *figures) asked(took time.Duration, err error) {
 	f.questions.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// count returns a handler that counts the requests of another one. takes reports whether a request brings documents.
+// count wraps a handler and counts its requests. takes reports whether a request sends documents.
 func (f *figures) count(handler http.Handler, takes func(r *http.Request) bool) http.Handler {
 	kind := func(name string) http.Handler {
 		return promhttp.InstrumentHandlerCounter(f.requests.MustCurryWith(prometheus.Labels{"kind": name}), handler)
@@ -77,16 +77,16 @@ func (f *figures) count(handler http.Handler, takes func(r *http.Request) bool) 
 	})
 }
 
-// handler answers with the figures of a server over a data directory.
+// handler responds with the metrics of a server with a data directory.
 func (f *figures) handler(in *intake.Intake) http.Handler {
 	f.registry.MustRegister(&directoryFigures{in: in})
 	return promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{})
 }
 
-// directoryFigures are read from a data directory when they are asked for.
+// directoryFigures are metrics that are computed from a data directory on each request.
 type directoryFigures struct{ in *intake.Intake }
 
-// The figures of a data directory.
+// The metrics of a data directory.
 var (
 	receivedFigure = figure("documents_received_total", "Documents that were acknowledged, since the directory was made.")
 	waitingFigure  = figure("documents_waiting", "Acknowledged documents that no answer has yet.")
@@ -103,7 +103,7 @@ func figure(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("rmreplay_accounting_"+name, help, labels, nil)
 }
 
-// Describe sends the descriptions of the figures.
+// Describe sends the descriptions of the metrics.
 func (d *directoryFigures) Describe(to chan<- *prometheus.Desc) {
 	for _, f := range []*prometheus.Desc{
 		receivedFigure, waitingFigure, outcomeFigure, markFigure, journalFigure, storeFigure, jobsFigure, newestFigure,
@@ -113,7 +113,7 @@ func (d *directoryFigures) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the figures.
+// Collect sends the metrics.
 func (d *directoryFigures) Collect(to chan<- prometheus.Metric) {
 	send := func(kind prometheus.ValueType, f *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(f, kind, value, labels...)
@@ -130,7 +130,7 @@ func (d *directoryFigures) Collect(to chan<- prometheus.Metric) {
 	}
 	for rule, n := range sum.Counts {
 		switch rule {
-		case store.CountDuplicate, store.CountReplaced, store.CountKept: // they are outcomes
+		case store.CountDuplicate, store.CountReplaced, store.CountKept: // outcomes, which are sent above
 		default:
 			send(counter, markFigure, float64(n), rule)
 		}
@@ -150,7 +150,8 @@ func (d *directoryFigures) Collect(to chan<- prometheus.Metric) {
 	send(gauge, faultFigure, fault)
 }
 
-// schedulerFigures are what sdiag said last of each cluster, and what it counted since the server started.
+// schedulerFigures are each cluster's last figures from sdiag, and counters since the server
+// started.
 type schedulerFigures struct {
 	collectors []prometheus.Collector
 	updates    []func(h *store.Health)
@@ -212,7 +213,7 @@ func newSchedulerFigures() *schedulerFigures {
 	return s
 }
 
-// set takes what sdiag said.
+// set updates the metrics with figures from sdiag.
 func (s *schedulerFigures) set(h *store.Health) {
 	for _, update := range s.updates {
 		update(h)

@@ -15,7 +15,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// TestFiguresLint compares names, types and help texts with Prometheus's conventions, with a scheduler's.
+// TestFiguresLint checks names, types and help texts of all metrics against Prometheus's
+// conventions.
 func TestFiguresLint(t *testing.T) {
 	s, err := open(t.Context(), t.TempDir(), intake.Options{}, nil)
 	if err != nil {
@@ -51,7 +52,7 @@ rmreplay_scheduler_requests_total{cluster="vale",type="REQUEST_PING"} 8
 	}
 }
 
-// TestGrafana compares the dashboard of packaging/grafana with the figures that it asks for.
+// TestGrafana checks that the metrics in the dashboard of packaging/grafana exist.
 func TestGrafana(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/grafana/accounting.json")
 	if err != nil {

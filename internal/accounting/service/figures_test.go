@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFigures reads the figures for Prometheus of a server that received, refused and was asked.
+// TestFigures reads the metrics of a server that received documents, refused some, and answered
+// questions.
 func TestFigures(t *testing.T) {
 	server := start(t, filepath.Join(t.TempDir(), "data"), freeAddress(t))
 	for _, n := range []int64{1, 2, 2} {
@@ -29,7 +30,7 @@ func TestFigures(t *testing.T) {
 		}
 		return answer.StatusCode, string(text)
 	}
-	if status, text := get("/_refresh"); status != http.StatusOK { // it waits until the store has all
+	if status, text := get("/_refresh"); status != http.StatusOK { // waits until the store has all documents
 		t.Fatal(status, text)
 	}
 	for path, want := range map[string]int{"/_ui/api/v1/panels/summary": 200, "/_search?sice=1": 400} {

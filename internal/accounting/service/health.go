@@ -18,9 +18,10 @@ import (
 	"rmreplay/internal/run"
 )
 
-// HealthOf returns the figures of a run's scheduler from the run's record, for a cluster with a name.
-// Counters begin at slurmctld's start, so the counters of the first interval are known. Requests that
-// rmreplay itself sent are marked: a production cluster gets requests of users and tools instead.
+// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
+// given name. The counters begin when slurmctld starts, so those of the first interval are known.
+// Requests that rmreplay itself sent are marked, because on a production cluster users and tools
+// send other requests.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
@@ -40,16 +41,17 @@ func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	return out
 }
 
-// asksOnly reports whether requests of a type only ask slurmctld for something. The users and the nodes of a
-// replay send no such requests, so these come from rmreplay, which watches the jobs and the scheduler.
+// asksOnly reports whether requests of a type only query slurmctld. The users and nodes of a replay
+// do not send such requests. They come from rmreplay, which observes the jobs and the scheduler.
 func asksOnly(request string) bool {
 	return request == "REQUEST_PING" || strings.HasPrefix(request, "REQUEST_") && strings.Contains(request, "_INFO")
 }
 
-// batchIntervals is how many intervals are sent at once. Meanwhile the database writes nothing else.
+// batchIntervals is the number of intervals in a request. While a request is stored, no jobs are
+// written.
 const batchIntervals = 500
 
-// addHealth sends the figures of a run's scheduler to the server, if its record has any.
+// addHealth sends the figures of a run's scheduler to the server, if the run's record has figures.
 func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
 	statistics, err := r.Statistics()
 	if err != nil {
@@ -71,7 +73,7 @@ func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
 	return nil
 }
 
-// takeHealth keeps figures of schedulers.
+// takeHealth stores the figures of schedulers in a request.
 func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 	var list []store.Health
 	if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
@@ -83,10 +85,10 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shortestSdiag is the shortest time between two questions to slurmctld.
+// shortestSdiag is the shortest allowed interval between two runs of sdiag.
 const shortestSdiag = 5 * time.Second
 
-// checkSdiag returns an error for flags about sdiag that make no sense.
+// checkSdiag returns an error for invalid flags about sdiag.
 func checkSdiag(opts *Serve) error {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
 		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery,
@@ -100,7 +102,7 @@ func checkSdiag(opts *Serve) error {
 	return nil
 }
 
-// health starts to ask slurmctlds for their figures. The returned function stops it.
+// health starts pollers for the schedulers in opts. The returned function stops them.
 func (s *site) health(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {

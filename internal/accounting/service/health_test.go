@@ -16,7 +16,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// TestOwnRequests checks that of a replay's requests those of rmreplay are marked, and none of the jobs'.
+// TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and those of
+// jobs are not.
 func TestOwnRequests(t *testing.T) {
 	types := []string{"REQUEST_STATS_INFO", "REQUEST_JOB_INFO", "REQUEST_SUBMIT_BATCH_JOB", "MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_PING"}
 	var of []rm.Requests
@@ -37,7 +38,7 @@ func TestOwnRequests(t *testing.T) {
 	}
 }
 
-// TestHealth asks a program that prints what a stock sdiag has printed, and one that fails.
+// TestHealth runs a program with the output of a stock sdiag, and one that fails.
 func TestHealth(t *testing.T) {
 	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// certify writes a certificate of 127.0.0.1 that signs itself, and returns what a client trusts.
+// certify writes a self-signed certificate for 127.0.0.1, and returns a pool with which clients
+// trust it.
 func certify(t *testing.T, cert, key string) *x509.CertPool {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
@@ -57,9 +58,10 @@ func certify(t *testing.T, cert, key string) *x509.CertPool {
 	return pool
 }
 
-// TestHostile sends documents over TLS with a password while others hold connections: 1,000 that are
-// idle, handshakes that never end, requests and bodies of a byte now and then, answers that nobody
-// reads, a body that is too long, and one that inflates to too much. All documents are acknowledged.
+// TestHostile sends documents over TLS with a password while hostile clients occupy connections:
+// 1,000 idle ones, handshakes that never end, requests and bodies that arrive byte by byte,
+// responses that nobody reads, a body that is too long, and one that is too long after
+// decompression. All documents must be acknowledged.
 func TestHostile(t *testing.T) {
 	scratch := t.TempDir()
 	cert, key, auth, dir := filepath.Join(scratch, "cert"), filepath.Join(scratch, "key"), filepath.Join(scratch, "auth"), filepath.Join(scratch, "data")
@@ -100,7 +102,7 @@ func TestHostile(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 
-	var group sync.WaitGroup // of what others do
+	var group sync.WaitGroup // the hostile clients
 	plain := func() net.Conn {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -120,7 +122,7 @@ func TestHostile(t *testing.T) {
 		group.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				if _, err := conn.Write([]byte{text[i%len(text)]}); err != nil {
-					return // the server has given it up
+					return // the server has closed the connection
 				}
 				time.Sleep(200 * time.Millisecond)
 			}
@@ -130,23 +132,23 @@ func TestHostile(t *testing.T) {
 	for i := range 1000 {
 		switch {
 		case i < 500:
-			plain() // no handshake
+			plain() // without a handshake
 		case i < 700:
-			if _, err := plain().Write([]byte{22, 3, 1, 2, 0, 1}); err != nil { // the beginning of one
+			if _, err := plain().Write([]byte{22, 3, 1, 2, 0, 1}); err != nil { // the beginning of a handshake
 				t.Fatal(err)
 			}
 		case i < 960:
-			secure() // no request
+			secure() // without a request
 		case i < 980:
 			drip(secure(), basic) // a header that never ends
 		case i < 990:
-			conn := secure() // more than fits without a turn, and then a body that never ends
+			conn := secure() // needs a turn, and never ends
 			if _, err := fmt.Fprintf(conn, "%sContent-Length: 100000000\r\n\r\n%s", basic, strings.Repeat(" ", 1<<20+1)); err != nil {
 				t.Fatal(err)
 			}
 			drip(conn, " ")
 		default:
-			// Nobody reads the answers.
+			// The client does not read the responses.
 			if _, err := fmt.Fprint(secure(), strings.Repeat("GET /nothing HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2x1cm06c2VjcmV0\r\n\r\n", 200)); err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +170,8 @@ func TestHostile(t *testing.T) {
 		}
 	})
 	group.Go(func() {
-		// The server answers before it has read all; the client may see that, or the end of the connection.
+		// The server responds before it has read everything. The client may get the response or an
+		// error.
 		if status, err := send("/slurm/_doc", "secret", io.LimitReader(zeros{}, 140<<20)); err == nil && status != http.StatusRequestEntityTooLarge {
 			t.Errorf("a body of 140 MiB: %d", status)
 		}
@@ -182,7 +185,7 @@ func TestHostile(t *testing.T) {
 			acknowledged++
 		}
 	}
-	var bulk bytes.Buffer // larger than what needs no turn
+	var bulk bytes.Buffer // so large that it needs a turn
 	for n := 101; n <= 2100; n++ {
 		fmt.Fprintf(&bulk, "{\"index\":{}}\n%s\n", storetest.Entry(int64(n)).Document)
 	}

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Info says what a data directory holds.
+// Info describes the contents of a data directory.
 func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 	return info, c.get(ctx, "/_accounting/info", info)
 }
 
-// info answers what the data directory holds.
+// info responds with the contents of the data directory.
 func (s *site) info(w http.ResponseWriter, _ *http.Request) {
 	status := s.intake.Status() // before the summary, so that the summary has at least what was applied
 	summary := s.intake.Store().Summary()
@@ -37,5 +37,5 @@ func (s *site) info(w http.ResponseWriter, _ *http.Request) {
 		info.Fault = status.Fault.Error()
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(info) // a client that has gone does not need it
+	_ = json.NewEncoder(w).Encode(info) // an error means that the client has disconnected
 }

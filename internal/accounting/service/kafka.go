@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// kafka starts to read a topic. The returned function stops it.
+// kafka starts to read a topic, if opts names one. The returned function stops the reader.
 func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	if opts.Kafka == "" {
 		return func() {}, nil
@@ -38,8 +38,8 @@ func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, ar
 	return func() { cancel(); <-done }, nil
 }
 
-// acceptMessages makes documents of a topic durable. The topic is their index: jobcomp/kafka gives it the
-// cluster's name by default (JobCompParams=topic).
+// acceptMessages makes a topic's documents durable. The topic is used as the name of their index,
+// because jobcomp/kafka uses the cluster's name as topic by default (JobCompParams=topic).
 func (s *site) acceptMessages(topic string, documents [][]byte) error {
 	arrivals := make([]intake.Arrival, len(documents))
 	for i, document := range documents {
@@ -49,12 +49,12 @@ func (s *site) acceptMessages(topic string, documents [][]byte) error {
 	return err
 }
 
-// groupFile names the consumer group of a data directory. Readers of one group share a topic's messages,
-// so each directory has its own. A backup does not have the file: a directory that is restored reads the
-// topic from its beginning, and what came after the backup is not lost.
+// groupFile has the name of a data directory's consumer group. Readers of one group share a topic's
+// messages, so each directory has its own group. Backups do not include the file: a restored
+// directory reads the topic from its beginning, so that documents after the backup are not lost.
 const groupFile = "kafka-group"
 
-// consumerGroup reads the name of a directory's group, and makes one up if there is none.
+// consumerGroup returns the name of a directory's group, and creates a random name the first time.
 func consumerGroup(dir string) (string, error) {
 	path := filepath.Join(dir, groupFile)
 	text, err := os.ReadFile(path)

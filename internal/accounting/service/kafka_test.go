@@ -20,9 +20,9 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestKafka reads documents of a topic, among them one that makes no sense and some that come twice, and
-// stops and starts the server. A server that begins the topic again, as after a restored backup, adds
-// no row.
+// TestKafka reads documents from a topic, including an invalid one and repeated ones, while the
+// server is stopped and restarted. A server that reads the topic again from its beginning, as after
+// restoring a backup, must add no row.
 func TestKafka(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(3, "jobs"))
 	if err != nil {
@@ -49,7 +49,8 @@ func TestKafka(t *testing.T) {
 		return documents
 	}
 	dir, svc := filepath.Join(t.TempDir(), "data"), service.New()
-	// serve runs the server until it has received so many documents of all time, and returns what it says.
+	// serve runs the server until it has received the given number of documents in total, and
+	// returns its messages.
 	serve := func(received int64) string {
 		t.Helper()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -95,7 +96,7 @@ func TestKafka(t *testing.T) {
 	produce(jobs(1, 5)...)
 	produce([]byte("\xff no job"))
 	check(serve(46), "received 46 documents: 41 jobs new, 5 already there")
-	produce(jobs(41, 60)...) // while the server is away
+	produce(jobs(41, 60)...) // while the server is stopped
 	check(serve(66), "received 20 documents: 20 jobs new, 0 already there")
 	if err := os.Remove(filepath.Join(dir, "kafka-group")); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// operation is a method of a path in the description.
+// operation is a path's method in the description.
 type operation struct {
 	Parameters []struct {
 		Name, In string
@@ -35,7 +35,7 @@ type operation struct {
 	}
 }
 
-// example returns the media type and the body of the description's example.
+// example returns the media type and the body of an operation's example.
 func (o *operation) example(t *testing.T) (kind, body string) {
 	t.Helper()
 	for kind, content := range o.RequestBody.Content {
@@ -47,7 +47,7 @@ func (o *operation) example(t *testing.T) (kind, body string) {
 	return "", ""
 }
 
-// described reads the description, and compiles the schema of an answer.
+// described reads the description. schema compiles the schema of a response.
 func described(t *testing.T) (paths map[string]map[string]*operation, schema func(path, method, status, kind string) *jsonschema.Schema) {
 	t.Helper()
 	var api struct {
@@ -74,9 +74,10 @@ func described(t *testing.T) (paths map[string]map[string]*operation, schema fun
 	}
 }
 
-// TestSchemathesis has a fuzzer ask the service by its description. The service keeps any JSON that Slurm sends, and
-// ignores what it does not know in searches, as Elasticsearch's clients rely on. Lines of JSON, which the fuzzer cannot
-// make, are left to the official clients (package search).
+// TestSchemathesis runs a fuzzer against the service, according to the description. The service
+// accepts any JSON as a document, and ignores unknown members in searches, which Elasticsearch's
+// clients rely on. The fuzzer cannot generate lines of JSON; the tests with the official clients
+// (package search) cover these.
 func TestSchemathesis(t *testing.T) {
 	servertest.Python(t, "schemathesis")
 	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)
@@ -95,8 +96,9 @@ func TestSchemathesis(t *testing.T) {
 		"not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance")
 }
 
-// TestOpenAPI compares the description with the handlers: its paths and methods are theirs, each
-// path takes its parameters and no others, and each answer has a described status and is valid.
+// TestOpenAPI compares the description with the handlers. Paths and methods must be equal, each
+// path must accept exactly the described parameters, and each response must have a described status
+// and be valid.
 func TestOpenAPI(t *testing.T) {
 	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)
 	if err != nil {
@@ -111,7 +113,7 @@ func TestOpenAPI(t *testing.T) {
 
 	var routes, known []string
 	for _, r := range s.routes {
-		if r != "/" { // all others
+		if r != "/" { // the pattern for all other paths
 			routes = append(routes, strings.ReplaceAll(r, "/{$}", "/"))
 		}
 	}
@@ -136,7 +138,7 @@ func TestOpenAPI(t *testing.T) {
 		s.handler.ServeHTTP(w, r)
 		return w
 	}
-	// check validates an answer, and returns its status.
+	// check validates a response, and returns the status.
 	check := func(path, method, what string, o *operation, w *httptest.ResponseRecorder) int {
 		answer, ok := o.Responses[fmt.Sprint(w.Code)]
 		if !ok {
@@ -173,18 +175,18 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := func(path, name string) string {
-		var seq int64 // of a job that is there: a later document replaces an earlier one
+		var seq int64 // of a job in the store; a later document replaces an earlier one
 		if err := s.intake.Store().Read(t.Context(), func(v *store.Snapshot) error { return v.One("SELECT max(seq) FROM jobs", nil, &seq) }); err != nil {
 			t.Fatal(err)
 		}
 		return strings.NewReplacer("{index}", "vale", "{id}", "vale:7:1709251260", "{type}", "jobcomp", "{seq}", fmt.Sprint(seq), "{name}", name).Replace(path)
 	}
-	// The order matters: the job of the examples has the index of the last one that sent it.
+	// The order matters: the job in the examples has the index to which it was sent last.
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		for _, method := range slices.Sorted(maps.Keys(paths[path])) {
 			o := paths[path][method]
 			if method == "delete" {
-				continue // below, when there is something to delete
+				continue // done below, when there is something to delete
 			}
 			names := []string{"x"}
 			switch {
@@ -219,7 +221,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// checkParameters sends each described parameter of a search. Searches refuse all others.
+// checkParameters sends each described parameter of a search. Searches must refuse all others.
 func checkParameters(t *testing.T, path, method string, o *operation, send func(query string) *httptest.ResponseRecorder) {
 	t.Helper()
 	search := false

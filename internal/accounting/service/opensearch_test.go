@@ -23,10 +23,13 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestForwardKilled kills the server and the node of OpenSearch that it sends documents to, in turn, while clients post
-// to the server: one that forwards, and one whose store is an index of three shards. In the end the index has each job
-// once, with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see longKills.
+// TestForwardKilled lets clients post documents to a server that forwards them to a node of
+// OpenSearch, and kills server and node in turn: first with forwarding only, then with an index of
+// three shards as the server's store. In the end the index must have each job once, with its
+// document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see
+// longKills.
 func TestForwardKilled(t *testing.T) {
+	t.Parallel()
 	t.Run("forward", func(t *testing.T) { testForwardKilled(t, false) })
 	t.Run("store", func(t *testing.T) { testForwardKilled(t, true) })
 }
@@ -37,32 +40,30 @@ func testForwardKilled(t *testing.T, asStore bool) {
 	if n := longKills(t); n > 0 {
 		documents, kills, clients = documentsAKill*int64(n), n, 64
 	}
-	what := "`--forward`"
+	what, to := "`--forward`", forwardVariable+"="+node.URL
 	if asStore {
-		what = "`--store elasticsearch`"
-		t.Setenv(storeVariable, node.URL+"/slurm")
+		what, to = "`--store elasticsearch`", storeVariable+"="+node.URL+"/slurm"
 		node.Ask(http.MethodPut, "/_index_template/shards", `{"index_patterns":["slurm"],"template":{"settings":{"number_of_shards":3}}}`, nil)
-	} else {
-		t.Setenv(forwardVariable, node.URL)
 	}
 	p := &posting{address: freeAddress(t), documents: documents}
 	dir := filepath.Join(t.TempDir(), "data")
-	s := start(t, dir, p.address)
+	s := start(t, dir, p.address, to)
 	var group sync.WaitGroup
 	for c := range clients {
 		group.Go(func() { p.run(c) })
 	}
 	begin := time.Now()
 	for k := range kills {
-		// The index lags behind what the server takes. Kills at shares of what the server has taken would soon come
-		// one after the other, and between them next to nothing would be sent.
+		// The index lags behind the server. If kills came at shares of what the server has
+		// received, they would come in quick succession, and almost nothing would be forwarded in
+		// between.
 		share := documents * int64(k+1) / int64(kills+1)
 		untilAll(t, share, func() int64 { return int64(node.Count("slurm")) }, &s.log)
-		// A moment at random within what the server sends in a second.
+		// A random time within a second.
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
-			s = start(t, dir, p.address)
+			s = start(t, dir, p.address, to)
 		} else {
 			node.Kill()
 			node.Start()
@@ -86,11 +87,11 @@ func testForwardKilled(t *testing.T, asStore bool) {
 	logRow(t, what, "OpenSearch "+node.Version(), documents, kills, begin)
 }
 
-// documentsAKill is how many documents the long forms send for each kill.
+// documentsAKill is the number of documents per kill in the long tests.
 const documentsAKill = 10_000
 
-// longKills returns how often the long forms kill: as often as RMREPLAY_KILLS says, or 100 times. It returns 0 unless
-// RMREPLAY_LONG_TESTS is set.
+// longKills returns the number of kills in the long tests: RMREPLAY_KILLS, by default 100. It
+// returns 0 unless RMREPLAY_LONG_TESTS is set.
 func longKills(t *testing.T) (kills int) {
 	t.Helper()
 	text := os.Getenv("RMREPLAY_KILLS")
@@ -107,7 +108,8 @@ func longKills(t *testing.T) (kills int) {
 	return kills
 }
 
-// needLong skips a release of Slurm unless RMREPLAY_LONG_TESTS is set: the other one shows what differs.
+// needLong skips a release of Slurm unless RMREPLAY_LONG_TESTS is set, because another release
+// shows the same.
 func needLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
@@ -115,7 +117,8 @@ func needLong(t *testing.T) {
 	}
 }
 
-// untilAll waits until so many documents have come. It fails when none comes for ten minutes.
+// untilAll waits until count returns at least documents. It fails if count does not grow for ten
+// minutes.
 func untilAll(t *testing.T, documents int64, count func() int64, log fmt.Stringer) {
 	t.Helper()
 	last, since := int64(-1), time.Now()
@@ -141,7 +144,8 @@ func logRow(t *testing.T, what, server string, documents int64, kills int, begin
 		time.Since(begin).Round(time.Second), verdict)
 }
 
-// checkIndex checks that the index has each document once, and, of a store, with the member of the store.
+// checkIndex checks that the index has each document once. If derived, documents must also have the
+// store's member.
 func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, derived bool) {
 	t.Helper()
 	numbers := make(map[string]int64, documents)
@@ -153,7 +157,7 @@ func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, deri
 	node.Each("slurm", func(d servertest.Document) {
 		n, ok := numbers[d.ID]
 		e := storetest.Entry(n)
-		delete(numbers, d.ID) // one that comes again is wrong
+		delete(numbers, d.ID) // each document may occur only once
 		source := string(d.Source)
 		if derived {
 			text, own, _ := strings.Cut(source, `,"rmreplay":`)
@@ -177,7 +181,7 @@ func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, deri
 	}
 }
 
-// checkSummary checks how many jobs the pages of a server show.
+// checkSummary checks the number of jobs that a server's pages show.
 func checkSummary(t *testing.T, address string, documents int64) {
 	t.Helper()
 	var summary struct{ Rows [][]any }
@@ -187,10 +191,12 @@ func checkSummary(t *testing.T, address string, documents int64) {
 	}
 }
 
-// TestPluginIndex lets the stock plugin of each release post to OpenSearch itself. The pages over that index have the
-// numbers of a server that got the same documents. 26.05 posts to OpenSearch 3, the others to OpenSearch 2.
+// TestPluginIndex lets each release's stock plugin post to OpenSearch itself. The pages over this
+// index must show the same numbers as a server that received the same documents. 26.05 posts to
+// OpenSearch 3, the others to OpenSearch 2.
 func TestPluginIndex(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		t.Parallel() // it waits most of the time
 		if slurm.Release.Series() == slurmspec.R2411.Series() {
 			needLong(t)
 		}
@@ -215,7 +221,7 @@ func TestPluginIndex(t *testing.T) {
 		pages, _ := listening(t, service.Serve{Store: service.Elasticsearch, URL: node.URL + "/" + index})
 		for _, name := range []string{"summary", "users", "accounts", "partitions", "names", "runs", "sizes", "shares", "week", "limits"} {
 			var want, got struct{ Rows [][]any }
-			for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) { // until the server has them all
+			for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) { // until the server has all of them
 				read(t, own, name, &want)
 				if name != "summary" || want.Rows[0][0] == float64(jobs) || time.Since(begin) > time.Minute {
 					break
@@ -240,8 +246,8 @@ func read(t *testing.T, address, panel string, to any) {
 	}
 }
 
-// alike reports whether rows are the same except for the last digits of numbers, and what a cluster of Slurm's own
-// documents does not know.
+// alike reports whether rows are equal, except for the last digits of numbers, and for values that
+// a cluster with Slurm's own documents lacks.
 func alike(want, got [][]any) bool {
 	if len(want) != len(got) {
 		return false

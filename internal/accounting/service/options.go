@@ -7,77 +7,78 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Serve is what `accounting serve` does.
+// Serve are the options of `accounting serve`.
 type Serve struct {
-	Data        string   // data directory; "" with Runs
-	Runs        []string // run records to show, from a data directory that is removed at the end
+	Data        string   // data directory; empty with Runs
+	Runs        []string // run records to show; their data directory is temporary
 	Listen      []string // addresses, host:port
-	Auth        string   // file of credentials; empty for none
+	Auth        string   // file of credentials; empty to serve without authentication
 	TLSCert     string   // PEM files; empty for plain HTTP
 	TLSKey      string
 	ClusterName string
 	Retention   time.Duration // 0 keeps jobs for ever
 	MemoryMiB   int
-	Forward     string        // URL of a cluster that gets every document, too; empty for none
+	Forward     string        // URL of a cluster to which every document is forwarded; may be empty
 	ForwardAuth string        // file with its credentials
-	Store       string        // what the pages are about: Embedded or Elasticsearch
+	Store       string        // where the pages' jobs are: Embedded or Elasticsearch
 	URL         string        // of the index, with Elasticsearch
-	URLAuth     string        // file with credentials for URL; empty for none
-	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
-	KafkaConfig string        // file of librdkafka's properties that say how brokers are reached; empty for plain
-	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
-	SdiagEvery  time.Duration // between two questions
+	URLAuth     string        // file with credentials for URL; may be empty
+	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; may be empty
+	KafkaConfig string        // file of librdkafka's properties for connecting to brokers; may be empty
+	Sdiag       []string      // CLUSTER=COMMAND for schedulers to observe with sdiag
+	SdiagEvery  time.Duration // interval between two runs of sdiag
 	SdiagKeep   time.Duration // 0 keeps figures for ever
-	Open        bool          // listen on other addresses than loopback without credentials
+	Open        bool          // allows other addresses than loopback without credentials
 }
 
-// What the pages of a server are about.
+// The places of the jobs that the pages show.
 const (
 	Embedded      = "embedded"      // the jobs in the data directory
-	Elasticsearch = "elasticsearch" // those in an index of a cluster
+	Elasticsearch = "elasticsearch" // an index of a cluster
 )
 
-// Records are accounting records, or runs.
+// Records says where accounting records or runs are.
 type Records struct {
 	Sources     []string // files, directories, runs, or one database
-	From        string   // kind of the sources, as of `workload build`; "auto" recognizes records and runs
-	ClusterName string   // for records that do not name theirs, and for runs
+	From        string   // kind of the sources, as in `workload build`; "auto" recognizes records and runs
+	ClusterName string   // cluster of runs, and of records that do not name a cluster
 	Password    string   // of the database
-	Start, End  hpc.Time // jobs that were in the cluster between them; 0 for no bound
+	Start, End  hpc.Time // only jobs that were pending or running in this interval; 0 means no limit
 	Zone        flags.Zone
 }
 
-// Imported is what became of records.
+// Imported says what happened to the records.
 type Imported struct {
 	Records   int            `json:"records"`
 	Added     int            `json:"added"`
-	Duplicate int            `json:"duplicate"`     // the directory had the same record
-	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
-	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
-	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+	Duplicate int            `json:"duplicate"`     // the directory already had the record
+	Replaced  int            `json:"replaced"`      // a different record of an earlier import was replaced
+	Kept      int            `json:"kept_received"` // Slurm itself had sent the job
+	Rules     map[string]int `json:"rules"`         // broken rules, and decisions of the reader
 	Mistake   string         `json:"first_mistake,omitempty"`
-	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
-	// name of their index, so records of their jobs may have been added beside them.
+	// Unnamed counts the documents that were in the directory and do not name a cluster. They are
+	// stored under the name of their index, so their jobs may now be in the directory twice.
 	Unnamed int64 `json:"without_cluster"`
-	// Unreported names the runs for which the pages have no report, and says why.
+	// Unreported names the runs for which the pages have no report, with the reasons.
 	Unreported []string `json:"without_report,omitempty"`
 }
 
-// Reconciled is the comparison of records with a data directory.
+// Reconciled is the result of comparing records with a data directory.
 type Reconciled struct {
 	Records   int          `json:"records"`
 	Equal     int          `json:"equal"`
-	Missing   []string     `json:"missing"` // ids of jobs that the directory does not have
+	Missing   []string     `json:"missing"` // ids of jobs that are not in the directory
 	Differing []Difference `json:"differing"`
-	Unknown   int          `json:"only_received"` // jobs of the same time that the records do not have
+	Unknown   int          `json:"only_received"` // jobs in the directory, of the same period, without a record
 	Filled    int          `json:"filled"`
-	// Shifted counts the missing jobs that the directory has at another hour, if most are missing.
+	// Shifted counts missing jobs that are in the directory at another hour. It is 0 unless most
+	// are missing.
 	Shifted int `json:"at_another_hour"`
-	// Unnamed counts the jobs, of those that are equal or differ, whose documents name no cluster.
+	// Unnamed counts the equal or differing jobs whose documents do not name a cluster.
 	Unnamed int `json:"without_cluster"`
 }
 
-// Difference is a field in which a record and a job differ.
+// Difference is a field that differs between a record and the directory.
 type Difference struct {
 	Job      string `json:"id"`
 	Field    string `json:"field"`
@@ -85,19 +86,19 @@ type Difference struct {
 	Received string `json:"received"`
 }
 
-// Export is what `accounting export` writes.
+// Export are the options of `accounting export`.
 type Export struct {
 	Output      string
-	Format      string   // of ExportFormats
-	ClusterName string   // empty for all
-	Start, End  hpc.Time // of the jobs' ends, or for a workload of its window; 0 for no bound
-	Where       string   // a condition in SQL
+	Format      string   // one of ExportFormats
+	ClusterName string   // empty for all clusters
+	Start, End  hpc.Time // limits of the jobs' ends, or a workload's window; 0 means no limit
+	Where       string   // SQL condition; may be empty
 }
 
 // ExportFormats are the formats of Export. trace and swf are workloads.
 var ExportFormats = []string{"parquet", "csv", "trace", "swf"}
 
-// Exported is what was written.
+// Exported describes what was written.
 type Exported struct {
 	Output  string         `json:"output"`
 	Jobs    int64          `json:"jobs"`
@@ -105,14 +106,14 @@ type Exported struct {
 	Missing []string       `json:"missing,omitempty"`
 }
 
-// Info is what a data directory holds.
+// Info describes the contents of a data directory.
 type Info struct {
 	Jobs          int64            `json:"jobs"`
 	FirstEnd      *time.Time       `json:"first_end"`
 	LastEnd       *time.Time       `json:"last_end"`
 	Clusters      map[string]int64 `json:"jobs_by_cluster"`
 	Sources       map[string]int64 `json:"jobs_by_source"`
-	Counts        map[string]int64 `json:"counts"` // documents by rule
+	Counts        map[string]int64 `json:"counts"` // number of documents per rule that they broke
 	Received      int64            `json:"received"`
 	Applied       int64            `json:"applied"`
 	JournalBytes  int64            `json:"journal_bytes"`
@@ -122,31 +123,31 @@ type Info struct {
 	Fault         string           `json:"fault,omitempty"`
 }
 
-// Verified is what was found by reading a whole data directory.
+// Verified is the result of verifying a data directory.
 type Verified struct {
 	Parts    int      `json:"parts"`
 	Jobs     int64    `json:"jobs"`
 	Bytes    int64    `json:"bytes"`
-	Problems []string `json:"problems"`           // what is wrong, and where
-	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
+	Problems []string `json:"problems"`           // each says what is wrong, and where
+	Migrated string   `json:"migrated,omitempty"` // result of the migration of an older directory
 }
 
-// Remove is what `accounting remove` removes, or what `accounting anonymize` does not remove but anonymizes.
+// Remove are the options of `accounting remove` and of `accounting anonymize`.
 type Remove struct {
 	Users       []string
-	As          string   // what the users of anonymized jobs are called; empty to remove the jobs
-	ClusterName string   // empty for all
-	Start, End  hpc.Time // of the jobs' ends; 0 for no bound
-	DryRun      bool     // only count the jobs
+	As          string   // new name of the users of anonymized jobs; empty to remove the jobs
+	ClusterName string   // empty for all clusters
+	Start, End  hpc.Time // limits of the jobs' ends; 0 means no limit
+	DryRun      bool     // only counts the jobs
 }
 
-// Removed is how many jobs were removed or anonymized, or would be.
+// Removed is the number of jobs that were removed or anonymized, or would be with DryRun.
 type Removed struct {
 	Jobs   int64 `json:"jobs"`
 	DryRun bool  `json:"dry_run,omitempty"`
 }
 
-// UsageError says that the options of a command make no sense, such as an invalid URL.
+// UsageError says that a command's options are invalid, for example a URL.
 type UsageError struct{ Err error }
 
 // Error returns the text of the wrapped error.
@@ -155,7 +156,7 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// usage makes a [UsageError] of an error; nil stays nil.
+// usage wraps an error in a [UsageError]; nil stays nil.
 func usage(err error) error {
 	if err == nil {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkFresh sends 20,000 documents a second, or as many as the server takes, for ten seconds each round, and asks
-// panels meanwhile. It measures how long after its acknowledgement a document is in an answer, and the rate.
+// BenchmarkFresh sends 20,000 documents a second, or as many as the server accepts, for ten seconds
+// per round, and requests panels meanwhile. It measures the time from a document's acknowledgement
+// to the first answer with the document, and the rate of documents.
 func BenchmarkFresh(b *testing.B) {
 	const rate, each, seconds = 20_000, 1000, 10
 	client := &http.Client{Timeout: time.Minute}
@@ -52,9 +53,9 @@ func BenchmarkFresh(b *testing.B) {
 	b.ReportMetric(ages[len(ages)*99/100].Seconds()*1000, "p99-ms")
 }
 
-// BenchmarkMemory asks hostile questions of a store of 500,000 jobs for ten seconds each round, while documents come.
-// It measures the most that the server and its engines have held: the sum of what the kernel says of all
-// processes that were there together (VmHWM). More than a GiB is an error.
+// BenchmarkMemory sends hostile questions to a store of 500,000 jobs for ten seconds per round,
+// while documents arrive. It measures the highest memory of the server and its engines: the sum of
+// the kernel's VmHWM over all processes that existed at the same time. More than a GiB is an error.
 func BenchmarkMemory(b *testing.B) {
 	client := &http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
@@ -87,9 +88,9 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(answered)/float64(b.N)/10, "answers/s")
 }
 
-// peak returns the most memory that a process has held, in KiB; 0 if it has ended.
+// peak returns the highest memory of a process, in KiB; 0 if the process has ended.
 func peak(pid int) (kib int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // as above
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // the process may have ended
 	if _, after, ok := strings.Cut(string(text), "VmHWM:"); ok {
 		_, _ = fmt.Sscan(after, &kib)
 	}

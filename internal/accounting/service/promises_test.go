@@ -28,8 +28,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// randomDocument returns the document of a number: with any of many fields, those of Slurm and others, and with any
-// characters in their texts. It depends on nothing else.
+// randomDocument returns the document with a number. It has random fields, Slurm's and unknown
+// ones, and random characters in texts. The result depends only on the number.
 func randomDocument(n int64) []byte {
 	r := rand.New(rand.NewPCG(uint64(n), 3))
 	text := func(most int) string {
@@ -70,8 +70,8 @@ func randomDocument(n int64) []byte {
 	return document
 }
 
-// randomQuestion returns a path, and what is posted to it; nil for a GET. Many questions make no sense, and some need
-// much time or memory.
+// randomQuestion returns a path and the body of a POST; nil for a GET. Many questions are invalid,
+// and some need much time or memory.
 func randomQuestion(r *rand.Rand) (path string, body []byte) {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	field := func() string {
@@ -94,7 +94,7 @@ func randomQuestion(r *rand.Rand) (path string, body []byte) {
 			"format": {pick("json", "csv", "html")}}.Encode(), nil
 	case 2:
 		return "/_search?" + url.Values{"size": {pick("0", "1", "1000")}, "q": {query}}.Encode(), nil
-	case 3: // much memory
+	case 3: // needs much memory
 		list := make([]string, 120)
 		for i := range list {
 			list[i] = fmt.Sprintf("f%d_%d:x", r.IntN(10), i)
@@ -119,7 +119,7 @@ func randomQuestion(r *rand.Rand) (path string, body []byte) {
 	return "/_all/_search", body
 }
 
-// readers ask random questions until end is called, and count those that had an answer.
+// readers send random questions until end is called, and count the answers.
 func readers(address string, n int) (answered *atomic.Int64, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -134,7 +134,7 @@ func readers(address string, n int) (answered *atomic.Int64, end func()) {
 				if err == nil && status == http.StatusOK {
 					answered.Add(1)
 				} else if err != nil {
-					time.Sleep(5 * time.Millisecond) // nobody listens, perhaps
+					time.Sleep(5 * time.Millisecond) // perhaps the server is down
 				}
 			}
 		})
@@ -146,7 +146,7 @@ func readers(address string, n int) (answered *atomic.Int64, end func()) {
 	}
 }
 
-// ask sends a question: a GET, or a POST if it has a body.
+// ask sends a question: a POST if body is not nil, otherwise a GET.
 func ask(ctx context.Context, client *http.Client, address, path string, body []byte) (status int, text []byte,
 	err error) {
 	method := http.MethodGet
@@ -167,7 +167,7 @@ func ask(ctx context.Context, client *http.Client, address, path string, body []
 	return response.StatusCode, text, err
 }
 
-// engines returns the processes that a server has started.
+// engines returns the ids of the processes that a server has started.
 func (s *server) engines() (pids []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.command.Process.Pid))
 	for _, path := range lists {
@@ -181,9 +181,10 @@ func (s *server) engines() (pids []int) {
 	return pids
 }
 
-// TestPromised sends random documents while random questions are asked, the server and its engines are killed, and,
-// in the second round, the disk fills up. Every document is there then exactly once and byte by byte, for the store
-// and for searches. With RMREPLAY_LONG_TESTS it sends 200,000 and kills 60 times.
+// TestPromised sends random documents while random questions are asked, the server and its engines
+// are killed, and, in the second round, the disk fills up. In the end each document must be in the
+// store exactly once, byte by byte, and searches must find it. With RMREPLAY_LONG_TESTS it sends
+// 200,000 documents and kills 60 times.
 func TestPromised(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { testPromised(t, filepath.Join(t.TempDir(), "data"), false) })
 	t.Run("full", func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestPromised(t *testing.T) {
 func testPromised(t *testing.T, dir string, full bool) {
 	documents, kills := int64(300), 2
 	if full {
-		documents = 1200 // enough that some come while the disk is full
+		documents = 1200 // so many that some arrive while the disk is full
 	}
 	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
 		documents, kills = 200_000, 60
@@ -258,7 +259,7 @@ func testPromised(t *testing.T, dir string, full bool) {
 		documents, answered.Load(), kills, enginesKilled, p.full.Load())
 }
 
-// checkSearches reads all documents by searches, as a client does.
+// checkSearches reads all documents with searches, as a client does.
 func checkSearches(t *testing.T, address string, documents int64) {
 	t.Helper()
 	client := &http.Client{Timeout: time.Minute}
@@ -298,7 +299,7 @@ func checkSearches(t *testing.T, address string, documents int64) {
 	}
 }
 
-// decoded returns what a JSON text says, with numbers as they are written.
+// decoded decodes a JSON text. Numbers keep their digits.
 func decoded(t *testing.T, text []byte) (value any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -309,7 +310,7 @@ func decoded(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// serveFilled starts a server over a store of synthetic jobs.
+// serveFilled starts a server with a store of synthetic jobs.
 func serveFilled(t testing.TB, jobs int64) *server {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -323,8 +324,9 @@ func serveFilled(t testing.TB, jobs int64) *server {
 	return start(t, dir, freeAddress(t))
 }
 
-// TestEnds ends servers with SIGTERM while hostile questions run, and while a client never ends its request. A server
-// promises to end within two seconds; three times as many are allowed here. No engine outlives it.
+// TestEnds stops servers with SIGTERM while hostile questions run and a client does not finish its
+// request. A server promises to end within two seconds; the test allows three times as much. The
+// engines must end with it.
 func TestEnds(t *testing.T) {
 	s := serveFilled(t, 30_000)
 	for n := range 2 {
@@ -376,7 +378,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-// freshness is what clients know: how many documents were acknowledged when.
+// freshness is what clients know: the number of acknowledged documents at each instant.
 type freshness struct {
 	mu   sync.Mutex
 	at   []time.Time
@@ -389,7 +391,7 @@ func (f *freshness) acknowledge(jobs int64) {
 	f.at, f.jobs = append(f.at, time.Now()), append(f.jobs, jobs)
 }
 
-// by returns how many documents were acknowledged before an instant.
+// by returns the number of documents that were acknowledged before an instant.
 func (f *freshness) by(at time.Time) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -400,8 +402,8 @@ func (f *freshness) by(at time.Time) int64 {
 	return f.jobs[i-1]
 }
 
-// age returns how long ago an answer of so many jobs was acknowledged, for each acknowledgement that it is the first
-// answer to have.
+// age returns, for each acknowledgement that an answer with this number of jobs is the first to
+// include, the time from the acknowledgement to the answer.
 func (f *freshness) age(jobs int64, answered time.Time) (ages []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -412,7 +414,7 @@ func (f *freshness) age(jobs int64, answered time.Time) (ages []time.Duration) {
 	return ages
 }
 
-// send sends synthetic documents of the numbers from first to last in one request.
+// send sends the synthetic documents number first to last in one request.
 func send(t testing.TB, client *http.Client, address string, first, last int64) {
 	t.Helper()
 	var bulk bytes.Buffer
@@ -425,7 +427,8 @@ func send(t testing.TB, client *http.Client, address string, first, last int64) 
 	}
 }
 
-// jobsOf asks a server how many jobs it has: a panel of the dashboards, or a search.
+// jobsOf returns the number of jobs that a server reports, in a panel of the dashboards or in a
+// search.
 func jobsOf(t testing.TB, client *http.Client, address string, panel bool) (jobs int64) {
 	t.Helper()
 	path := "/_count"
@@ -448,8 +451,9 @@ func jobsOf(t testing.TB, client *http.Client, address string, panel bool) (jobs
 	return answer.Count
 }
 
-// TestFresh sends documents and asks how many there are. An answer has what was acknowledged a second before the
-// question; three seconds are allowed here. What was answered once is never missing afterwards.
+// TestFresh sends documents and asks for their number. An answer should include everything that was
+// acknowledged a second before the question; the test allows three seconds. Later answers must
+// never have fewer documents.
 func TestFresh(t *testing.T) {
 	s := serveFilled(t, 1000)
 	client := &http.Client{Timeout: time.Minute}

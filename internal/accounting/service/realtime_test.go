@@ -28,8 +28,8 @@ type site struct {
 	slurmctld *exec.Cmd
 }
 
-// newSite starts a cluster with further lines of slurm.conf. slurmctld is not started. It skips the test
-// if the release does not have the plugin, or this user cannot run slurmd.
+// newSite starts a cluster with additional lines in slurm.conf, but not slurmctld. It skips the
+// test if the release lacks the plugin, or if this user cannot run slurmd.
 func newSite(t *testing.T, slurm *rpctest.Slurm, plugin, lines string) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -123,7 +123,7 @@ PartitionName=p1 Nodes=n1 Default=YES MaxTime=60
 
 func (s *site) socket() string { return filepath.Join(s.dir, "db.sock") }
 
-// start starts a daemon, which is killed at the test's end.
+// start starts a daemon. The end of the test kills it.
 func (s *site) start(path string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	log, err := os.Create(filepath.Join(s.dir, filepath.Base(path)+".out"))
@@ -143,11 +143,11 @@ func (s *site) start(path string, args ...string) *exec.Cmd {
 }
 
 func end(c *exec.Cmd) {
-	_ = c.Process.Kill() // it may have ended
+	_ = c.Process.Kill() // the process may have ended
 	_ = c.Wait()
 }
 
-// startController starts slurmctld, and slurmd if it does not run.
+// startController starts slurmctld and, the first time, slurmd.
 func (s *site) startController() {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "slurmctld")
@@ -155,8 +155,8 @@ func (s *site) startController() {
 	if first {
 		s.slurm.Controller(s.t, s.dir)
 	}
-	// -i: 26.05 does not start without the usage of associations, which a slurmctld that was killed early
-	// has not written.
+	// -i: otherwise 26.05 does not start without the file with associations' usage, which a
+	// slurmctld that was killed early has not written.
 	s.slurmctld = s.start(path, "-D", "-i")
 	if first {
 		s.start(s.slurm.Program(s.t, s.dir, "slurmd"), "-D", "-N", "n1", "-d", s.slurm.Program(s.t, s.dir, "slurmstepd"))
@@ -180,7 +180,7 @@ func (s *site) run(program string, args ...string) string {
 	return out
 }
 
-// until waits until a condition holds.
+// until waits until holds returns true.
 func (s *site) until(what string, holds func() bool) {
 	s.t.Helper()
 	for range 1800 {
@@ -209,7 +209,7 @@ func (s *site) submit(count int, options ...string) {
 	})
 }
 
-// sacct writes what slurmdbd knows of so many jobs to a file.
+// sacct writes sacct's output to a file, after it has the given number of jobs.
 func (s *site) sacct(jobs int) string {
 	s.t.Helper()
 	var out string
@@ -224,9 +224,9 @@ func (s *site) sacct(jobs int) string {
 	return path
 }
 
-// TestRealTime runs short jobs on stock daemons of each release in real time. The stock plugin sends
-// them to the server. slurmctld is then killed while the server is away: reconcile names exactly the
-// jobs that were lost, and adds them.
+// TestRealTime runs short jobs on stock daemons of each release in real time. The stock plugin
+// sends them to the server. Then slurmctld is killed while the server is down: reconcile must name
+// exactly the lost jobs, and add them.
 func TestRealTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: stock daemons run in real time without -short only")
@@ -265,7 +265,7 @@ func TestRealTime(t *testing.T) {
 			t.Error(err)
 		}
 		s.submit(5, "-J", "lost")
-		time.Sleep(8 * time.Second) // slurmctld writes its state every 5 s: it must not play these jobs again
+		time.Sleep(8 * time.Second) // slurmctld saves its state every 5 s, and must not report these jobs again
 		end(s.slurmctld)
 		server = start(t, data, address)
 		s.startController()

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// shared are the fields that accounting records and Slurm's documents both have, with the same
-// meaning. A field that one of them does not say is not compared.
+// shared are the fields with the same meaning in accounting records and in Slurm's documents. A
+// field is compared only if both have a value.
 var shared = []struct {
 	name string
 	of   func(j *document.Job) string
@@ -37,7 +37,8 @@ var shared = []struct {
 	{"nodes", func(j *document.Job) string { return allocated(j, j.Nodes) }},
 }
 
-// quotes writes a name as slurmctld sends it to slurmdbd: with backquotes in place of quotes.
+// quotes replaces quotes in a name by backquotes, as slurmctld does before it sends the name to
+// slurmdbd.
 var quotes = strings.NewReplacer(`"`, "`", "'", "`")
 
 func when(t time.Time) string {
@@ -54,7 +55,8 @@ func count(n document.Int) string {
 	return fmt.Sprint(n.Value)
 }
 
-// allocated leaves out the amounts of jobs that never ran: Slurm's document has what was asked for.
+// allocated omits the amount of a job that never ran, for which Slurm's document has the requested
+// amount.
 func allocated(j *document.Job, n document.Int) string {
 	if !j.Ran() {
 		return ""
@@ -116,12 +118,12 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	return out, err
 }
 
-// recorded are the jobs of accounting records that have not been found in the data directory.
+// recorded has the jobs in accounting records that were not found in the data directory yet.
 type recorded struct {
 	jobs        map[string]record
-	runs        map[jobRun]string // ids; "" where two clusters have the same
+	runs        map[jobRun]string // ids; empty if two clusters have the same run
 	clusters    map[string]bool
-	first, last time.Time // ends
+	first, last time.Time // first and last end of a job
 }
 
 type record struct {
@@ -129,13 +131,15 @@ type record struct {
 	text    []byte
 }
 
-// jobRun is a run of a job, whichever cluster it ran on. Slurm's document of a job without an association
-// names no cluster, so the store has it under the name of the index or of --cluster-name.
+// jobRun identifies a run of a job without its cluster. Slurm's document of a job without an
+// association does not name a cluster, so the store has the job under the name of the index or of
+// --cluster-name.
 type jobRun struct{ job, run int64 }
 
 func runOf(j *document.Job) jobRun { return jobRun{j.JobID, j.Run} }
 
-// add adds the record of a job. One that has not ended is left out, since Slurm has sent nothing about it.
+// add adds the record of a job. It skips jobs that have not ended, because Slurm has not sent a
+// document yet.
 func (r *recorded) add(_ store.Source, cluster string, text []byte) error {
 	j := document.Parse(text, "")
 	if !j.Finished() || j.End.IsZero() {
@@ -160,17 +164,18 @@ func (r *recorded) add(_ store.Source, cluster string, text []byte) error {
 	return nil
 }
 
-// numbered is a job of a cluster, whichever run.
+// numbered identifies a job, but not which run.
 type numbered struct {
 	cluster string
 	job     int64
 }
 
-// farthest is more than the clocks of two time zones differ by.
+// farthest exceeds the largest difference between the clocks of two time zones.
 const farthest = 27 * time.Hour
 
-// shifted counts the jobs of the records that the data directory has with the same number and the same time from
-// submission to end, but at another hour. Clocks of time zones differ by multiples of a quarter of an hour.
+// shifted counts records of jobs that are in the data directory with the same number and the same
+// time between submit time and end, but at another hour. Clocks of time zones differ by multiples
+// of a quarter of an hour.
 func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 	records := map[numbered][]document.Job{}
 	for _, of := range r.jobs {
@@ -195,7 +200,7 @@ func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 	return n, err
 }
 
-// compare compares a document with its record, if there is one.
+// compare compares a document with its record, if it has one.
 func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	got := document.Parse(d.Document, d.Cluster)
 	id := store.ID(&got)
@@ -220,10 +225,10 @@ func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	}
 }
 
-// differences returns the shared fields that differ.
+// differences returns the shared fields that differ between the record and the document.
 func differences(id string, want, got *document.Job) (list []Difference) {
-	// sacct up to 25.05 subtracts 128 from an exit status of 128 or more before printing it (print.c,
-	// PRINT_EXITCODE). Documents have the whole status.
+	// Up to 25.05, sacct subtracts 128 from an exit status of at least 128 before printing it
+	// (print.c, PRINT_EXITCODE). Documents have the original status.
 	sameStatus := got.ExitCode.Value >= 128 && want.ExitCode.Value == got.ExitCode.Value-128
 	for _, f := range shared {
 		if f.name == "exit_code" && sameStatus {
@@ -238,7 +243,7 @@ func differences(id string, want, got *document.Job) (list []Difference) {
 
 var errEnd = errors.New("the server's answer ended early")
 
-// unexpected names an answer that ended within a value.
+// unexpected replaces the error of a response that ended inside a JSON value.
 func unexpected(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errEnd

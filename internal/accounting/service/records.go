@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	batchDocuments = 5000     // in a bulk request
-	batchBytes     = 16 << 20 // after so many a request is sent
+	batchDocuments = 5000     // highest number in a bulk request
+	batchBytes     = 16 << 20 // size at which a bulk request is sent
 )
 
 // sender sends documents to the server in bulk requests.
@@ -42,13 +42,13 @@ type sender struct {
 	c      *client
 	source store.Source
 	body   bytes.Buffer
-	n      int // documents in the body
+	n      int // number of documents in body
 	all    int
-	began  bool // something was sent
+	began  bool // a request was sent
 }
 
-// add adds the document of a job of a cluster. Its index is the cluster, as for a document that
-// slurmctld sends to http://HOST:9200/CLUSTER/_doc.
+// add adds the document of a job. Its index is the cluster's name, as if slurmctld had sent it to
+// http://HOST:9200/CLUSTER/_doc.
 func (s *sender) add(cluster string, text []byte) error {
 	index, err := json.Marshal(indexOf(cluster))
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *sender) add(cluster string, text []byte) error {
 	s.body.WriteString("{\"index\":{\"_index\":")
 	s.body.Write(index)
 	s.body.WriteString("}}\n")
-	s.body.Write(text) // as JSON it has no line break
+	s.body.Write(text) // compact JSON has no line breaks
 	s.body.WriteByte('\n')
 	s.n++
 	s.all++
@@ -76,7 +76,7 @@ func (s *sender) flush() error {
 	if err != nil {
 		return err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	var result struct {
 		Errors bool
 		Items  []map[string]struct{ Error *struct{ Reason string } }
@@ -100,8 +100,8 @@ func (s *sender) flush() error {
 	return nil
 }
 
-// indexOf returns the name of the index of a cluster's documents. No index can have a name that begins
-// with an underscore.
+// indexOf returns the index for a cluster's documents. The name of an index must not begin with an
+// underscore.
 func indexOf(cluster string) string {
 	if cluster == "" || strings.HasPrefix(cluster, "_") {
 		return "records"
@@ -109,19 +109,19 @@ func indexOf(cluster string) string {
 	return cluster
 }
 
-// wait waits until the store has all that was sent.
+// wait waits until the store has all documents that were sent.
 func (c *client) wait(ctx context.Context) (outcome store.Outcome, err error) {
 	return outcome, c.get(ctx, "/_accounting/wait", &outcome)
 }
 
-// wait answers when the store has everything that was received until now.
+// wait responds when the store has all documents that were received before.
 func (s *site) wait(w http.ResponseWriter, r *http.Request) {
 	if err := s.intake.Wait(r.Context(), s.intake.Status().Received); err != nil {
 		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.intake.Status().Outcome) // a client that has gone does not need it
+	_ = json.NewEncoder(w).Encode(s.intake.Status().Outcome) // an error means that the client has disconnected
 }
 
 // Import adds records to a data directory.
@@ -129,7 +129,7 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	made := os.Mkdir(dir, 0o700) == nil
 	send := &sender{ctx: ctx}
 	defer func() {
-		if err != nil && made && !send.began { // the directory was made for nothing
+		if err != nil && made && !send.began { // the new directory would stay empty
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
@@ -178,8 +178,8 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	return out, err
 }
 
-// read calls the function each with the document of every job of the sources, and the function described,
-// which may be nil, with every run. In out, it adds to the counts of rules and sets the mistake.
+// read calls each with the document of every job in the sources, and described, unless it is nil,
+// with every run. It adds the counts of rules to out, and sets out.Mistake to the first mistake.
 func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
@@ -236,17 +236,17 @@ func read(ctx context.Context, from Records, out *Imported,
 	return nil
 }
 
-// lostRuns finds out which records of preempted and failed runs are of lost runs: accounting writes
-// PREEMPTED and NODE_FAIL both for a run that was lost and for a job that ended. After a lost run
-// the job has another record, whose submission is the time of the requeue.
+// lostRuns determines which records of preempted and failed runs are lost runs. Accounting has the
+// states PREEMPTED and NODE_FAIL both for a lost run and for a job that ended. After a lost run
+// there is another record of the job, whose submit time is the time of the requeue.
 type lostRuns struct {
-	held  map[numbered]*finished.Job // runs whose jobs have no later record so far
+	held  map[numbered]*finished.Job // runs for which no later record of the job was read yet
 	order []numbered
 	send  func(job *finished.Job, lost bool) error
 }
 
-// mostRequeue is the longest time from the end of a run to the requeue of its job: epilogs take
-// time. Later, Slurm may have given the number to another job.
+// mostRequeue is the longest time between the end of a run and the requeue of its job, which can be
+// long because of epilogs. After that time, Slurm may have given the number to another job.
 const mostRequeue = 24 * time.Hour
 
 func (l *lostRuns) add(job *finished.Job) error {
@@ -268,7 +268,7 @@ func (l *lostRuns) add(job *finished.Job) error {
 	return l.send(job, false)
 }
 
-// close sends the records that are held: no later record has come, so their jobs ended.
+// close sends the remaining records. There was no later record, so these jobs ended.
 func (l *lostRuns) close() error {
 	for _, key := range l.order {
 		if job := l.held[key]; job != nil {
@@ -281,7 +281,7 @@ func (l *lostRuns) close() error {
 	return nil
 }
 
-// describe tells the server the size of a run's machine.
+// describe sends the size of a run's machine to the server.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	m := &r.Manifest
 	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
@@ -309,7 +309,7 @@ func positive(n int) document.Int {
 	return document.Int{Value: int64(n), Known: n > 0}
 }
 
-// cluster keeps what is known of a cluster.
+// cluster stores the description of a cluster in a request.
 func (s *site) cluster(w http.ResponseWriter, r *http.Request) {
 	var c store.Cluster
 	err := json.NewDecoder(r.Body).Decode(&c)
@@ -325,7 +325,7 @@ func (s *site) cluster(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeReport writes the report of a run to where the pages look for it.
+// writeReport writes the report of a run into the directory from which the pages serve it.
 func writeReport(dir, name string, r *run.Run) error {
 	set, err := compare.Load(&run.Set{Dir: r.Dir, Runs: []*run.Run{r}})
 	if err != nil {
@@ -343,10 +343,10 @@ func writeReport(dir, name string, r *run.Run) error {
 	return err
 }
 
-// Doubt says why a source is a run that is not valid, or "".
+// Doubt returns the reason why a source is a run that is not valid, or an empty text.
 func Doubt(source string) string { return formats.Doubt(source) }
 
-// isRun reports whether a source is a run, or a workload that has the outcome of its jobs, and not
+// isRun reports whether a source is a run or a workload with the outcomes of its jobs; false means
 // accounting records. A workload without outcomes is an error.
 func isRun(path string) (bool, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -364,18 +364,18 @@ func isRun(path string) (bool, error) {
 		return true, nil
 	}
 	if _, other := formats.Open(path); other != nil {
-		return false, nil // the reader of records says what the file is
+		return false, nil // the reader of records reports what the file is
 	}
 	return false, err
 }
 
-// runNames names runs as clusters, by their files or directories. Runs with the same name get the
-// name of their directory in front of it and, if that is not enough, a number behind it.
+// runNames names runs as clusters, after their files or directories. For runs with the same name,
+// the name of their directory is added in front and, if this is not enough, a number at the end.
 func runNames(paths []string) []string {
 	names, count := make([]string, len(paths)), map[string]int{}
 	for i, path := range paths {
 		if full, err := filepath.Abs(path); err == nil {
-			path = full // so that "." has a name, too
+			path = full // so that "." has a name
 		}
 		names[i] = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		count[names[i]]++

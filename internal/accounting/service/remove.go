@@ -12,14 +12,14 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// removal is the body of a request to remove jobs, or to anonymize them.
+// removal is the body of a request to remove or anonymize jobs.
 type removal struct {
 	Filter store.Filter
-	As     string // what the users of anonymized jobs are called; empty to remove the jobs
+	As     string // new name of the users of anonymized jobs; empty to remove the jobs
 	DryRun bool
 }
 
-// remove removes the jobs of a request, anonymizes them, or counts them.
+// remove removes, anonymizes or counts the jobs in a request.
 func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 	var asked removal
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
@@ -43,10 +43,10 @@ func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(removed) // a client that has gone does not need it
+	_ = json.NewEncoder(w).Encode(removed) // an error means that the client has disconnected
 }
 
-// anonymize anonymizes the jobs of a request.
+// anonymize anonymizes the jobs in a request.
 func (s *site) anonymize(ctx context.Context, asked removal) (jobs int64, err error) {
 	a, err := document.NewAnonymizer(asked.Filter.Users, asked.As)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *site) anonymize(ctx context.Context, asked removal) (jobs int64, err er
 	})
 }
 
-// Remove removes jobs from a data directory, or anonymizes them.
+// Remove removes or anonymizes jobs in a data directory.
 func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Removed, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Remove
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	out = new(Removed)
 	return out, json.NewDecoder(answer).Decode(out)
 }

@@ -24,7 +24,7 @@ import (
 	"rmreplay/internal/workload/example"
 )
 
-// simulated makes a run record of the example day.
+// simulated simulates the example day into a run record.
 func simulated(t *testing.T, path, policy string) {
 	t.Helper()
 	site := t.TempDir()
@@ -39,8 +39,8 @@ func simulated(t *testing.T, path, policy string) {
 	}
 }
 
-// preempting simulates the example day with the model of Slurm: every third small job is urgent, and preempts others, which are
-// requeued.
+// preempting simulates the example day with the model of Slurm. Every third small job is urgent and
+// preempts others, which are requeued.
 func preempting(t *testing.T, path string) {
 	t.Helper()
 	site := t.TempDir()
@@ -84,7 +84,7 @@ func preempting(t *testing.T, path string) {
 	}
 }
 
-// windowed simulates hours of the example, so that jobs run when they begin.
+// windowed simulates some hours of the example day, in which jobs are running at the beginning.
 func windowed(t *testing.T, path string) {
 	t.Helper()
 	day, site := filepath.Join(t.TempDir(), "day"), t.TempDir()
@@ -121,7 +121,7 @@ func windowed(t *testing.T, path string) {
 	}
 }
 
-// get asks for a page or a JSON object.
+// get requests a page or a JSON object.
 func get(t *testing.T, address, path string) (status int, body string) {
 	t.Helper()
 	response, err := http.Get("http://" + address + path)
@@ -136,8 +136,8 @@ func get(t *testing.T, address, path string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// TestRuns shows two runs of the same name without a data directory: each is a cluster with its size and
-// its report, jobs are refused, and nothing is left behind.
+// TestRuns shows two runs of the same name without a data directory. Each is a cluster with a size
+// and a report, jobs are refused, and no files are left behind.
 func TestRuns(t *testing.T) {
 	scratch := t.TempDir()
 	runs := []string{filepath.Join(scratch, "before", "run"), filepath.Join(scratch, "after", "run")}
@@ -193,7 +193,7 @@ func TestRuns(t *testing.T) {
 	if status, body := get(t, address, "/before-run/_count"); status != http.StatusOK || !strings.Contains(body, `"count":1033`) {
 		t.Errorf("the index before-run: %d %s", status, body)
 	}
-	// The first page does not add up two alternatives.
+	// The first page must not add up two alternatives.
 	if _, body := get(t, address, "/_ui/"); !strings.Contains(body, "reports/before-run") || !strings.Contains(body, "reports/after-run") {
 		t.Error("the first page does not show the runs beside each other")
 	}
@@ -223,8 +223,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestWorkload makes the workload of a window: jobs that ran at its start are in it, and a
-// job that has not ended is in all of them.
+// TestWorkload makes the workload of a window. It must include jobs that ran at the window's start.
+// A job that has not ended must be in the workload of each window.
 func TestWorkload(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()

@@ -31,16 +31,17 @@ import (
 )
 
 const (
-	headerTime  = 10 * time.Second // for a request's header
+	headerTime  = 10 * time.Second // for receiving a request's header
 	idleTime    = 60 * time.Second // of a connection between requests
-	answerTime  = 15 * time.Minute // from a request's header to the end of the answer
-	connections = 8192             // at a time
-	endTime     = time.Second      // for requests that are under way at the end
-	// ownMemory is how many bytes the server may hold, beside the database, before garbage is collected more often.
+	answerTime  = 15 * time.Minute // from the end of a request's header to the end of the response
+	connections = 8192             // highest number of open connections
+	endTime     = time.Second      // for requests in progress when the server ends
+	// ownMemory is the memory limit of this process in bytes, at which garbage is collected more
+	// often.
 	ownMemory = 256 << 20
 )
 
-// Serve receives jobs until ctx ends.
+// Serve runs the server until ctx ends.
 func (Service) Serve(ctx context.Context, opts Serve, say func(format string, args ...any)) (err error) {
 	var who *access.Access
 	if opts.Auth != "" {
@@ -121,8 +122,8 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	return nil
 }
 
-// newSource returns the Elasticsearch cluster that the pages are about; nil for the store. The
-// server passes on to this cluster what it receives.
+// newSource returns the Elasticsearch cluster whose jobs the pages show, and nil for the store. It
+// also makes the server forward received documents to this cluster.
 func newSource(opts *Serve) (web.Source, error) {
 	if opts.Store != Elasticsearch {
 		return nil, nil
@@ -134,8 +135,8 @@ func newSource(opts *Serve) (web.Source, error) {
 	return cluster, err
 }
 
-// openRuns adds the jobs of runs. The server then takes no other jobs, because they would be
-// removed with the directory.
+// openRuns imports the jobs of runs. The server then refuses other jobs, which would be lost when
+// the temporary directory is removed.
 func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
 	for _, path := range runs {
 		if found, err := isRun(path); err != nil {
@@ -155,12 +156,12 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 	return nil
 }
 
-// tally is what became of all documents of a data directory until an instant.
+// tally counts what happened to the documents of a data directory up to an instant.
 type tally struct {
-	received int64            // number of the last document
-	rules    map[string]int64 // documents by the rules that they broke
+	received int64            // number of the last received document
+	rules    map[string]int64 // number of documents per rule that they broke
 	outcome  store.Outcome    // since the directory was opened
-	behind   int64            // documents that are not in the database yet
+	behind   int64            // documents that are not in the store yet
 }
 
 func (s *site) tally() tally {
@@ -170,11 +171,11 @@ func (s *site) tally() tally {
 	return tally{status.Received, v.Counts(), status.Outcome, status.Received - status.Applied}
 }
 
-// sayTally says what became of the documents since an earlier tally.
+// sayTally prints what happened to the documents since an earlier tally.
 func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
+	_ = s.intake.Wait(ctx, s.intake.Status().Received) // documents that are still missing then are counted below
 	now := s.tally()
 	text := fmt.Sprintf("%d %s new, %d already there, %d replaced by a later document",
 		now.outcome.Added-before.outcome.Added, quantity.Plural(now.outcome.Added-before.outcome.Added, "job", "jobs"),
@@ -194,7 +195,7 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 		quantity.Plural(now.received-before.received, "document", "documents"), text)
 }
 
-// forward starts to pass documents on. The returned function stops it.
+// forward starts to forward documents. The returned function stops the forwarder.
 func (s *site) forward(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
 		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch,
@@ -212,7 +213,7 @@ func (s *site) forward(ctx context.Context, opts Serve, say func(format string, 
 	return func() { cancel(); <-done }, nil
 }
 
-// checkAddress refuses an address that others than this machine's users reach, unless it is guarded.
+// checkAddress refuses an address that can be reached from other machines, unless guarded.
 func checkAddress(address string, guarded bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -225,7 +226,7 @@ func checkAddress(address string, guarded bool) error {
 		address)
 }
 
-// checkAddresses returns an error for addresses of other programs that are not valid.
+// checkAddresses returns an error for invalid URLs or addresses of other servers.
 func checkAddresses(opts *Serve) error {
 	for name, text := range map[string]string{"--forward": opts.Forward, "--url": opts.URL} {
 		if text == "" {
@@ -242,7 +243,7 @@ func checkAddresses(opts *Serve) error {
 	return usage(err)
 }
 
-// serve listens on the addresses until ctx ends. takes is whether it takes documents.
+// serve listens on the addresses until ctx ends. takes says whether the server accepts documents.
 func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool,
 	say func(format string, args ...any)) error {
 	server := &http.Server{
@@ -295,8 +296,8 @@ func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes 
 
 const retentionEvery = 24 * time.Hour
 
-// expire removes jobs that ended longer ago than their retention, and figures of schedulers that
-// are older than the retention of figures.
+// expire removes jobs that ended before the retention time, and figures of schedulers that are
+// older than the retention time of figures.
 func (s *site) expire(ctx context.Context, opts Serve) (err error) {
 	if opts.Retention > 0 {
 		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
@@ -308,10 +309,10 @@ func (s *site) expire(ctx context.Context, opts Serve) (err error) {
 	return err
 }
 
-// reporter makes lines of the HTTP server's log messages.
+// reporter prints log messages of the HTTP server.
 type reporter func(format string, args ...any)
 
-// Write takes one message.
+// Write prints one message.
 func (r reporter) Write(text []byte) (int, error) {
 	r("rmreplay: %s", strings.TrimSpace(string(text)))
 	return len(text), nil

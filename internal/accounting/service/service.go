@@ -1,10 +1,10 @@
-// Package service does the work of the accounting commands: it is the server over a data directory,
-// and the client that asks it.
+// Package service implements the accounting commands: the server for a data directory, and the
+// client that sends requests to it.
 //
-// One process has a data directory open. It listens on a socket in the directory, control.sock, which
-// only the directory's owner can reach. A command about a directory asks through the socket. If
-// nobody listens there, the command opens the directory and listens itself while it runs, so that
-// there is one way of doing things.
+// One process has a data directory open. It listens on a socket in the directory, control.sock,
+// which only the directory's owner can reach. Every command sends requests to this socket. If no
+// process listens there, the command itself opens the directory and listens while it runs, so that
+// there is only one implementation.
 package service
 
 import (
@@ -32,15 +32,15 @@ import (
 	"rmreplay/internal/accounting/web"
 )
 
-// Service implements the service of package
+// Service implements the accounting commands.
 type Service struct{}
 
-// New returns the service.
+// New returns a Service.
 func New() Service { return Service{} }
 
 const socket = "control.sock"
 
-// site is an open data directory with the server on its socket.
+// site is an open data directory, with the server on its socket.
 type site struct {
 	dir     string
 	intake  *intake.Intake
@@ -48,7 +48,7 @@ type site struct {
 	figures *figures
 	routes  []string // patterns of all paths
 	control *http.Server
-	closed  chan error // what the server on the socket ended with
+	closed  chan error // receives the error with which the server on the socket ended
 }
 
 // open opens a data directory and listens on its socket.
@@ -56,7 +56,7 @@ func open(ctx context.Context, dir string, opts intake.Options, who *access.Acce
 	return openAbout(ctx, dir, opts, who, nil)
 }
 
-// openAbout is open with pages about another source's jobs, unless it is nil.
+// openAbout is like open; unless jobs is nil, the pages show the jobs of this source.
 func openAbout(ctx context.Context, dir string, opts intake.Options, who *access.Access, jobs web.Source) (s *site,
 	err error) {
 	opts.Now = time.Now
@@ -88,7 +88,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, who *access
 	return s, nil
 }
 
-// register adds the handlers of searches and pages to the handler of documents.
+// register adds the handlers for searches and pages to the handler that receives documents.
 func (s *site) register(jobs web.Source) {
 	in := s.intake
 	api := search.Register(s.handler.API, in.Store(), search.Options{
@@ -98,14 +98,14 @@ func (s *site) register(jobs web.Source) {
 	const description = "GET /openapi.json"
 	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(schemas.Accounting) // a client that has gone does not need it
+		_, _ = w.Write(schemas.Accounting) // an error means that the client has disconnected
 	})
 	const figures = "GET /metrics"
 	s.handler.API.Handle(figures, s.figures.handler(in))
 	s.routes = slices.Concat(s.handler.Routes(), api.Routes(), pages, []string{description, figures})
 }
 
-// Close ends the server on the socket and closes the directory.
+// Close stops the server on the socket and closes the directory.
 func (s *site) Close() error {
 	err := s.control.Close()
 	if ended := <-s.closed; !errors.Is(ended, http.ErrServerClosed) {
@@ -114,8 +114,8 @@ func (s *site) Close() error {
 	return errors.Join(err, s.intake.Close())
 }
 
-// listenSocket makes the socket. The lock of the directory has been taken before, so the process
-// that made an older socket has ended.
+// listenSocket creates the socket. This process already has the directory's lock, so the process
+// that created an old socket has ended.
 func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(filepath.Join(dir, socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -128,11 +128,11 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the path is gone by then
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the path no longer exists then
 	return listener, os.Chmod(filepath.Join(dir, socket), 0o600)
 }
 
-// shortPath calls do with a path of the socket that is short enough for its address: 107 bytes.
+// shortPath calls do with a path of the socket that fits into a socket address (107 bytes).
 func shortPath(dir string, do func(path string) error) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -141,13 +141,13 @@ func shortPath(dir string, do func(path string) error) error {
 	return errors.Join(do(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socket)), d.Close())
 }
 
-// client asks the process that has a data directory open.
+// client sends requests to the process that has a data directory open.
 type client struct {
 	http  *http.Client
 	close func() error
 }
 
-// connect returns a client for a data directory that exists.
+// connect returns a client for an existing data directory.
 func connect(ctx context.Context, dir string) (*client, error) {
 	switch err := store.Exists(dir); {
 	case errors.Is(err, store.ErrAbsent), errors.Is(err, unix.ENOTDIR):
@@ -161,7 +161,7 @@ func connect(ctx context.Context, dir string) (*client, error) {
 	return connectNew(ctx, dir)
 }
 
-// connectNew returns a client for a data directory, which it makes if necessary.
+// connectNew returns a client for a data directory, and creates the directory if necessary.
 func connectNew(ctx context.Context, dir string) (*client, error) {
 	c := &client{close: func() error { return nil }}
 	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn,
@@ -183,13 +183,13 @@ func connectNew(ctx context.Context, dir string) (*client, error) {
 	return c, nil
 }
 
-// Close ends the connection, and the server if it is the client's own.
+// Close closes the connections, and stops the server if the client started one.
 func (c *client) Close() error {
 	c.http.CloseIdleConnections()
 	return c.close()
 }
 
-// get asks for a JSON object.
+// get requests a JSON object and decodes it into to.
 func (c *client) get(ctx context.Context, path string, to any) error {
 	body, err := c.stream(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -202,14 +202,14 @@ func (c *client) get(ctx context.Context, path string, to any) error {
 	return nil
 }
 
-// stream sends a request and returns the body of the answer, which the caller closes.
+// stream sends a request and returns the body of the response. The caller must close the body.
 func (c *client) stream(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser,
 	error) {
 	answer, _, err := c.send(ctx, method, path, body, header...)
 	return answer, err
 }
 
-// send is stream, and returns the header of the answer, too.
+// send is like stream, and also returns the header of the response.
 func (c *client) send(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser,
 	http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://data"+path, body)

@@ -38,9 +38,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// serveVariable makes the test's program a server over the directory that it names, on the address
-// behind it. It forwards to the URL of forwardVariable, or has the index at that of storeVariable as its store, and
-// reads the topic of kafkaVariable.
+// serveVariable makes the test's program a server. Its value is a data directory and an address.
+// The server forwards to the URL in forwardVariable, or has the index at the URL in storeVariable
+// as its store, and reads the topic in kafkaVariable.
 const (
 	serveVariable   = "RMREPLAY_TEST_SERVE"
 	forwardVariable = "RMREPLAY_TEST_FORWARD"
@@ -49,7 +49,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	supervise.RunIfGuard() // of a replay's daemons
+	supervise.RunIfGuard() // the guard of a replay's daemons
 	if dir, address, ok := strings.Cut(os.Getenv(serveVariable), " "); ok {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -69,18 +69,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a server in a process of its own.
+// server is a server in a separate process.
 type server struct {
 	dir, address string
 	command      *exec.Cmd
 	log          bytes.Buffer
 }
 
-// start starts a server, and waits until it answers.
-func start(t testing.TB, dir, address string) *server {
+// start starts a server with further environment variables and waits until it answers.
+func start(t testing.TB, dir, address string, variables ...string) *server {
 	t.Helper()
 	s := &server{dir: dir, address: address, command: exec.Command(os.Args[0])}
-	s.command.Env = append(os.Environ(), serveVariable+"="+dir+" "+address)
+	s.command.Env = append(append(os.Environ(), variables...), serveVariable+"="+dir+" "+address)
 	s.command.Stderr = &s.log
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.command.Start(); err != nil {
@@ -99,15 +99,15 @@ func start(t testing.TB, dir, address string) *server {
 	return nil
 }
 
-// end sends a signal and waits for the end.
+// end sends a signal and waits for the process's end.
 func (s *server) end(with syscall.Signal) error {
-	_ = s.command.Process.Signal(with) // it may have ended
+	_ = s.command.Process.Signal(with) // the process may have ended
 	return s.command.Wait()
 }
 
-// freeAddress returns an address that nobody listens on. Its port is below those that the kernel
-// gives to clients: a client that calls a server which has ended would sometimes get the server's
-// own port, and so connect to itself.
+// freeAddress returns an unused address. Its port is below those that the kernel assigns to
+// clients: otherwise a client that connects to a server that has ended could get the server's port,
+// and so connect to itself.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -121,7 +121,7 @@ func freeAddress(t testing.TB) string {
 	return ""
 }
 
-// post posts a document on a connection of its own, as Slurm's plugin does, and returns the status.
+// post posts a document on a new connection, as Slurm's plugin does, and returns the status.
 func post(address string, text []byte) (int, string, error) {
 	return postBy(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}, address, text)
 }
@@ -136,18 +136,18 @@ func postBy(client *http.Client, address string, text []byte) (int, string, erro
 	return response.StatusCode, string(body), err
 }
 
-// posting is clients that post synthetic jobs until each of them is acknowledged. Some lose the answer and
-// send again.
+// posting has clients that post synthetic jobs until each job is acknowledged. Some clients lose a
+// response and send the job again.
 type posting struct {
 	address             string
 	documents           int64
-	document            func(n int64) []byte // nil means that of package storetest
+	document            func(n int64) []byte // nil for documents of package storetest
 	next                atomic.Int64
 	acknowledged        atomic.Int64
-	lost, full, unheard atomic.Int64 // answers that did not arrive, were about a full disk, or never came
+	lost, full, unheard atomic.Int64 // responses that were lost, that reported a full disk, or that never came
 }
 
-// run is client c.
+// run runs client number c.
 func (p *posting) run(c int) {
 	r := rand.New(rand.NewPCG(uint64(c), 1))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: c%2 == 0}, Timeout: time.Minute} // Slurm's plugin keeps none
@@ -163,7 +163,7 @@ func (p *posting) run(c int) {
 		}
 		text := document(n)
 		for {
-			if r.IntN(40) == 0 { // the answer does not arrive
+			if r.IntN(40) == 0 { // the response is lost
 				if conn, err := net.Dial("tcp", p.address); err == nil {
 					fmt.Fprintf(conn, "POST /slurm/_doc HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 					conn.Close()
@@ -186,8 +186,9 @@ func (p *posting) run(c int) {
 	}
 }
 
-// TestKilled kills the server at random while clients post to it, and fills its disk now and then. Each job
-// must be there exactly once. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times.
+// TestKilled kills the server at random while clients post to it, and sometimes fills its disk. In
+// the end each job must be in the store once. With RMREPLAY_LONG_TESTS it posts a million documents
+// and kills 100 times.
 func TestKilled(t *testing.T) {
 	documents, kills, clients, fills := int64(1500), 4, 12, 0
 	dir := filepath.Join(t.TempDir(), "data")
@@ -233,7 +234,7 @@ func TestKilled(t *testing.T) {
 		p.lost.Load(), p.unheard.Load(), info.Counts[store.CountDuplicate])
 }
 
-// smallDisk mounts a file system of a size.
+// smallDisk mounts a file system of the given size.
 func smallDisk(t *testing.T, size string) (path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -251,7 +252,7 @@ func smallDisk(t *testing.T, size string) (path string) {
 	return path
 }
 
-// fillDisk fills a file system until done, and frees it again.
+// fillDisk fills a file system until done returns true, and then frees the space.
 func fillDisk(t *testing.T, path string, done func() bool) {
 	t.Helper()
 	ballast := filepath.Join(path, "ballast")
@@ -264,7 +265,7 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 			t.Error(err)
 		}
 	}()
-	for size, step := int64(0), int64(64<<20); step > 0; { // as long as there is room for a step, then for smaller ones
+	for size, step := int64(0), int64(64<<20); step > 0; { // in steps of decreasing size
 		if err := unix.Fallocate(int(f.Fd()), 0, size, step); err == nil {
 			size += step
 		} else if step /= 2; !errors.Is(err, unix.ENOSPC) {
@@ -275,7 +276,7 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(5 * time.Minute); !done(); {
-		if _, err := io.Copy(f, zeros{}); !errors.Is(err, unix.ENOSPC) { // what the server has freed
+		if _, err := io.Copy(f, zeros{}); !errors.Is(err, unix.ENOSPC) { // fills space that the server has freed
 			t.Fatalf("the disk is endless: %v", err)
 		}
 		if time.Now().After(deadline) {
@@ -285,8 +286,8 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 	}
 }
 
-// waitApplied opens a directory until its store has everything that was received, in files of its own: what came last
-// may otherwise be in the journal alone.
+// waitApplied opens a directory until its store has all received documents in its own files. The
+// last documents could otherwise be in the journal only.
 func waitApplied(t *testing.T, dir string, received int64) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), dir, intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
@@ -301,10 +302,10 @@ func waitApplied(t *testing.T, dir string, received int64) {
 	}
 }
 
-// synthetic returns the document of a synthetic job.
+// synthetic returns the document of synthetic job n.
 func synthetic(n int64) []byte { return storetest.Entry(n).Document }
 
-// checkJobs checks that a directory has each of the jobs up to a number once, with its document.
+// checkJobs checks that a directory has each of the first jobs once, with its document.
 func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	t.Helper()
 	s, err := store.Open(context.Background(), dir, store.Options{})
@@ -328,8 +329,8 @@ func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	}
 }
 
-// TestFullDisk fills the disk below a server. A document is then refused with 503 and the reason,
-// and taken again when there is room.
+// TestFullDisk fills a server's disk. Documents must be refused with status 503 and the reason, and
+// be accepted again when there is space.
 func TestFullDisk(t *testing.T) {
 	disk := smallDisk(t, "24m")
 	dir, address := filepath.Join(disk, "data"), freeAddress(t)
@@ -356,7 +357,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		f.Close()
 		refused := false
-		for range 40 { // a page of the journal may have room
+		for range 40 { // there may be space in a page of the journal
 			status, body, err := post(address, storetest.Entry(kept+1).Document)
 			if err != nil {
 				t.Fatal(err)
@@ -408,7 +409,7 @@ func (zeros) Read(to []byte) (int, error) {
 	return len(to), nil
 }
 
-// TestSecond checks that a second server is refused, and told which process is the first one.
+// TestSecond checks that a second server is refused, with the process id of the first server.
 func TestSecond(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := start(t, dir, freeAddress(t))
@@ -432,8 +433,9 @@ const sacct = `JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|
 6|6|e|ann|1000|100|physics|batch|normal|2024-03-01T00:06:00|2024-03-01T00:06:00|2024-03-01T00:08:00|Unknown|RUNNING|0:0|01:00:00|4|1|cpu=4,node=1|cpu=4,node=1|n1|vale
 `
 
-// TestWaited imports records of jobs that wait and run, and then those of the next day. Each job is there once. A job
-// that was requeued and waits again has the row of its first run, too.
+// TestWaited imports records of waiting and running jobs, and then those of the next day. Each job
+// must be there once. A job that was requeued and waits again must also have the row of its first
+// run.
 func TestWaited(t *testing.T) {
 	ctx, svc, scratch := context.Background(), service.New(), t.TempDir()
 	dir := filepath.Join(scratch, "data")
@@ -473,14 +475,14 @@ func TestWaited(t *testing.T) {
 	if again := add(requeued, "3|3|vale|ann|batch|COMPLETED|2024-03-01T10:00:00|2024-03-01T12:00:00|2024-03-01T12:10:00|600|60|1|4"); again.Replaced != 1 || again.Added != 0 {
 		t.Errorf("%+v", again)
 	}
-	add( // sacct says PREEMPTED and NODE_FAIL of lost runs, and of jobs that ended so
+	add( // in sacct, PREEMPTED and NODE_FAIL occur for lost runs and for ended jobs
 		"5|5|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
 		"6|6|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
 		"7|7|vale|ann|batch|NODE_FAIL|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
 		"5|5|vale|ann|batch|PREEMPTED|2024-03-01T10:02:00|2024-03-01T10:05:00|2024-03-01T10:06:00|60|60|1|4",
 		"7|7|vale|ann|batch|CANCELLED by 7|2024-03-01T10:02:01|None|2024-03-01T10:30:00|0|60|1|4",
 		"8|8|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
-		"8|8|vale|ann|batch|COMPLETED|2024-03-03T10:00:00|2024-03-03T10:01:00|2024-03-03T10:02:00|60|60|1|4", // the number again
+		"8|8|vale|ann|batch|COMPLETED|2024-03-03T10:00:00|2024-03-03T10:01:00|2024-03-03T10:02:00|60|60|1|4", // number reused
 	)
 	path := filepath.Join(scratch, "out.csv")
 	if _, err := svc.Export(ctx, dir, service.Export{Output: path, Format: "csv"}); err != nil {
@@ -508,8 +510,9 @@ func TestWaited(t *testing.T) {
 	}
 }
 
-// TestReconcileUnnamed reconciles jobs whose documents name no cluster, because slurmdbd knows no association
-// of theirs. They stand under the index's name, and the records name the cluster.
+// TestReconcileUnnamed reconciles jobs whose documents do not name a cluster, because slurmdbd has
+// no association for them. They are stored under the index's name, but the records name the
+// cluster.
 func TestReconcileUnnamed(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()
@@ -550,7 +553,8 @@ func TestReconcileUnnamed(t *testing.T) {
 	}
 }
 
-// TestMistakes holds what is said of sources, files and clusters that are not there or of another kind.
+// TestMistakes checks the messages about sources, files and clusters that do not exist or are of a
+// wrong kind.
 func TestMistakes(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()
@@ -631,7 +635,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestReconcileZone reconciles records whose times are read in another zone than those of the directory.
+// TestReconcileZone reconciles records whose times are read in a different zone than those in the
+// directory.
 func TestReconcileZone(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()
@@ -661,7 +666,7 @@ func TestReconcileZone(t *testing.T) {
 	}
 }
 
-// TestRecords imports, reconciles, exports and copies, with a server and without one.
+// TestRecords imports, reconciles, exports and copies, with and without a server.
 func TestRecords(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	for _, served := range []bool{false, true} {
@@ -669,7 +674,8 @@ func TestRecords(t *testing.T) {
 			scratch := t.TempDir()
 			dir, address := filepath.Join(scratch, "data"), freeAddress(t)
 			s := start(t, dir, address)
-			// Slurm sent jobs 1 and 2, and was killed before it sent the others. Of job 2 it sent another state.
+			// Slurm sent jobs 1 and 2, and was killed before it sent the others. It sent job 2 with
+			// another state.
 			for _, text := range []string{
 				`{"jobid":1,"cluster":"vale","username":"ann","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","state":"COMPLETED","exit_code":"0:0","total_cpus":4,"time_limit":3600}`,
 				`{"jobid":2,"cluster":"vale","username":"bob","@submit":"2024-03-01T00:00:30","@start":"2024-03-01T00:02:00","@end":"2024-03-01T00:12:00","nodes":"n2","state":"NODE_FAIL","exit_code":"1:0","total_cpus":4}`,

@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// verifying is a line of the answer to a request to verify: how far it is, or at the end what was found.
+// verifying is a line of the response to a request to verify: the progress or, at the end, the
+// result.
 type verifying struct {
 	Done  int             `json:"done"`
 	All   int             `json:"all"`
@@ -18,14 +19,14 @@ type verifying struct {
 	Error string          `json:"error,omitempty"`
 }
 
-// verify reads the whole store.
+// verify verifies the whole store.
 func (s *site) verify(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
 	view := s.intake.Store().View()
 	defer view.Close()
 	found, err := view.Verify(r.Context(), func(done, all int) {
-		_ = lines.Encode(verifying{Done: done, All: all}) // a client that has gone ends the context
+		_ = lines.Encode(verifying{Done: done, All: all}) // the context ends when the client disconnects
 		_ = http.NewResponseController(w).Flush()
 	})
 	last := verifying{Found: found}
@@ -35,11 +36,12 @@ func (s *site) verify(w http.ResponseWriter, r *http.Request) {
 	_ = lines.Encode(last)
 }
 
-// Verify reads a whole data directory and says what is wrong with it. progress is told how many of all parts were read.
+// Verify verifies a data directory. progress is called with the number of parts read and of all
+// parts.
 func (Service) Verify(ctx context.Context, dir string, progress func(done, all int)) (out *Verified, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
-		// A directory that is damaged may not open.
+		// A damaged store may be impossible to open.
 		if problems := store.Damaged(dir); len(problems) > 0 {
 			return &Verified{Problems: problems}, nil
 		}
@@ -53,7 +55,7 @@ func (Service) Verify(ctx context.Context, dir string, progress func(done, all i
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Close() // only read
+	defer answer.Close() // the body was only read
 	for lines := json.NewDecoder(answer); ; {
 		var line verifying
 		if err := lines.Decode(&line); err != nil {

@@ -24,11 +24,12 @@ import (
 	"rmreplay/internal/workload/example"
 )
 
-// rootsVariable names a directory with the root of a system for each release of Slurm.
+// rootsVariable names a directory with the root of each release of Slurm.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// eachPlugin runs a test on each release of Slurm with the stock plugin of a name, such as
-// jobcomp_elasticsearch. A release without a root is the machine's own, if that has the version.
+// eachPlugin runs a test on each release of Slurm that has a stock plugin, such as
+// jobcomp_elasticsearch. Without a root of the release, it uses the machine's own installation if
+// that has the version.
 func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *testing.T, in *install.Installation)) {
 	roots := os.Getenv(rootsVariable)
 	for _, release := range releases {
@@ -52,9 +53,10 @@ func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *tes
 	}
 }
 
-// TestVirtualTime replays jobs of a real site on stock slurmctld under the virtual clock, whose stock
-// jobcomp/elasticsearch plugin sends each finished job to the server. All arrive, and equal the record
-// of the replay and what the release's own sacct says of them. With RMREPLAY_LONG_TESTS these are the example day and 500 jobs.
+// TestVirtualTime replays jobs of a real site on stock slurmctld under the virtual clock. The stock
+// jobcomp/elasticsearch plugin sends each finished job to the server. All jobs must arrive, and
+// agree with the replay's record and with the release's own sacct. With RMREPLAY_LONG_TESTS it
+// replays the example day and 500 jobs.
 func TestVirtualTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: whole workloads are replayed without -short only")
@@ -63,7 +65,7 @@ func TestVirtualTime(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIPPED: no replay sends its jobs: %v", err)
 	}
-	t.Setenv(install.NetworkVariable, "shared") // the server is outside the network of a replay
+	t.Setenv(install.NetworkVariable, "shared") // the server is outside of the replay's network
 	eachPlugin(t, "jobcomp_elasticsearch", []string{"22.05", "24.11", "26.05"}, func(t *testing.T, in *install.Installation) {
 		address := freeAddress(t)
 		slurm := withBoth(t, gcc, in, "http://"+address+"/vale/_doc")
@@ -92,7 +94,8 @@ func TestVirtualTime(t *testing.T) {
 	})
 }
 
-// withBoth makes a copy of a release whose jobcomp/filetxt also sends each job to a location.
+// withBoth makes a copy of a release whose jobcomp/filetxt plugin also sends each job to a
+// location.
 func withBoth(t *testing.T, gcc string, in *install.Installation, location string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "rmreplay-both-")
@@ -120,8 +123,8 @@ func withBoth(t *testing.T, gcc string, in *install.Installation, location strin
 	return slurm
 }
 
-// copyRelease copies a release to a directory and returns that of the copy's plugins. Of the machine's
-// own release it copies the plugins, and links the programs.
+// copyRelease copies a release to a directory and returns the directory of the copied plugins. For
+// the machine's own installation, it copies the plugins and links the programs.
 func copyRelease(t *testing.T, in *install.Installation, to string) (plugins string) {
 	t.Helper()
 	from, prefix, target := in.Dir, in.Dir, to
@@ -149,8 +152,8 @@ func copyRelease(t *testing.T, in *install.Installation, to string) (plugins str
 	return plugins
 }
 
-// received replays a workload of so many jobs, with each task of an array, while a server receives them.
-// It compares what came with sacct and with the record.
+// received replays a workload with the given number of jobs, counting tasks of arrays, while a
+// server receives the finished jobs. It compares the received jobs with sacct and with the record.
 func received(t *testing.T, address, slurm, cluster, workload string, jobs int) {
 	data, record := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "run")
 	s := start(t, data, address)
@@ -172,7 +175,7 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The tasks that an array did not start share a number, and end in one document.
+	// The tasks of an array that never started share a number, and have one document.
 	all, never := map[uint32]bool{}, map[uint32]bool{}
 	for _, row := range rows {
 		all[row.RMJob] = true
@@ -212,7 +215,7 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 	if len(rows) != jobs || info.Jobs != int64(len(all)) || recorded.Equal != len(all) || recorded.Unknown > 0 {
 		t.Errorf("want %d jobs in %d documents, all as in the record", jobs, len(all))
 	}
-	// sacct does not show jobs that were cancelled before they were eligible.
+	// sacct omits jobs that were cancelled before they were eligible.
 	if accounted.Equal != accounted.Records || len(accounted.Missing) > 0 || accounted.Equal+accounted.Unknown != len(all) || accounted.Unknown > len(never) {
 		t.Errorf("want all %d jobs in sacct but some of the %d that never started", len(all), len(never))
 	}
@@ -222,10 +225,11 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 	}
 }
 
-// checkHealthOf imports a run while a server runs, whose page then has the figures of the run's scheduler.
+// checkHealthOf imports a run while a server runs. The server's page must then show the figures of
+// the run's scheduler.
 func checkHealthOf(t *testing.T, address, data, record string, want *rm.Scheduler) {
 	t.Helper()
-	for range 2 { // once more changes nothing
+	for range 2 { // a second import must not change anything
 		if _, err := service.New().Import(context.Background(), data, service.Records{Sources: []string{record}, From: "auto", ClusterName: "what-if"}); err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +255,8 @@ func checkHealthOf(t *testing.T, address, data, record string, want *rm.Schedule
 	}
 }
 
-// checkStatistics checks that the differences of the statistics in a record add up to those of the run.
+// checkStatistics checks that the differences of the statistics in a record add up to those of the
+// run.
 func checkStatistics(t *testing.T, r *run.Run) {
 	t.Helper()
 	list, err := r.Statistics()

@@ -25,7 +25,7 @@ import (
 	"rmreplay/internal/workload/build"
 )
 
-// randomSacct writes what sacct prints of jobs that became eligible and started at random.
+// randomSacct writes sacct's output for jobs with random eligible times and starts.
 func randomSacct(r *rand.Rand, cluster string, jobs int) string {
 	var b strings.Builder
 	b.WriteString("JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|Eligible|Start|End|State|ExitCode|Timelimit|AllocCPUS|NNodes|ReqTRES|AllocTRES|NodeList|Cluster\n")
@@ -45,18 +45,19 @@ func randomSacct(r *rand.Rand, cluster string, jobs int) string {
 	return b.String()
 }
 
-// TestOneDecompositionEverywhere compares the waits in the dashboards and in the search API with those of metrics, jobs,
-// explain and compare: of a simulated run, of the model of Slurm, and of random records of sacct, in SWF and in CSV. Jobs that are imported
-// from accounting records themselves have the same waits; their parts are unknown.
+// TestOneDecompositionEverywhere checks that the dashboards and the search API show the same waits
+// as metrics, jobs, explain and compare, for a simulated run, a run of the model of Slurm, and
+// random records of sacct, in SWF and in CSV. If the same jobs are imported from accounting
+// records, they must have the same waits, with unknown parts.
 func TestOneDecompositionEverywhere(t *testing.T) {
 	ctx, scratch := context.Background(), t.TempDir()
 	sources := map[string]string{"run": filepath.Join(scratch, "run")}
 	simulated(t, sources["run"], "")
 	sources["model"] = filepath.Join(scratch, "model") // its record has the reasons of jobs as events, like a replay's
 	simulated(t, sources["model"], experiment.SlurmPolicy)
-	sources["window"] = filepath.Join(scratch, "window") // it begins with jobs that run
+	sources["window"] = filepath.Join(scratch, "window") // with jobs that are running at the beginning
 	windowed(t, sources["window"])
-	sources["preempted"] = filepath.Join(scratch, "preempted") // jobs with several runs
+	sources["preempted"] = filepath.Join(scratch, "preempted") // with jobs that have several runs
 	preempting(t, sources["preempted"])
 	for seed := range uint64(6) {
 		text := filepath.Join(scratch, fmt.Sprintf("%d.sacct", seed))
@@ -106,10 +107,11 @@ func TestOneDecompositionEverywhere(t *testing.T) {
 	}
 }
 
-// near compares two means of seconds: those of the store are over whole seconds.
+// near compares two means in seconds. The store has whole seconds.
 func near(a, b float64) bool { return math.Abs(a-b) <= 0.5 || math.IsNaN(a) && math.IsNaN(b) }
 
-// checkPages compares a cluster's waits with metrics; parts says that the store knows those of the metrics.
+// checkPages compares a cluster's waits with metrics. parts says whether the store knows the parts
+// of the waits.
 func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, parts bool) {
 	t.Helper()
 	panel := func(name string) (rows []map[string]any) {
@@ -187,7 +189,8 @@ func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, pa
 	}
 }
 
-// checkRuns compares with metrics what panels say of runs that were lost: jobs count once, and what all runs held counts.
+// checkRuns compares panels about lost runs with metrics: each job counts once, but resources of
+// all runs are added up.
 func checkRuns(t *testing.T, cluster string, want *metrics.Summary, panel func(name string) []map[string]any) {
 	t.Helper()
 	number := func(v any) float64 { n, _ := v.(float64); return n }
@@ -239,7 +242,8 @@ func checkRuns(t *testing.T, cluster string, want *metrics.Summary, panel func(n
 	}
 }
 
-// searchMean asks the search API for a mean over the jobs of a cluster; NaN if no job has the field.
+// searchMean returns the mean of a field over a cluster's jobs from the search API; NaN if no job
+// has the field.
 func searchMean(t *testing.T, address, cluster, field string) float64 {
 	t.Helper()
 	query := fmt.Sprintf(`{"size":0,"query":{"term":{"cluster":%q}},"aggs":{"m":{"avg":{"field":%q}}}}`, cluster, field)

@@ -14,27 +14,27 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The names in the counts of a store, beside those of package document.
+// Names in a store's counts, in addition to the rule names of package document.
 const (
 	CountDuplicate = "duplicate"
 	CountReplaced  = "replaced"
 	CountKept      = "kept_received"
 )
 
-// tailRows is how many rows the last fresh part may have that is written anew to add some. It takes 10 ms.
+// The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
 const tailRows = 1000
 
-// mostFresh is how many times the rows of a part may be fresh, before [Store.Apply] waits until they are less.
+// [Store.Apply] waits for compaction when there are as many fresh rows as in mostFresh full parts.
 const mostFresh = 4
 
-// Apply adds documents. Readers that come later see all of them; they are durable once [Store.Durable] has reached
-// their numbers, and until then a journal must keep them. Entries come in the order of their numbers. Those that
-// an earlier call has applied are skipped, so that a caller that does not know how far it got can call it again: each
-// document is applied exactly once.
+// Apply adds documents in the order of their numbers. Views that are taken later see all of them. A document is
+// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
+// earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is applied
+// exactly once.
 //
-// The same run of the same job is one row. A later document that differs replaces it. An imported document does not
-// replace one that Slurm sent, and a job's start does not replace its end. A record of a job that waited is replaced
-// by a later record of a run of the same submission.
+// A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
+// document does not replace one that Slurm sent, and the start of a job does not replace its end. The record of a job
+// that waited is replaced by a later record of a run of the same submission.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()
@@ -56,7 +56,7 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	return a.out, nil
 }
 
-// room waits until there is room for fresh rows.
+// room waits until there are fewer fresh rows than Apply allows.
 func (s *Store) room(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.less.Broadcast)()
 	for {
@@ -78,13 +78,13 @@ func (s *Store) room(ctx context.Context) error {
 	}
 }
 
-// prepared is an entry with what decides on it.
+// prepared is an entry with its key and the facts that decide whether it replaces a row.
 type prepared struct {
 	*Entry
 	keyed
 }
 
-// prepare computes the keys of entries on all processors.
+// prepare computes the keys of entries, in parallel on all processors.
 func prepare(entries []Entry) []prepared {
 	list := make([]prepared, len(entries))
 	var group sync.WaitGroup
@@ -101,22 +101,22 @@ func prepare(entries []Entry) []prepared {
 	return list
 }
 
-// addition is a call of [Store.Apply].
+// addition is the state of one call of [Store.Apply].
 type addition struct {
 	s       *Store
 	next    *state
 	out     Outcome
 	counts  map[string]int64
 	rows    []prepared
-	dropped []bool          // of rows, that a later one of the same call has replaced
-	own     map[key]int     // positions in rows
-	gone    map[int64]int64 // rows of earlier calls that are replaced, and by which document
-	lost    []prepared      // what replaces them: it has the cluster
-	was     []keyed         // the rows that are gone
-	through int64           // the last arrival
+	dropped []bool          // true for each row that a later entry of this call has replaced
+	own     map[key]int     // key to position in rows
+	gone    map[int64]int64 // rows of earlier calls: number to the number of the document that replaces the row
+	lost    []prepared      // the documents that replace rows; they have the rows' clusters
+	was     []keyed         // the replaced rows of earlier calls
+	through int64           // number of the last entry
 }
 
-// take decides on entries.
+// take decides for each entry whether it is added, replaces a row, or is ignored.
 func (a *addition) take(list []prepared) error {
 	for i := range list {
 		e := &list[i]
@@ -175,7 +175,7 @@ func (a *addition) decide(e *prepared) error {
 	return nil
 }
 
-// replace takes the row of a key away.
+// replace removes the row of a key because the entry e replaces it.
 func (a *addition) replace(k key, old standing, e *prepared) {
 	if at, ok := a.own[k]; ok {
 		a.dropped[at] = true
@@ -185,7 +185,7 @@ func (a *addition) replace(k key, old standing, e *prepared) {
 	a.lost, a.was = append(a.lost, *e), append(a.was, keyed{k, old})
 }
 
-// find looks for the row of a key.
+// find returns what the store knows of the row of a key.
 func (a *addition) find(k key) (found standing, ok bool, err error) {
 	if at, ok := a.own[k]; ok {
 		return a.rows[at].standing, true, nil
@@ -220,7 +220,7 @@ func (a *addition) present(seq int64) bool {
 	return !before && !now
 }
 
-// finish writes the rows, and publishes the state that has them.
+// finish writes the rows, and publishes a state with these rows.
 func (a *addition) finish() error {
 	s, next := a.s, a.next
 	var entries []Entry
@@ -246,7 +246,7 @@ func (a *addition) finish() error {
 	if err != nil {
 		return undo(err)
 	}
-	for seq := range taken { // from the last part, which is written anew
+	for seq := range taken { // the last part was rewritten without these rows
 		delete(s.gone, seq)
 	}
 	if len(a.gone)+len(taken) > 0 {
@@ -273,8 +273,8 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. If the last batch is small, it makes one of both, without the rows of the last one
-// that are gone by now, which it returns.
+// append adds a batch to a state. A small last batch is merged with the new one, without the rows that have been
+// replaced. taken has these rows, with the numbers of the documents that replaced them.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}
@@ -308,7 +308,7 @@ func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64
 	return taken, nil
 }
 
-// writeFresh writes a fresh part.
+// writeFresh writes a fresh part with the given entries.
 func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	s.named++
 	path := s.path(freshDir, fmt.Sprintf("%d.parquet", s.named))
@@ -321,7 +321,7 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend widens the range of end times so that it includes one more.
+// extend widens the part's range of end times to include end, unless end is zero.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return
@@ -334,7 +334,7 @@ func (p *partInfo) extend(end time.Time) {
 	}
 }
 
-// Row returns the values of the columns of a document: an int64, a float64, a string, an instant in UTC, or nil.
+// Row returns a document's values in the order of [Columns]: an int64, float64, string, UTC instant, or nil for each.
 func Row(e *Entry) []any {
 	row := make([]any, len(Columns))
 	for i, c := range Columns {

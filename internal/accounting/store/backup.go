@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Seal makes all rows durable, so that the journal needs to keep no document that was applied.
+// Seal makes all rows durable. After this, the journal may drop every document that has been applied.
 func (s *Store) Seal() error {
 	for {
 		v := s.View()
@@ -28,14 +28,14 @@ func (s *Store) Seal() error {
 	}
 }
 
-// Backup writes a copy of the store, as it is now, as a tar archive. store.json is its last file: without it the
-// archive is not whole. Neither readers nor the writer wait.
+// Backup writes a copy of the store's present state as a tar archive. Its last file is store.json: an archive without
+// this file is incomplete. Readers and the writer do not wait for the backup.
 func (s *Store) Backup(to io.Writer) error {
 	if err := s.Seal(); err != nil {
 		return fmt.Errorf("copying the store: %w", err)
 	}
 	s.writing.Lock()
-	v, m := s.View(), s.durable // store.json is about this state, or about one with less fresh rows
+	v, m := s.View(), s.durable // store.json describes this state, or the same rows with fewer of them still fresh
 	s.writing.Unlock()
 	defer v.Close()
 	w := tar.NewWriter(to)
@@ -104,8 +104,8 @@ func addFile(w *tar.Writer, path, name string) (err error) {
 	return err
 }
 
-// Unpack makes a store in a directory that exists and is empty of what [Store.Backup] has written, and returns its
-// length in bytes.
+// Unpack extracts an archive of [Store.Backup] into an empty directory that exists, and returns the total size of the
+// files in bytes.
 func Unpack(from io.Reader, dir string) (size int64, err error) {
 	for _, name := range directories {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {

@@ -14,9 +14,8 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// BenchmarkApply measures how many documents a second the store takes in batches of several sizes, without the
-// journal, until all of them are durable, and the processor time. A round has 400,000 documents, or as many as
-// RMREPLAY_BENCH_DOCUMENTS says.
+// BenchmarkApply applies documents in batches of several sizes until all are durable, without a journal. It measures
+// documents per second and CPU time per document. A round has RMREPLAY_BENCH_DOCUMENTS documents (default 400,000).
 func BenchmarkApply(b *testing.B) {
 	n := int64(400_000)
 	if text := os.Getenv("RMREPLAY_BENCH_DOCUMENTS"); text != "" {
@@ -61,9 +60,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures how long a store of a million jobs, or of as many millions as RMREPLAY_MILLIONS says, takes to
-// open, and until it has answered the first question. RMREPLAY_BENCH_STORE keeps the store for another time. The
-// files are in the cache of the system.
+// BenchmarkOpen measures how long it takes to open a store of RMREPLAY_MILLIONS million jobs (default 1), and to
+// answer the first question. RMREPLAY_BENCH_STORE names a directory in which the store is kept for the next time. The
+// files are in the kernel's page cache.
 func BenchmarkOpen(b *testing.B) {
 	millions := int64(1)
 	if text := os.Getenv("RMREPLAY_MILLIONS"); text != "" {
@@ -109,7 +108,7 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(answered.Milliseconds())/float64(b.N), "first-answer-ms")
 }
 
-// processorTime returns what this process has used.
+// processorTime returns the CPU time that this process has used, in user and kernel mode.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage

@@ -16,16 +16,16 @@ import (
 type Column struct {
 	Name string // in SQL
 	Type string // in SQL
-	// Field is the key of Slurm's document that the column has the value of, such as "@submit". It
-	// is empty for a column that the store computes.
+	// Field is the key of Slurm's document whose value the column has, for example "@submit". It is empty for a
+	// column that the store computes.
 	Field string
-	Doc   string // what it is, with its unit
+	Doc   string // meaning of the column, with the unit
 	of    func(e *Entry) parquet.Value
 }
 
-// Columns lists the columns of the table jobs in their order. The store also has the column id:
-// cluster, jobid and run, separated by colons. Every column but seq, arrived, source, cluster,
-// jobid and run may be NULL, which stands for "not known".
+// Columns lists the columns of the table jobs in their order. The table also has the column id: cluster, jobid and
+// run, separated by colons. All columns except seq, arrived, source, cluster, jobid and run may be NULL, which means
+// "not known".
 var Columns = slices.Concat([]Column{
 	{"seq", "BIGINT NOT NULL", "", "number of the arrival, ascending", func(e *Entry) parquet.Value { return columnar.Int(e.Seq) }},
 	{"arrived", "TIMESTAMP NOT NULL", "", "when the document came (UTC)", func(e *Entry) parquet.Value { return columnar.Int(e.Arrived.UnixMicro()) }},
@@ -101,7 +101,7 @@ var Columns = slices.Concat([]Column{
 	{"marks", "VARCHAR", "", "rules that the document broke, separated by commas; NULL for none", text(func(e *Entry) string { return strings.Join(e.Job.Marks.Names(), ",") })},
 }, waitColumns())
 
-// waitColumns are the parts of wait_s.
+// waitColumns returns the columns for the parts of wait_s.
 func waitColumns() (list []Column) {
 	for i, part := range waits.Parts {
 		list = append(list, Column{"wait_" + string(part) + "_s", "BIGINT", "", "the part of wait_s in which the job waited " + part.Meaning() +
@@ -110,7 +110,7 @@ func waitColumns() (list []Column) {
 	return list
 }
 
-// text makes a column of a text, which is NULL if it is empty.
+// text makes a column of text. The empty text becomes NULL.
 func text(of func(e *Entry) string) func(e *Entry) parquet.Value {
 	return func(e *Entry) parquet.Value {
 		s := of(e)

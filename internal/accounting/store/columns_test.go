@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of columns in docs/SCHEMA.md anew")
 
-// TestDocumented checks that docs/SCHEMA.md lists the columns as they are.
+// TestDocumented checks that docs/SCHEMA.md lists all columns correctly.
 func TestDocumented(t *testing.T) {
 	const path = "../../../docs/SCHEMA.md"
 	text, err := os.ReadFile(path)
@@ -45,19 +45,19 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// partOfWait begins what the columns with the parts of a wait are.
+// partOfWait is the beginning of the doc of each column with a part of the wait.
 const partOfWait = "the part of wait_s in which the job waited "
 
-// longestRow is how long the meanings of columns that share a row may be together.
+// longestRow bounds the total length of the meanings of columns that share a row.
 const longestRow = 120
 
-// row is what columns in one row of the page have in common.
+// row is what the columns that share a row of the page have in common.
 type row struct {
 	kind, unit, null string // the type in Arrow, the unit, and when a value is null
-	keyed, part      bool   // whether Slurm's document has it, and whether it is a part of the wait
+	keyed, part      bool   // whether Slurm's document has the column, and whether the column is a part of the wait
 }
 
-// oneRow tells whether columns share a row: those of one kind with short meanings, and the parts of the wait.
+// oneRow reports whether columns share a row: the parts of the wait do, and columns of one kind with short meanings.
 func oneRow(columns []store.Column) bool {
 	first, _ := described(&columns[0])
 	length := 0
@@ -71,7 +71,7 @@ func oneRow(columns []store.Column) bool {
 	return true
 }
 
-// documented returns the row of columns.
+// documented returns the row of the page for columns that share a row.
 func documented(columns []store.Column) string {
 	var names, meanings, keys []string
 	r, _ := described(&columns[0])
@@ -90,7 +90,7 @@ func documented(columns []store.Column) string {
 		strings.Join(names, ", "), r.kind, r.unit, r.null, text, strings.Join(keys, ", "))
 }
 
-// described returns what a column's row has, and what the column is.
+// described returns the row that a column belongs to, and the meaning of the column.
 func described(c *store.Column) (r row, meaning string) {
 	inSQL, required, _ := strings.Cut(c.Type, " ")
 	meaning, null, ok := strings.Cut(strings.Replace(c.Doc, " (UTC)", "", 1), "; NULL ")

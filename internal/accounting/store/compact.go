@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// mostFreshParts is how many fresh parts there may be: each costs a question some time.
+	// mostFreshParts is the highest number of fresh parts. Every part makes each question slower.
 	mostFreshParts = 24
-	// mostGoneShare is the share of a part's rows that may be gone before the part is written anew: a twentieth.
+	// mostGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
 	mostGoneShare = 20
-	// fewParts is how many neighbours make one part if they have the rows of one together.
+	// fewParts neighbours are merged if their rows together fit into one part.
 	fewParts = 4
-	// closeRows is how many fresh rows [Store.Close] makes a part of. More would take too long.
+	// closeRows is the highest number of fresh rows that [Store.Close] writes. More would take too long.
 	closeRows       = 40_000
 	pauseAfterFault = 5 * time.Second
 )
@@ -31,7 +31,7 @@ func (s *Store) wake() {
 	}
 }
 
-// compact is the goroutine that makes parts: of fresh rows, of parts that have lost rows, and of small neighbours.
+// compact is a goroutine that makes fresh rows durable, rewrites parts with replaced rows, and merges small neighbours.
 func (s *Store) compact() {
 	defer close(s.compacting)
 	for {
@@ -57,7 +57,7 @@ func (s *Store) compact() {
 			return
 		case <-again:
 		case <-s.work:
-			if err != nil { // the disk is full, perhaps
+			if err != nil { // for example, the disk is full
 				select {
 				case <-again:
 				case <-s.stop:
@@ -68,7 +68,7 @@ func (s *Store) compact() {
 	}
 }
 
-// sealLast makes a part of the fresh rows if they are few.
+// sealLast writes the fresh rows into a durable part, unless there are more than closeRows.
 func (s *Store) sealLast() error {
 	v := s.View()
 	defer v.Close()
@@ -83,7 +83,7 @@ func (s *Store) sealLast() error {
 	return err
 }
 
-// compactOnce does what is most urgent, and reports whether there was anything.
+// compactOnce does the most urgent piece of work, and reports whether there was work to do.
 func (s *Store) compactOnce(all bool) (did bool, err error) {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -109,7 +109,7 @@ func (s *Store) compactOnce(all bool) (did bool, err error) {
 	return s.compactParts(st)
 }
 
-// compactParts writes a part anew that has lost many rows, or makes one of several small neighbours.
+// compactParts rewrites one part that has lost many rows, or merges several small neighbours.
 func (s *Store) compactParts(st *state) (did bool, err error) {
 	for i, p := range st.parts {
 		lost := int64(0)
@@ -135,7 +135,7 @@ func (s *Store) compactParts(st *state) (did bool, err error) {
 	return false, nil
 }
 
-// isDurable reports whether a row is gone for good: what has replaced it is durable.
+// isDurable reports whether the document that replaced a row is durable, so that the row can be deleted.
 func (s *Store) isDurable(seq int64) bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -143,14 +143,14 @@ func (s *Store) isDurable(seq int64) bool {
 	return ok && by <= s.durable.Applied
 }
 
-// source is a part whose rows go into another one.
+// source is a part whose rows are copied into another part.
 type source struct {
 	part *part
-	rows []keyed                 // in their order
-	anew map[int][]parquet.Value // of columns that take the place of the part's; see [Store.renew]
+	rows []keyed                 // in the part's order
+	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
 }
 
-// hold returns a view whose first batches do not grow any more.
+// hold returns a view, and marks its first n batches so that no rows are added to them.
 func (s *Store) hold(n int) *View {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -161,7 +161,7 @@ func (s *Store) hold(n int) *View {
 	return v
 }
 
-// seal makes a durable part of the first batches.
+// seal writes the first n batches into one durable part.
 func (s *Store) seal(n int) error {
 	v := s.hold(n)
 	defer v.Close()
@@ -212,7 +212,7 @@ func (s *Store) seal(n int) error {
 	return nil
 }
 
-// forgetGone removes rows from the list of removed rows if a new part left them out.
+// forgetGone deletes rows from s.gone that the new part does not contain, and returns them.
 func (s *Store) forgetGone(from []source, drop map[int64]bool) (dropped map[int64]int64) {
 	dropped = make(map[int64]int64)
 	for _, f := range from {
@@ -226,7 +226,7 @@ func (s *Store) forgetGone(from []source, drop map[int64]bool) (dropped map[int6
 	return dropped
 }
 
-// rewrite makes one durable part of durable neighbours.
+// rewrite writes the durable parts first to end-1 into one durable part.
 func (s *Store) rewrite(st *state, first, end int) error {
 	var from []source
 	for _, p := range st.parts[first:end] {
@@ -258,7 +258,7 @@ func (s *Store) rewrite(st *state, first, end int) error {
 	return s.put(from, p, drop, 0)
 }
 
-// put puts a part, or nothing, in the place of neighbours. removed jobs go with that. The caller holds writing.
+// put replaces the parts in from by p, which may be nil, and counts removed jobs. The caller holds s.writing.
 func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) error {
 	next := s.successor()
 	next.removed += removed
@@ -271,7 +271,7 @@ func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) 
 	return s.exchange(next, from, p, drop, nil)
 }
 
-// exchange commits a state in which a part stands for the rows of others. The caller holds writing.
+// exchange commits a state in which p has replaced the parts in from. The caller holds s.writing.
 func (s *Store) exchange(next *state, from []source, p *part, drop map[int64]bool, change func(m *manifest)) (err error) {
 	dropped := s.forgetGone(from, drop)
 	if len(dropped) > 0 {
@@ -304,7 +304,7 @@ func (p *part) keyed() ([]keyed, error) {
 	return rows, nil
 }
 
-// remove removes the files of a part, which is nil if the part has none.
+// remove deletes the part's files. p may be nil.
 func (p *part) remove() (err error) {
 	if p == nil {
 		return nil
@@ -316,7 +316,7 @@ func (p *part) remove() (err error) {
 	return err
 }
 
-// writePart writes a durable part of the rows of others, except for those to drop. It is nil if no row is left.
+// writePart writes the rows for which drop is false into a new durable part. Without such rows, p is nil.
 func (s *Store) writePart(from []source, drop func(seq int64) bool) (p *part, err error) {
 	var rows []keyed
 	for _, f := range from {
@@ -364,7 +364,7 @@ func (s *Store) writePart(from []source, drop func(seq int64) bool) (p *part, er
 	return p, err
 }
 
-// describe counts the rows of a part.
+// describe counts the part's rows by cluster and by source, and finds the range of their end times.
 func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	p.Clusters, p.Sources = map[string]int64{}, map[Source]int64{}
 	for i := range jobs {
@@ -376,7 +376,7 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	}
 }
 
-// copyRows writes a file of the rows of parts, except for those to drop.
+// copyRows writes a file with the rows of several parts, without the rows for which drop is true.
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {
@@ -405,11 +405,11 @@ func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from [
 	})
 }
 
-// mergeFresh makes one fresh part of neighbours with few rows.
+// mergeFresh merges that run of neighbouring fresh parts that has the fewest rows.
 func (s *Store) mergeFresh(st *state) error {
 	const window = mostFreshParts / 2
 	least, first := -1, 0
-	for i := 0; i+window < len(st.fresh); i++ { // the last one may grow
+	for i := 0; i+window < len(st.fresh); i++ { // the last part is left out: it may still grow
 		rows := 0
 		for _, b := range st.fresh[i : i+window] {
 			rows += len(b.rows)

@@ -9,28 +9,28 @@ import (
 	"rmreplay/internal/accounting/document"
 )
 
-// Source says how a job came into the store.
+// Source says how a document reached the store.
 type Source string
 
-// The sources. A document that Slurm sent replaces one that was imported, and not the other way round.
+// The sources. A document that Slurm sent replaces an imported one, but not the reverse.
 const (
 	Received   Source = "received"   // by HTTP, from jobcomp/elasticsearch
 	Kafka      Source = "kafka"      // from jobcomp/kafka
 	Imported   Source = "imported"   // from accounting records
-	Reconciled Source = "reconciled" // from accounting records, because Slurm never sent it
+	Reconciled Source = "reconciled" // from accounting records, for a job that Slurm never sent
 	FromRun    Source = "run"        // from a run record
 )
 
 // Sent reports whether Slurm sent the document.
 func (s Source) Sent() bool { return s == Received || s == Kafka }
 
-// Entry is a document on its way into the store.
+// Entry is a document that is to be stored.
 type Entry struct {
-	Seq      int64 // number of the arrival, from 1, ascending without repetition
+	Seq      int64 // number of the arrival: from 1, and higher than that of each earlier arrival
 	Arrived  time.Time
 	Source   Source
-	Index    string // name of the index that it was sent to
-	Document []byte // as it came
+	Index    string // name of the index that Slurm sent the document to
+	Document []byte // unchanged, as received
 	Job      document.Job
 }
 
@@ -54,16 +54,16 @@ func ParseID(id string) (cluster string, jobID, run int64, ok bool) {
 	return id[:middle], jobID, run, errJob == nil && errRun == nil && run != math.MinInt64
 }
 
-// Outcome is what [Store.Apply] made of its entries.
+// Outcome counts what [Store.Apply] did with its entries.
 type Outcome struct {
 	Added     int // new jobs, and new runs of known jobs
-	Duplicate int // documents that the store had
+	Duplicate int // documents that the store already had
 	Replaced  int // jobs whose document was replaced by a later one
-	Kept      int // imported documents of jobs that Slurm had sent
-	Skipped   int // entries that an earlier call has applied
+	Kept      int // imported documents that were ignored because Slurm had sent the job
+	Skipped   int // entries that an earlier call had applied
 }
 
-// Add adds the outcome of another call.
+// Add adds the counts of another call.
 func (o *Outcome) Add(more Outcome) {
 	o.Added += more.Added
 	o.Duplicate += more.Duplicate
@@ -72,7 +72,7 @@ func (o *Outcome) Add(more Outcome) {
 	o.Skipped += more.Skipped
 }
 
-// Cluster is what is known of a cluster, or of a run that stands beside clusters.
+// Cluster describes a cluster, or a run that is shown like a cluster.
 type Cluster struct {
 	Name              string
 	Kind              string // "site" or "run"

@@ -24,11 +24,11 @@ const (
 	CSV     Table = "csv"     // with a header, UTF-8
 )
 
-// exportLayout is the form of an exported table: [Columns], and id.
+// exportLayout describes an exported table: the columns of [Columns], and id.
 var exportLayout = columnar.New(append(jobLayout.Columns[:documentColumn:documentColumn], columnar.Column{Name: "id", Kind: "VARCHAR", Null: false, Plain: true})...)
 
-// Export writes the jobs that a filter chooses, with all columns, into a file in the store's
-// directory for temporary files, and returns its path and the number of jobs. The caller removes it.
+// Export writes the jobs that a filter chooses, with all columns, into a new file in the store's directory tmp. It
+// returns the file's path and the number of jobs. The caller removes the file.
 func (v *View) Export(ctx context.Context, f Filter, format Table) (path string, jobs int64, err error) {
 	path = v.s.path(tempDir, rand.Text()+"."+string(format))
 	_, err = columnar.WriteSealed(path, false, func(to *columnar.File) (err error) {
@@ -48,7 +48,7 @@ func (v *View) Export(ctx context.Context, f Filter, format Table) (path string,
 	return path, jobs, nil
 }
 
-// eachChosen calls do with the rows of each part that a filter chooses.
+// eachChosen calls do for each part that has rows which the filter chooses, with the positions of these rows.
 func (v *View) eachChosen(ctx context.Context, f Filter, do func(r *columnar.Reader, rows []int64) error) (jobs int64, err error) {
 	for _, p := range v.st.all() {
 		if err := ctx.Err(); err != nil {
@@ -95,7 +95,7 @@ func (v *View) exportParquet(ctx context.Context, f Filter, to io.Writer) (jobs 
 	return jobs, errors.Join(err, w.Close())
 }
 
-// idsOf returns the ids of rows.
+// idsOf returns the values of the column id for rows.
 func idsOf(r *columnar.Reader, rows []int64) ([]string, error) {
 	ids := make([]string, len(rows))
 	for i, name := range []string{"cluster", "jobid", "run"} {
@@ -113,7 +113,7 @@ func idsOf(r *columnar.Reader, rows []int64) ([]string, error) {
 	return ids, nil
 }
 
-// csvRows is how many rows of CSV are in memory at a time.
+// csvRows is the number of rows that are converted to CSV at a time.
 const csvRows = 8192
 
 func (v *View) exportCSV(ctx context.Context, f Filter, to io.Writer) (jobs int64, err error) {
@@ -163,7 +163,7 @@ func writeCSV(w *inert.Writer, r *columnar.Reader, rows []int64) error {
 	return nil
 }
 
-// csvText returns the text of a value, which is empty for NULL.
+// csvText returns a value as text. NULL is the empty text.
 func csvText(v parquet.Value, kind string) string {
 	switch {
 	case v.IsNull():

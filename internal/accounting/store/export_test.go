@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/accounting/columnar"
 )
 
-// Older turns a closed store into one of format 4. Of the waits, its parts have the column wait_s only, which counts
-// from the eligible time. Unknown hours are 0, and nodes in lists were not counted.
+// Older turns a closed store into one of format 4. Of the columns for waits, its parts have only wait_s, which counts
+// from the eligible time. Unknown hours are 0, and nodes in lists are not counted.
 func Older(dir string) error {
 	m, err := readManifest(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -73,10 +73,10 @@ func WithPartRows(opts Options, rows int) Options {
 	return opts
 }
 
-// CompactOnce does what is most urgent at once.
+// CompactOnce does the most urgent piece of the compaction's work.
 func (s *Store) CompactOnce() (bool, error) { return s.compactOnce(false) }
 
-// Shape returns how many parts there are, durable and fresh, and how many rows are gone.
+// Shape returns the numbers of durable parts, fresh parts and replaced rows.
 func (s *Store) Shape() (parts, fresh, gone int) {
 	v := s.View()
 	defer v.Close()
@@ -86,7 +86,7 @@ func (s *Store) Shape() (parts, fresh, gone int) {
 // OldDatabase is the file of an older store.
 const OldDatabase = oldDatabase
 
-// Lost returns rows that are said to be gone and that no part has.
+// Lost returns the numbers of rows that are listed as replaced but are in no part.
 func (s *Store) Lost() (lost []int64) {
 	v := s.View()
 	defer v.Close()

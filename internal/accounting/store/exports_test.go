@@ -18,11 +18,11 @@ import (
 	"rmreplay/internal/inert"
 )
 
-// odd are texts that spreadsheets, CSV or SQL could take for something else.
+// odd are texts that a spreadsheet, CSV or SQL could misinterpret.
 var odd = []string{"=1+1", "+cmd|' /C calc'!A0", "-2+3", "-2.5", "@SUM(A1)", "'=x", "a,b", `say "x"`, "two\nlines",
 	"\tx", "＝1", "ünï", "NULL", "\x1b[31m", "'", " "}
 
-// exported returns a store of synthetic jobs, and of some with odd texts; some rows are fresh and some gone.
+// exported returns a store of synthetic jobs and of jobs with odd texts. Some rows are fresh, and some are replaced.
 func exported(t *testing.T, jobs int64) *store.Store {
 	t.Helper()
 	s := filled(t, jobs)
@@ -56,7 +56,7 @@ func quoteJSON(text string) string {
 	return `"` + b.String() + `"`
 }
 
-// rowsOf returns what a query has, as texts with their types.
+// rowsOf returns the rows of a query. Each value is a text with its type.
 func rowsOf(q interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 }, query string) (list [][]any, err error) {
@@ -82,7 +82,7 @@ func rowsOf(q interface {
 	return list, rows.Err()
 }
 
-// export writes a table into a directory of its own.
+// export exports a table into a temporary directory.
 func export(t *testing.T, s *store.Store, f store.Filter, format store.Table) (path string, jobs int64) {
 	t.Helper()
 	v := s.View()
@@ -98,7 +98,7 @@ func export(t *testing.T, s *store.Store, f store.Filter, format store.Table) (p
 	return path, jobs
 }
 
-// inStore returns what the store's engine says of all columns and the id.
+// inStore returns all columns and the id of each job, as the store's engine returns them.
 func inStore(t *testing.T, s *store.Store) (list [][]any) {
 	t.Helper()
 	err := s.Read(t.Context(), func(v *store.Snapshot) (err error) {
@@ -111,8 +111,8 @@ func inStore(t *testing.T, s *store.Store) (list [][]any) {
 	return list
 }
 
-// TestExportParquet reads an exported file with an engine of another directory: it has the types, the values and the
-// order that the store has.
+// TestExportParquet reads an exported file with an engine in another directory. The file has the same types, values
+// and order as the store.
 func TestExportParquet(t *testing.T) {
 	s := exported(t, 1700)
 	path, jobs := export(t, s, store.Filter{}, store.Parquet)
@@ -136,7 +136,8 @@ func TestExportParquet(t *testing.T) {
 	}
 }
 
-// TestExportCSV reads an exported file: its values are those of the store, and no cell is a formula.
+// TestExportCSV reads an exported file. Its values are those of the store, and a spreadsheet sees no formula in a
+// cell.
 func TestExportCSV(t *testing.T) {
 	s := exported(t, 1700)
 	path, jobs := export(t, s, store.Filter{}, store.CSV)
@@ -177,7 +178,7 @@ func TestExportCSV(t *testing.T) {
 	}
 }
 
-// same reports whether the text of a cell is a value.
+// same reports whether a cell's text is the text of a value.
 func same(text string, value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Health is what a scheduler did in an interval. Counters are those of the interval; all other fields
-// are of its end.
+// Health describes a scheduler during an interval. Counters count the interval's events; the other fields have their
+// values at the end of the interval.
 type Health struct {
 	Cluster  string
 	At       time.Time     // end of the interval
@@ -22,27 +22,27 @@ type Health struct {
 	Pending, Running                                             int64
 	Submitted, Started, Completed, Cancelled, Failed, Backfilled int64
 	Main, Backfill                                               Cycles
-	Table                                                        int64 // of the backfill scheduler
+	Table                                                        int64 // length of the backfill scheduler's table
 	Counts                                                       []HealthCount
 }
 
-// Cycles are those of a scheduler in an interval.
+// Cycles describes the cycles of one scheduler (main or backfill) in an interval.
 type Cycles struct {
 	Count        int64
 	Sum, Longest time.Duration
 	Depth, Tried int64         // sums over the cycles
 	Last         time.Duration // the last cycle
-	Queue        int64         // its queue's length
+	Queue        int64         // length of the queue in the last cycle
 }
 
 // The kinds of HealthCount.
 const (
-	MainExit     = "main"     // why cycles of the main scheduler ended
-	BackfillExit = "backfill" // the same of the backfill scheduler
-	Requests     = "rpc"      // requests to slurmctld
+	MainExit     = "main"     // reasons why cycles of the main scheduler ended
+	BackfillExit = "backfill" // reasons why cycles of the backfill scheduler ended
+	Requests     = "rpc"      // requests to slurmctld, by type
 )
 
-// HealthCount counts something with a name in an interval.
+// HealthCount is the number of events of one kind and name in an interval.
 type HealthCount struct {
 	Kind, Name string
 	Count      int64
@@ -107,7 +107,7 @@ func (h *Health) rows() (f figureRow, counts []countRow) {
 	return f, counts
 }
 
-// fields returns where the columns of a row go.
+// fields returns pointers to the row's fields, in the order of the columns.
 func (f *figureRow) fields() (list []any) {
 	row := reflect.ValueOf(f).Elem()
 	for i := range row.NumField() {
@@ -116,7 +116,7 @@ func (f *figureRow) fields() (list []any) {
 	return list
 }
 
-// healthInfo is what store.json says of figures of schedulers in two files of one name.
+// healthInfo is the entry in store.json for two files of the same name, with figures and with counts.
 type healthInfo struct {
 	Name    string          `json:"name"`
 	Rows    int             `json:"rows"`
@@ -124,13 +124,13 @@ type healthInfo struct {
 	Counts  columnar.Sealed `json:"health_counts"`
 }
 
-// healthPart is two such files.
+// healthPart is such a pair of files.
 type healthPart struct {
 	file
 	info healthInfo
 }
 
-// mostFigures is how many rows a file has before the next one is begun.
+// mostFigures is the highest number of rows in one file.
 const mostFigures = 2000
 
 func (s *Store) openHealth(list []healthInfo) (parts []*healthPart) {
@@ -144,8 +144,8 @@ func (s *Store) healthPart(info healthInfo) *healthPart {
 	return &healthPart{file{paths: []string{s.path(healthDir, info.Name), s.path(countsDir, info.Name)}}, info}
 }
 
-// AddHealth adds figures of schedulers. Those of a cluster that are there between the first and the last
-// instant of the list are replaced.
+// AddHealth adds figures of schedulers. For each cluster, they replace the stored figures between the first and the
+// last instant in the list.
 func (s *Store) AddHealth(list ...Health) error {
 	type extent struct{ first, last int64 }
 	extents := make(map[string]extent)
@@ -170,8 +170,8 @@ func (s *Store) AddHealth(list ...Health) error {
 	return nil
 }
 
-// ExpireHealth removes figures of clusters that are older than an instant, and returns how many intervals
-// it removed. Those of runs stay: their instants are virtual.
+// ExpireHealth removes clusters' figures that are older than an instant, and returns the number of intervals removed.
+// Figures of runs remain, because their instants are virtual.
 func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	runs := make(map[string]bool)
 	v := s.View()
@@ -186,7 +186,7 @@ func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// changeHealth removes rows and adds others. Files that lose rows are written anew, and so is a last one with room.
+// changeHealth removes and adds rows. It rewrites the files that lose rows, and the last file if that has room.
 func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(cluster string, until int64) bool) (removed int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -234,7 +234,7 @@ func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(c
 	return removed, s.commit(next, nil)
 }
 
-// without reads the rows except for those to drop, and returns how many these are.
+// without reads the rows for which drop is false. lost is the number of the other rows of figures.
 func (h *healthPart) without(drop func(cluster string, until int64) bool) (figures []figureRow, counts []countRow, lost int, err error) {
 	if figures, err = parquet.ReadFile[figureRow](h.paths[0]); err != nil {
 		return nil, nil, 0, err
@@ -258,7 +258,7 @@ func (s *Store) writeHealth(figures []figureRow, counts []countRow) (*healthPart
 	return h, err
 }
 
-// writeRows writes a file of rows that are structs.
+// writeRows writes rows, which are structs, into a Parquet file.
 func writeRows[T any](path string, rows []T) (columnar.Sealed, error) {
 	return columnar.WriteSealed(path, true, func(f *columnar.File) error {
 		w := parquet.NewGenericWriter[T](f, parquet.Compression(columnar.Small), parquet.CreatedBy("rmreplay", "", ""))
@@ -267,7 +267,7 @@ func writeRows[T any](path string, rows []T) (columnar.Sealed, error) {
 	})
 }
 
-// healthViews returns the statements that make the views of figures.
+// healthViews returns the SQL statements that define the views health and health_counts.
 func healthViews(parts []*healthPart) []string {
 	var figures, counts []string
 	for _, h := range parts {

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// healthKey is which sample it is: of a cluster, and how many minutes behind the beginning.
+// healthKey identifies a sample: its cluster, and its minute since the beginning.
 type healthKey struct {
 	cluster string
 	minute  int
@@ -22,7 +22,7 @@ type healthKey struct {
 
 func (k healthKey) at() time.Time { return storetest.Begin.Add(time.Duration(k.minute) * time.Minute) }
 
-// sample returns figures whose values tell them from all others.
+// sample returns figures with values that differ from those of all other samples.
 func sample(k healthKey, version int64) store.Health {
 	h := store.Health{Cluster: k.cluster, At: k.at(), Interval: time.Minute, Threads: int64(k.minute),
 		Pending: version, Table: -version}
@@ -35,21 +35,22 @@ func sample(k healthKey, version int64) store.Health {
 	return h
 }
 
-// TestHealth adds figures at random, in place of others too, and lets old ones expire. They lie in several files. An
-// engine always sees those that a slow and obvious model has, after a kill and after another start too.
+// TestHealth adds and replaces figures at random, and lets old figures expire. The figures are in several files. An
+// engine always sees the same figures as a slow and obvious model, also after the process is killed and the store
+// opened again.
 func TestHealth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
 	defer func() { _ = s.Close() }()
-	for name, kind := range map[string]string{"vale": "site", "what-if": "run"} { // nothing is known of moor
+	for name, kind := range map[string]string{"vale": "site", "what-if": "run"} { // moor is not described
 		if err := s.SetCluster(store.Cluster{Name: name, Kind: kind}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	clusters := []string{"vale", "moor", "what-if"}
-	model := make(map[healthKey]int64) // versions
-	most := 0                          // files
+	model := make(map[healthKey]int64) // version of each sample
+	most := 0                          // highest number of files
 	for round := range 40 {
 		switch round % 10 {
 		case 9:

@@ -7,7 +7,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// jobLayout is the form of a part: [Columns], and the document as it came.
+// jobLayout describes a part's file: the columns of [Columns], and the unchanged document.
 var jobLayout = func() *columnar.Layout {
 	plain := map[string]bool{"seq": true, "arrived": true, "jobid": true, "run": true, "submit_time": true, "eligible_time": true,
 		"start_time": true, "end_time": true, "elapsed_s": true, "wait_s": true, "wait_since_eligible_s": true, "cpu_hours": true, "node_hours": true, "gpu_hours": true,
@@ -23,7 +23,7 @@ var jobLayout = func() *columnar.Layout {
 // documentColumn is the position of the document in a part.
 var documentColumn = len(Columns)
 
-// fillEntries gives the values of a column of entries.
+// fillEntries returns a function that writes the values of one column of the entries.
 func fillEntries(entries []Entry) columnar.Filler {
 	return func(column int, put func([]parquet.Value) error) error {
 		values := make([]parquet.Value, 0, columnar.Chunk)

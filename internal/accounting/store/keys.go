@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// key identifies a run of a job: half of the SHA-256 of its cluster, number and run. Nobody can
-// find two runs with the same key, not even on purpose.
+// key identifies a run of a job. It is the first half of the SHA-256 of cluster, number and run, so that it is
+// infeasible to make two runs with the same key, even on purpose.
 type key [16]byte
 
 func keyOf(cluster string, jobID, run int64) key {
@@ -27,7 +27,7 @@ func keyOf(cluster string, jobID, run int64) key {
 	return key(sum[:16])
 }
 
-// standing is what the store knows of the document of a key.
+// standing has what the store knows of the document that is stored for a key.
 type standing struct {
 	seq    int64
 	digest uint64 // of the document
@@ -38,12 +38,12 @@ type standing struct {
 type traits uint8
 
 const (
-	ended   traits = 1 << 6 // the document is about an end
-	waiting traits = 1 << 7 // the record of a job that had not begun to run
-	origin  traits = 0x0f   // the position of the source in sources
+	ended   traits = 1 << 6 // the document describes the end of a job
+	waiting traits = 1 << 7 // the document describes a job that had not started
+	origin  traits = 0x0f   // mask of the source's index in sources
 )
 
-// sources are all sources. Their positions are written into files.
+// sources lists all sources. Files contain the indices, so the order must not change.
 var sources = []Source{Received, Kafka, Imported, Reconciled, FromRun}
 
 func (t traits) source() Source { return sources[int(t&origin)%len(sources)] }
@@ -64,14 +64,15 @@ func digest(document []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// A file of keys has the keys of a part's rows, ascending, and the standing of each: a header (magic, number of rows,
-// number of the first one), the words of a Bloom filter, the keys (16 bytes), the distances of their numbers from
-// the first one (4), the digests (8), the traits (1), and the CRC-32C of all that. Integers are little-endian.
+// A file of keys has the keys of a part's rows in ascending order, with the standing of each: a header (magic, number
+// of rows, number of the first row), the words of a Bloom filter, the keys (16 bytes each), the rows' numbers minus
+// that of the first row (4), the digests (8), the traits (1), and the CRC-32C of everything before. Integers are
+// little-endian.
 const (
 	keysMagic  = "rmrkeys1"
 	keysHeader = len(keysMagic) + 16
 	keyRow     = 16 + 4 + 8 + 1
-	bloomBits  = 10 // for each row: one of 120 absent keys seems to be there
+	bloomBits  = 10 // per row; the filter finds one of 120 absent keys by mistake
 	bloomTries = 7
 )
 
@@ -83,7 +84,7 @@ type keyed struct {
 	standing
 }
 
-// writeKeys writes a file of keys. It sorts the rows.
+// writeKeys sorts the rows by key and writes a file of keys.
 func writeKeys(path string, first int64, rows []keyed) (out columnar.Sealed, err error) {
 	slices.SortFunc(rows, func(a, b keyed) int { return cmp.Or(bytes.Compare(a.key[:], b.key[:]), cmp.Compare(a.seq, b.seq)) })
 	filter := make(bloom, (len(rows)*bloomBits+63)/64)
@@ -117,19 +118,19 @@ func writeKeys(path string, first int64, rows []keyed) (out columnar.Sealed, err
 	return columnar.Sealed{Bytes: int64(len(text)), Sum: hex.EncodeToString(sum[:])}, nil
 }
 
-// keyTable is a file of keys in memory.
+// keyTable is a file of keys, loaded into memory.
 type keyTable struct {
 	first                         int64
 	keys, offsets, sums, features []byte
 }
 
-// readBloom reads the filter of a file of keys.
+// readBloom reads only the Bloom filter of a file of keys.
 func readBloom(path string) (bloom, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // only read
+	defer f.Close() // the file was only read
 	head := make([]byte, keysHeader)
 	if _, err := f.ReadAt(head, 0); err != nil || string(head[:len(keysMagic)]) != keysMagic {
 		return nil, fmt.Errorf("reading %s: not a file of keys", path)
@@ -149,7 +150,7 @@ func readBloom(path string) (bloom, error) {
 	return filter, nil
 }
 
-// readKeys reads a file of keys and checks its sum.
+// readKeys reads a file of keys and checks its checksum.
 func readKeys(path string) (*keyTable, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -180,7 +181,7 @@ func (t *keyTable) at(i int) keyed {
 	}}
 }
 
-// find calls the function each with the rows of a key. If there are several, all but one have been replaced.
+// find calls each with all rows of a key. At most one of them has not been replaced.
 func (t *keyTable) find(k key, each func(s standing)) {
 	from, to := 0, t.len()
 	for from < to {
@@ -203,7 +204,7 @@ func (b bloom) add(k key) {
 	b.probe(k, func(word *uint64, bit uint64) bool { *word |= bit; return true })
 }
 
-// has reports whether a key may be there.
+// has reports whether k may be in the set. False is certain.
 func (b bloom) has(k key) bool {
 	return b.probe(k, func(word *uint64, bit uint64) bool { return *word&bit != 0 })
 }
@@ -222,10 +223,10 @@ func (b bloom) probe(k key, do func(word *uint64, bit uint64) bool) bool {
 	return true
 }
 
-// keyCache keeps the files of keys that were read last.
+// keyCache keeps the most recently used files of keys in memory.
 type keyCache struct {
 	mu   sync.Mutex
-	list []cachedKeys // the last used one first
+	list []cachedKeys // the most recently used file is the first
 }
 
 type cachedKeys struct {
@@ -233,7 +234,7 @@ type cachedKeys struct {
 	table *keyTable
 }
 
-// mostCachedKeys is how many files of keys are kept in memory: 3.5 MB each.
+// mostCachedKeys is the highest number of files of keys in memory. Each takes 3.5 MB.
 const mostCachedKeys = 8
 
 func (c *keyCache) get(path string) (*keyTable, error) {

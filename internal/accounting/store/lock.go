@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockedError is the error of a store that another process has open.
+// LockedError says that another process has the store open.
 type LockedError struct {
 	Dir string
 	PID int
 }
 
-// Error names the process.
+// Error implements error.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s: process %d has it open", e.Dir, e.PID)
 }
 
-// lock takes the store's lock. The process number is in the file.
+// lock locks the store for this process and writes the process id into the lock file.
 func lock(dir string) (f *os.File, err error) {
 	if f, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
@@ -44,5 +44,5 @@ func lock(dir string) (f *os.File, err error) {
 	return f, nil
 }
 
-// unlock gives the lock back. The system does that too when the process ends.
+// unlock releases the lock. The kernel also releases it when the process ends.
 func (s *Store) unlock() error { return errors.Join(s.lock.Truncate(0), s.lock.Close()) }

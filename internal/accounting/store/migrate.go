@@ -16,21 +16,21 @@ import (
 	"rmreplay/internal/accounting/engine"
 )
 
-// oldDatabase is the file of a store up to format 3, a database of DuckDB. A store that was migrated keeps it under the
-// name migrated.
+// oldDatabase is the DuckDB database of a store of format 3 or older. After a migration, it stays in the directory
+// under the name migrated.
 const (
 	oldDatabase = "jobs.duckdb"
 	migrated    = "jobs.duckdb.migrated"
 )
 
-// migrationStep is how many arrivals are read at once.
+// migrationStep is the number of arrivals that are read at a time.
 const migrationStep = 5000
 
-// mostAhead is how long after its arrival a document of Slurm may say that its job ended: clocks differ by no more
-// than a day. The periods of the pages count back from the newest end, so an end in the future would empty the pages.
+// mostAhead is how far after its arrival a document from Slurm may place a job's end; clocks differ by no more than a
+// day. The pages' periods count back from the newest end: an end far in the future would leave the pages empty.
 const mostAhead = 24 * time.Hour
 
-// ParseArrival returns the entry of a document that came. cluster stands for a missing one.
+// ParseArrival parses a document that arrived. cluster is used if the document does not name a cluster.
 func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster string, text []byte) Entry {
 	e := Entry{Seq: seq, Arrived: arrived, Source: source, Index: index, Document: text, Job: document.Parse(text, cluster)}
 	if source.Sent() {
@@ -39,17 +39,17 @@ func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster st
 	return e
 }
 
-// migration is what was found in an old store.
+// migration counts what was found in an old store.
 type migration struct {
 	jobs    int64
-	unnamed int64   // jobs whose documents name no cluster: it comes from the old table
-	damaged []int64 // arrivals whose source, instant or cluster is not valid
+	unnamed int64   // jobs whose documents do not name a cluster; the old table names it
+	damaged []int64 // arrivals with an invalid source, instant or cluster
 	missing int64   // rows without a document
 }
 
-// migrate makes a store from an old one. Rows are made anew from their documents. Only the instant,
-// the source and the index of an arrival come from the old table, and the cluster if the document
-// does not name it. If the process is killed, the next one begins again.
+// migrate converts an old store. Rows are recomputed from their documents. Only an arrival's instant, source and
+// index come from the old table, and the cluster if the document does not name it. If the process is killed, the next
+// start repeats the migration.
 func (s *Store) migrate(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func eachRow(q *engine.Questioner, query string, do func(rows *sql.Rows) error, 
 	return rows.Err()
 }
 
-// migrateJobs takes the arrivals from a number until before another one.
+// migrateJobs converts the arrivals from the number from until before the number to.
 func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questioner) error) error, m *migration, from, to int64) error {
 	var entries []Entry
 	var step migration
@@ -157,8 +157,8 @@ func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questio
 	return err
 }
 
-// entry makes an entry anew. Values that only the old table has are kept if they are valid;
-// otherwise the arrival is listed as damaged.
+// entry recomputes an entry from a document. It keeps those values that only the old table has, if they are valid;
+// otherwise it replaces them and lists the arrival as damaged.
 func (m *migration) entry(seq int64, arrived time.Time, source, index, cluster string, text []byte) Entry {
 	broken := !slices.Contains(sources, Source(source)) || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) || arrived.Year() < 2000 || arrived.Year() > 2200
 	if broken {
@@ -180,7 +180,7 @@ func (m *migration) add(step *migration) {
 	m.damaged = append(m.damaged, step.damaged...)
 }
 
-// String says what was found.
+// String describes the result for the user.
 func (m *migration) String() string {
 	text := fmt.Sprintf("%d jobs of %s were read anew from their documents", m.jobs, oldDatabase)
 	if m.unnamed > 0 {
@@ -216,7 +216,7 @@ func (s *Store) migrateClusters(ask func(func(q *engine.Questioner) error) error
 	return err
 }
 
-// migrateHealth takes figures of schedulers.
+// migrateHealth copies the figures of schedulers.
 func (s *Store) migrateHealth(ask func(func(q *engine.Questioner) error) error) error {
 	var figures []figureRow
 	var counts []countRow

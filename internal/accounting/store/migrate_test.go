@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// openVariable makes the test's program open the store in the directory that it names, with small parts.
+// openVariable names a directory. If it is set, the test's program only opens the store there, with small parts.
 const openVariable = "RMREPLAY_TEST_OPEN_STORE"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// withLog adds jobs to an older store whose process was killed: they are in the database's log alone.
+// withLog adds jobs to an older store as if its process had been killed: the jobs are only in the database's log.
 func withLog(t *testing.T, dir string, first, last int64) {
 	t.Helper()
 	path := filepath.Join(dir, store.OldDatabase)
@@ -65,8 +65,8 @@ func withLog(t *testing.T, dir string, first, last int64) {
 	}
 }
 
-// TestMigrateKilled kills processes that migrate a store at random, some of them several times. Whenever that happens,
-// the next one finds every job, those of the database's log too, and the database is there unchanged.
+// TestMigrateKilled kills processes at random instants while they migrate a store, sometimes repeatedly. The next
+// process always finds every job, including those in the database's log, and the database is still there unchanged.
 func TestMigrateKilled(t *testing.T) {
 	const jobs, logged, kills = 500, 40, 7
 	origin := t.TempDir()
@@ -77,7 +77,7 @@ func TestMigrateKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	var most time.Duration // how long a migration takes once it has begun
+	var most time.Duration // the longest time that a migration took after its beginning
 	middle, dir := 0, ""
 	for n := range kills + 1 {
 		if dir == "" {
@@ -97,7 +97,7 @@ func TestMigrateKilled(t *testing.T) {
 			middle++
 		}
 		if killed && n%3 == 1 && n < kills {
-			continue // the next one goes on with the same directory
+			continue // the next process continues in the same directory
 		}
 		checkMigrated(t, dir, jobs, logged, database)
 		dir = ""
@@ -113,8 +113,8 @@ func there(t *testing.T, dir, name string) bool {
 	return err == nil
 }
 
-// migrateFor opens a store in another process, which it kills so long after the store.json of the new one is there. It
-// returns how long the process went on from then.
+// migrateFor opens a store in another process. It kills the process after the time limit, counted from when the new
+// store.json exists. took is how long the process ran from then on.
 func migrateFor(t *testing.T, dir string, limit time.Duration) (killed bool, took time.Duration) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
@@ -138,12 +138,12 @@ func migrateFor(t *testing.T, dir string, limit time.Duration) (killed bool, too
 		}
 		return false, time.Since(begin)
 	case <-time.After(limit):
-		_ = command.Process.Kill() // it may have ended
+		_ = command.Process.Kill() // the process may have ended
 		return <-ended != nil, time.Since(begin)
 	}
 }
 
-// checkMigrated checks that the store of an older one has its jobs, each once and with its document.
+// checkMigrated checks that a migrated store has each job once, with its document.
 func checkMigrated(t *testing.T, dir string, jobs, logged int64, database []byte) {
 	t.Helper()
 	s := open(t, dir, options(100))

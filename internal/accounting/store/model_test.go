@@ -21,7 +21,7 @@ func options(rows int) store.Options {
 	return store.WithPartRows(store.Options{Engine: enginetest.Program(), Readers: 2}, rows)
 }
 
-// model is a slow and obvious store.
+// model is a slow and obvious implementation of a store.
 type model struct {
 	rows   map[string]*store.Entry // by id
 	counts store.Outcome
@@ -58,7 +58,7 @@ func (m *model) sorted() []*store.Entry {
 	return slices.SortedFunc(maps.Values(m.rows), func(a, b *store.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-// randomEntry returns a document of one of few jobs, so that many documents are about the same runs.
+// randomEntry returns a document of one of few jobs, so that many documents describe the same run.
 func randomEntry(rng *rand.Rand, seq int64, jobs int) store.Entry {
 	id := rng.IntN(jobs)
 	submit := time.Date(2024, 3, 1+id%20, id%24, 0, 0, 0, time.UTC)
@@ -81,8 +81,8 @@ func randomEntry(rng *rand.Rand, seq int64, jobs int) store.Entry {
 	return store.ParseArrival(seq, time.Date(2024, 4, 1, 0, 0, 0, int(seq)*1000, time.UTC), source, "index", "vale", []byte(text))
 }
 
-// TestModel does random things to a store with small parts, and to a slow and obvious one. It kills the store at
-// random, after which what is not durable comes again, as from a journal. Both must always have the same jobs.
+// TestModel does random operations on a store with small parts and on a slow and obvious model. It kills the store at
+// random and then applies, like a journal, all entries that were not durable. Both must always have the same jobs.
 func TestModel(t *testing.T) {
 	seeds := uint64(3)
 	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
@@ -101,7 +101,7 @@ func testModel(t *testing.T, seed uint64) {
 	s := open(t, dir, opts)
 	defer func() { _ = s.Close() }()
 	m := &model{rows: map[string]*store.Entry{}}
-	var journal []store.Entry // all entries, in their order
+	var journal []store.Entry // all entries, in order of arrival
 	var expired time.Time
 	for range 60 {
 		what := rng.IntN(20)
@@ -116,7 +116,7 @@ func testModel(t *testing.T, seed uint64) {
 				journal, entries = append(journal, e), append(entries, e)
 				m.apply(&journal[len(journal)-1])
 			}
-			if rng.IntN(4) == 0 { // the caller does not know how far it got
+			if rng.IntN(4) == 0 { // as if the caller did not know which entries were applied
 				entries = append(slices.Clone(journal[max(0, len(journal)-len(entries)-10):len(journal)-len(entries)]), entries...)
 			}
 			if _, err := s.Apply(ctx, entries); err != nil {
@@ -131,7 +131,7 @@ func testModel(t *testing.T, seed uint64) {
 				t.Fatal(err)
 			}
 			s = reopen(t, dir, opts, journal)
-		case what == 17: // killed
+		case what == 17: // the process is killed
 			other := copyOf(t, dir)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -149,7 +149,7 @@ func testModel(t *testing.T, seed uint64) {
 			if n, err := s.Expire(ctx, expired); err != nil || n != int64(want) {
 				t.Fatalf("%d expired, want %d: %v", n, want, err)
 			}
-			// The journal keeps nothing that is durable.
+			// A journal may drop entries that are durable.
 		default:
 			checkModel(t, s, m, rng)
 		}
@@ -165,7 +165,7 @@ func testModel(t *testing.T, seed uint64) {
 	t.Logf("%d documents, %d jobs, %d parts, %d batches, %d rows gone", len(journal), len(m.rows), parts, fresh, gone)
 }
 
-// copyOf returns a copy of a directory that is in use, as a process that is killed leaves it.
+// copyOf returns a copy of a directory in use, with the files that a killed process would leave.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	list := func() []byte {
@@ -175,7 +175,7 @@ func copyOf(t *testing.T, dir string) string {
 		}
 		return text
 	}
-	for range 100 { // files come and go
+	for range 100 { // files appear and disappear meanwhile
 		other, before := t.TempDir(), list()
 		if err := os.CopyFS(other, os.DirFS(dir)); err == nil && bytes.Equal(before, list()) {
 			return other
@@ -195,7 +195,7 @@ func open(t *testing.T, dir string, opts store.Options) *store.Store {
 	return s
 }
 
-// reopen opens a store and applies what a journal would still have.
+// reopen opens a store and applies the entries that a journal would still have.
 func reopen(t *testing.T, dir string, opts store.Options, journal []store.Entry) *store.Store {
 	t.Helper()
 	s := open(t, dir, opts)
@@ -205,7 +205,7 @@ func reopen(t *testing.T, dir string, opts store.Options, journal []store.Entry)
 	return s
 }
 
-// checkModel compares all that the store says with the model.
+// checkModel compares everything that the store returns with the model.
 func checkModel(t *testing.T, s *store.Store, m *model, rng *rand.Rand) {
 	t.Helper()
 	v := s.View()
@@ -241,7 +241,7 @@ func checkModel(t *testing.T, s *store.Store, m *model, rng *rand.Rand) {
 	checkEngine(t, v, want)
 }
 
-// checkEngine compares what an engine sees with the model: rows, and what is counted ahead.
+// checkEngine compares the rows and the precomputed counts that an engine sees with the model.
 func checkEngine(t *testing.T, v *store.View, want []*store.Entry) {
 	t.Helper()
 	err := v.Ask(t.Context(), func(q *store.Snapshot) error {

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestOwner: a directory of another user is left as it is, by root too.
+// TestOwner: a directory of another user remains unchanged, even if root opens a store there.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, another user's directory: only root can make one")
@@ -39,8 +39,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestNames opens stores in directories whose names mean something to SQL. A name that engines take for a pattern of
-// files is refused: it could match the files of another store, and its own are not found.
+// TestNames opens stores in directories whose names have a meaning in SQL. A name that engines take for a glob
+// pattern is refused: it could match the files of another store, and not match its own.
 func TestNames(t *testing.T) {
 	parent := t.TempDir()
 	for _, name := range []string{"a?b", "a*b", "a[x]b"} {
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 		if err := storetest.Fill(t.Context(), s, 1, 30); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // of a fresh part, and of a durable one
+		for range 2 { // first with a fresh part, then with a durable part
 			var n int
 			err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.One("SELECT count(*) FROM jobs", nil, &n) })
 			if err != nil || n != 30 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Expire removes the jobs that ended before an instant, with their documents, and returns their
-// number. Jobs without an end stay. So do the jobs of runs, because their instants are virtual.
+// Expire removes jobs that ended before an instant, with their documents, and returns the number of jobs. Jobs
+// without an end remain, and so do the jobs of runs, because their instants are virtual.
 func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err error) {
 	old := func(j *chosenRow) bool {
 		return j.end.OK && j.end.N < before.UnixMicro() && Source(j.source) != FromRun
@@ -21,8 +21,8 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 	return jobs, nil
 }
 
-// Remove removes the jobs that a filter chooses, with their documents, and returns their number.
-// Documents that later ones have replaced are removed, too. The filter has no condition in SQL.
+// Remove removes the jobs that a filter chooses, with all their documents, including replaced ones. It returns the
+// number of jobs. The filter must not have a condition in SQL.
 func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	if f.Where != "" {
 		return 0, errors.New("removing jobs from the store: a condition in SQL (want a filter without one)")
@@ -34,7 +34,7 @@ func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	return jobs, nil
 }
 
-// remove removes jobs, one part after the other. may tells whether a part can have some.
+// remove removes the jobs for which old is true, part by part. may reports whether a part can have such jobs.
 func (s *Store) remove(ctx context.Context, may func(p *part) bool, old func(j *chosenRow) bool) (jobs int64, err error) {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -59,7 +59,7 @@ func (s *Store) remove(ctx context.Context, may func(p *part) bool, old func(j *
 	return jobs, nil
 }
 
-// removeFrom writes a part anew without some of its jobs.
+// removeFrom rewrites a part without the jobs for which old is true.
 func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs int64, err error) {
 	all, err := p.chosenRows()
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 	return int64(len(lost)), nil
 }
 
-// sealSome makes fresh rows durable if they can have some to remove.
+// sealSome makes the fresh rows durable if may is true for one of the fresh parts.
 func (s *Store) sealSome(may func(p *part) bool) error {
 	v := s.View()
 	defer v.Close()

@@ -9,14 +9,14 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew computes anew what an older version did not write or meant otherwise: up to format 4 wait_s was since eligible, up
-// to 5 unknown hours were 0, up to 6 lost was absent, up to 7 jobs that never ran had exit codes. A killed one begins again.
+// renew repairs an older format: up to 4, wait_s was the wait since eligible; up to 5, unknown hours were 0; up to 6, lost
+// was absent; up to 7, jobs that never ran had exit codes. If the process is killed, the next start repeats the work.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
 	}
 	s.opts.Report(fmt.Errorf("the directory is one of an older version; waits and hours of its jobs (%d) are computed anew", s.totals.jobs))
-	for _, p := range s.now.parts { // of the first state: a part without rows goes
+	for _, p := range s.now.parts { // of the first state, because rewriting removes a part without rows
 		i := slices.Index(s.now.parts, p)
 		if err := s.rewrite(s.now, i, i+1); err != nil {
 			return fmt.Errorf("computing waits and hours of an older version anew: %w", err)
@@ -25,7 +25,7 @@ func (s *Store) renew() error {
 	return s.commit(s.successor(), func(m *manifest) { m.Format = Format })
 }
 
-// renew computes the columns of waits, nodes and hours of the source's part, of its documents.
+// renew recomputes waits, nodes and hours of the part's jobs from their documents.
 func (f *source) renew() error {
 	rows, err := f.part.chosenRows()
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *source) renew() error {
 	})
 }
 
-// each calls do with the values of a column of the source, in pieces.
+// each calls do with the values of a column, chunk by chunk.
 func (f *source) each(column int, do func(values []parquet.Value) (bool, error)) error {
 	if values, ok := f.anew[column]; ok {
 		_, err := do(values)

@@ -18,54 +18,54 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// file is files that are removed when no state has them any more.
+// file is a set of files that are deleted when no state refers to them.
 type file struct {
 	paths []string
-	refs  int // states that have it; guarded by Store.mu
+	refs  int // number of states that refer to the files; guarded by Store.mu
 }
 
-// part is a part, durable or fresh.
+// part is a part of the table jobs, durable or fresh.
 type part struct {
 	file
 	info   partInfo
-	filter bloom // of a durable one
+	filter bloom // nil for a fresh part
 
 	mu     sync.Mutex
 	opened *columnar.Reader
 }
 
-// batch is what a call of [Store.Apply] added: the rows of a fresh part, which are durable in the journal alone.
+// batch is what calls of [Store.Apply] added: a fresh part, whose rows only the journal makes durable.
 type batch struct {
-	part    *part   // nil without rows
-	rows    []keyed // its rows, in their order
-	entries []Entry // the rows' entries, as long as more rows may be added; guarded by Store.writing
-	held    bool    // no rows may be added any more; guarded by Store.writing
-	through int64   // all arrivals up to this one are in this batch or in what is before it
+	part    *part   // nil for a batch without rows
+	rows    []keyed // the part's rows, in the part's order
+	entries []Entry // the rows' entries while the batch may grow; guarded by Store.writing
+	held    bool    // no rows may be added; guarded by Store.writing
+	through int64   // this batch and what precedes it contain all arrivals up to this number
 	counts  map[string]int64
 }
 
-// state is what the store consists of at an instant. It does not change.
+// state is an immutable description of the store's contents at an instant.
 type state struct {
 	number   uint64
-	parts    []*part // durable ones, in the order of their rows' numbers; fresh ones are behind them
+	parts    []*part // durable parts, in the order of their rows' numbers; fresh parts come after them
 	fresh    []*batch
-	gone     []goneRow // ascending
-	goneFile *file     // has gone; nil if it is empty
+	gone     []goneRow // replaced rows, by ascending number
+	goneFile *file     // the file with gone; nil if gone is empty
 	applied  int64
-	removed  int64 // jobs that were removed since the store was opened
+	removed  int64 // number of jobs that were removed since the store was opened
 	counts   map[string]int64
 	clusters []Cluster
 	health   []*healthPart
 
-	refs int // views, guarded by Store.mu
+	refs int // number of views of this state; guarded by Store.mu
 	once sync.Once
 	made engine.Tables
 }
 
-// goneRow is a row that the document by has replaced.
+// goneRow is the number of a row, and the number of the document that replaced it.
 type goneRow struct{ seq, by int64 }
 
-// all returns all parts in the order of their rows' numbers.
+// all returns the durable and the fresh parts in the order of their rows' numbers.
 func (st *state) all() []*part {
 	list := slices.Clone(st.parts)
 	for _, b := range st.fresh {
@@ -89,7 +89,7 @@ func (st *state) files() (list []*file) {
 	return list
 }
 
-// goneIn returns the rows of a part that are gone, by their numbers.
+// goneIn returns the numbers of a part's rows that have been replaced.
 func (st *state) goneIn(p *part) (seqs []int64) {
 	from := sort.Search(len(st.gone), func(i int) bool { return st.gone[i].seq >= p.info.First })
 	for _, row := range st.gone[from:] {
@@ -106,7 +106,7 @@ func (st *state) isGone(seq int64) bool {
 	return found
 }
 
-// successor returns a copy of the current state, which the caller changes and publishes.
+// successor returns a copy of the current state. The caller changes and publishes the copy.
 func (s *Store) successor() *state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Store) successor() *state {
 	}
 }
 
-// publish makes a state the current one.
+// publish makes next the current state.
 func (s *Store) publish(next *state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Store) publish(next *state) {
 	}
 }
 
-// drop removes the files that only a state had which nobody views.
+// drop deletes the files that only this state refers to, after its last view was closed.
 func (s *Store) drop(old *state) {
 	for _, p := range old.all() {
 		if p.refs == 1 {
@@ -150,8 +150,8 @@ func (s *Store) drop(old *state) {
 	}
 }
 
-// commit writes store.json for a state and publishes it. change changes what store.json has beside the state's
-// parts, clusters and figures; it may be nil.
+// commit writes store.json for a state and publishes the state. change may change the other contents of store.json,
+// such as counts; it may be nil.
 func (s *Store) commit(next *state, change func(m *manifest)) error {
 	m := s.durable
 	m.Counts = maps.Clone(m.Counts)
@@ -165,7 +165,7 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 	for _, h := range next.health {
 		m.Health = append(m.Health, h.info)
 	}
-	// What an arrival has replaced that is not durable yet comes again with that arrival.
+	// If the replacing arrival is not durable, the journal repeats it, and it replaces the row again.
 	var rows []goneRow
 	for _, row := range next.gone {
 		if row.by <= m.Applied {
@@ -190,7 +190,7 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 		return err
 	}
 	if old := s.durable.Gone; old != nil {
-		// States have files of their own, in fresh/.
+		// States do not use this file. Each has its own file in fresh/.
 		if err := columnar.Remove(s.path(goneDir, old.Name)); err != nil {
 			s.opts.Report(err)
 		}
@@ -200,7 +200,7 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 	return nil
 }
 
-// goneLayout is the form of a file of rows that are gone.
+// goneLayout describes a file of replaced rows.
 var goneLayout = columnar.New(columnar.Column{Name: "seq", Kind: "BIGINT", Null: false, Plain: true}, columnar.Column{Name: "by", Kind: "BIGINT", Null: false, Plain: true})
 
 func writeGone(path string, rows []goneRow, durable bool) (columnar.Sealed, error) {
@@ -236,7 +236,7 @@ func readGone(path string) (rows []goneRow, err error) {
 	return rows, nil
 }
 
-// setGone gives a state the rows that are gone now, and a file with them for the engines.
+// setGone puts the rows of s.gone into a state, and writes them into a file for the engines.
 func (s *Store) setGone(next *state) error {
 	rows := make([]goneRow, 0, len(s.gone))
 	for seq, by := range s.gone {
@@ -254,7 +254,7 @@ func (s *Store) setGone(next *state) error {
 	return err
 }
 
-// openPart returns the part that store.json describes.
+// openPart opens a part that store.json describes.
 func (s *Store) openPart(info partInfo) (*part, error) {
 	p := &part{info: info, file: file{paths: []string{
 		s.path(jobsDir, info.Name+".parquet"), s.path(keysDir, info.Name+".keys"), s.path(cellsDir, info.Name+".parquet"),
@@ -273,10 +273,10 @@ func (s *Store) openPart(info partInfo) (*part, error) {
 	return p, err
 }
 
-// jobs returns the path of the part's rows.
+// jobs returns the path of the file with the part's rows.
 func (p *part) jobs() string { return p.paths[0] }
 
-// reader returns the part's reader, which [part.forget] closes.
+// reader returns the part's reader, and opens the part if necessary. [part.forget] closes the reader.
 func (p *part) reader() (*columnar.Reader, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,12 +295,12 @@ func (p *part) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.opened != nil {
-		_ = p.opened.Close() // it has only read
+		_ = p.opened.Close() // the file was only read
 		p.opened = nil
 	}
 }
 
-// emptyJobs selects no row, with the columns of a part.
+// emptyJobs is a SELECT with the columns of a part and without rows.
 var emptyJobs = func() string {
 	var list []string
 	for _, c := range jobLayout.Columns {
@@ -317,12 +317,12 @@ func readParquet(paths []string) string {
 	return "read_parquet([" + strings.Join(list, ", ") + "])"
 }
 
-// tables returns the views that questions see:
+// tables returns the views that queries see:
 //
-//	jobs            all jobs: [Columns], id, and document as it came
-//	tight           the jobs that the views daily_NAME count in advance
+//	jobs            all jobs: the columns of [Columns], id, and the unchanged document
+//	tight           the jobs that are included in the precomputed views daily_NAME
 //	loose           all other jobs
-//	daily_NAME      the cells of a [rollup.Rollup], with day (since 1970; NULL for jobs without an end) and cluster
+//	daily_NAME      cells of a [rollup.Rollup], with day (since 1970; NULL for jobs without an end) and cluster
 //	health, health_counts  figures of schedulers
 func (st *state) tables() engine.Tables {
 	st.once.Do(func() {
@@ -372,7 +372,7 @@ func (st *state) tables() engine.Tables {
 
 const idExpression = "cluster || ':' || jobid || ':' || run"
 
-// cellsView returns the SQL of a rollup's cells in files.
+// cellsView returns a SELECT of a rollup's cells from files.
 func cellsView(r *rollup.Rollup, paths []string) string {
 	names, _ := r.Columns()
 	names = append([]string{"day", "cluster"}, names...)

@@ -1,23 +1,23 @@
 // Package store keeps finished jobs in one directory.
 //
-// Jobs lie in parts: Parquet files that never change, in the order of their arrival. A part is written whole, gets
-// its name, and enters the list in store.json with its checksum. What replaces parts does the same. So no question
-// can change what is stored: questions go to processes of their own (package engine), which only read parts.
+// The table of jobs consists of parts: Parquet files that never change, in the order of arrival. A part is written
+// completely, renamed to its final name, and then listed in store.json with its checksum; a part that replaces others
+// likewise. Questions cannot change the store: separate processes (package engine) answer them, and only read parts.
 //
-// The directory has the mode 0700, so that others do not reach its files:
+// The directory has the mode 0700, so that other users cannot reach its files:
 //
-//	lock        who has the store open
-//	store.json  what the store consists of: its parts, and how far they are; replaced as a whole
-//	jobs/       parts: [Columns], and each job's document as it came
+//	lock        the process that has the store open
+//	store.json  the list of parts, and the last arrival that they contain; always replaced as a whole
+//	jobs/       parts: the columns of [Columns], and each job's unchanged document
 //	keys/       for each part, the keys of its rows (keys.go)
-//	cells/      for each part, its jobs counted ahead (package rollup)
-//	gone/       numbers of rows that later documents have replaced, until their part is written anew
+//	cells/      for each part, precomputed counts of its jobs (package rollup)
+//	gone/       numbers of rows that later documents replaced, until their part is rewritten
 //	health/, health_counts/  figures of schedulers
-//	fresh/      parts that the journal can make again, such as that of the last second; emptied at the start
-//	tmp/        what queries spill, and files on their way; emptied at the start
+//	fresh/      parts that the journal can restore, such as that of the last second; emptied at the start
+//	tmp/        what queries spill to disk, and unfinished files; emptied at the start
 //
-// One process has a store open. Any number of goroutines read while one writes: a reader has a [View] of one state,
-// whose files stay until it is closed.
+// Only one process can open a store. Any number of goroutines read while one writes: a reader has a [View] of one
+// state, and the state's files remain until the view is closed.
 package store
 
 import (
@@ -41,23 +41,23 @@ import (
 
 // Options configures [Open].
 type Options struct {
-	// ReadTime bounds one [Store.Read]; 0 means 10 s.
+	// ReadTime is the time limit of one [Store.Read]; 0 means 10 s.
 	ReadTime time.Duration
-	// Memory bounds what all engines hold in memory together, in MiB; 0 means 512.
+	// Memory is the memory limit of all engines together, in MiB; 0 means 512.
 	Memory int
-	// Readers is how many engines there are at most; 0 means 4.
+	// Readers is the highest number of engines; 0 means 4.
 	Readers int
-	// Engine is the program that answers questions, with its arguments; nil means the one that is installed.
+	// Engine is the command that runs an engine, with its arguments; nil means the installed engine.
 	Engine []string
-	// Asked is told of each question; see package engine. It may be nil.
+	// Asked is called after each question; see package engine. It may be nil.
 	Asked func(took time.Duration, err error)
-	// Report is told of errors that the store overcomes by itself. It may be nil.
+	// Report is called with errors that the store recovers from. It may be nil.
 	Report func(err error)
 
 	partRows int // 0 means PartRows
 }
 
-// PartRows is how many rows a part has, roughly: a part is written when as many are fresh.
+// PartRows is the approximate number of rows in a part: once so many rows are fresh, a part is written.
 const PartRows = 122_880
 
 // The directories of a store.
@@ -76,13 +76,13 @@ const (
 
 var directories = []string{jobsDir, keysDir, cellsDir, goneDir, healthDir, countsDir, freshDir, tempDir}
 
-// Format is the version of the directory's form. A newer one is refused.
+// Format is the version of the directory's format. [Open] refuses a newer version.
 const Format = 8
 
-// ErrNewer is the error of a store that a newer version of the program made.
+// ErrNewer says that a newer version of the program made the store.
 var ErrNewer = errors.New("a newer version of the program made it")
 
-// ErrAbsent is the error of a directory without a store.
+// ErrAbsent says that a directory has no store.
 var ErrAbsent = errors.New("there is no store of finished jobs")
 
 // Store is an open store. Its methods may be called from several goroutines.
@@ -93,27 +93,27 @@ type Store struct {
 	pool *engine.Pool
 	keys keyCache
 
-	compacting chan struct{} // closed when the goroutine of compact.go has ended
-	work       chan struct{} // has an element when there may be work for it
+	compacting chan struct{} // closed when the goroutine compact has ended
+	work       chan struct{} // has an element when compact may have work
 	stop       chan struct{}
 
-	maintaining sync.Mutex // held by who replaces parts; taken before writing
+	maintaining sync.Mutex // held while parts are replaced; to be locked before writing
 
-	writing sync.Mutex // held by who makes the next state
-	durable manifest   // what store.json has
+	writing sync.Mutex // held while the next state is made
+	durable manifest   // the contents of store.json
 	gone    map[int64]int64
-	recent  map[key]standing // of the rows that are fresh
-	named   int              // the last number of a file in fresh/
-	less    *sync.Cond       // of writing: fewer rows are fresh, or fault has changed
-	fault   error            // why fresh rows cannot become a part now
+	recent  map[key]standing // the fresh rows
+	named   int              // number of the last file in fresh/
+	less    *sync.Cond       // on writing; signals that fresh rows became fewer or fault changed
+	fault   error            // why the last attempt to write a part failed; nil if it succeeded
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	now    *state
 	totals totals
 	closed bool
 }
 
-// totals are counts of the jobs that are there now.
+// totals counts the jobs of the current state.
 type totals struct {
 	jobs     int64
 	clusters map[string]int64
@@ -123,14 +123,14 @@ type totals struct {
 // manifest is the file store.json.
 type manifest struct {
 	Format   int              `json:"format"`
-	Applied  int64            `json:"applied"` // the last arrival that is in the parts, or needs not to be
+	Applied  int64            `json:"applied"` // number of the last arrival that the parts contain or do not need
 	Next     int64            `json:"next"`    // number for the name of the next file
 	Parts    []partInfo       `json:"parts"`
 	Gone     *namedFile       `json:"gone,omitempty"`
-	Counts   map[string]int64 `json:"counts"` // how often something happened: a rule of package document, or a Count constant
+	Counts   map[string]int64 `json:"counts"` // events by the rule of package document or Count constant
 	Clusters []Cluster        `json:"clusters"`
 	Health   []healthInfo     `json:"health"`
-	Migrated string           `json:"migrated,omitempty"` // what was found when an older store was migrated
+	Migrated string           `json:"migrated,omitempty"` // result of the migration of an older store
 }
 
 type namedFile struct {
@@ -138,23 +138,23 @@ type namedFile struct {
 	columnar.Sealed
 }
 
-// partInfo is what store.json says of a part.
+// partInfo is the entry of a part in store.json.
 type partInfo struct {
-	Name     string           `json:"name"` // of its files in jobs/, keys/ and cells/, without the suffix
+	Name     string           `json:"name"` // of the files in jobs/, keys/ and cells/, without the suffix
 	First    int64            `json:"first"`
 	Last     int64            `json:"last"` // numbers of its first and last row
 	Rows     int64            `json:"rows"`
 	FirstEnd time.Time        `json:"first_end,omitzero"`
 	LastEnd  time.Time        `json:"last_end,omitzero"`
-	Clusters map[string]int64 `json:"clusters"` // rows of each
+	Clusters map[string]int64 `json:"clusters"` // number of rows of each cluster
 	Sources  map[Source]int64 `json:"sources"`
 	Jobs     columnar.Sealed  `json:"jobs"`
 	Keys     columnar.Sealed  `json:"keys"`
 	Cells    columnar.Sealed  `json:"cells"`
 }
 
-// Open opens the store in a directory, and makes both if they do not exist. A directory that has something else in it
-// is an error. A store that another process has open is a [*LockedError].
+// Open opens the store in a directory. It creates the directory and the store if they do not exist. It is an error if
+// the directory has other contents. If another process has the store open, the error is a [*LockedError].
 func Open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 	defer func() {
 		if err != nil {
@@ -226,9 +226,8 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store and something in it that is not of one: the directory
-// is somebody's, and must stay readable for them. A store that was begun may have its lock, its directories and its
-// journal.
+// vacant returns an error if a directory has no store but has files that do not belong to one. Such a directory is in
+// other use, and its permissions must not change. An unfinished store may have a lock, its directories and a journal.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -254,7 +253,7 @@ func vacant(dir string) error {
 	return nil
 }
 
-// Exists returns an error unless a directory has a store; it is [ErrAbsent] if nothing is there.
+// Exists returns nil if a directory has a store, and [ErrAbsent] if it has none.
 func Exists(dir string) error {
 	for _, name := range []string{manifestFile, oldDatabase} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +263,7 @@ func Exists(dir string) error {
 	return ErrAbsent
 }
 
-// load reads what is there, and makes what is missing.
+// load reads the store, and creates what is missing.
 func (s *Store) load(ctx context.Context) error {
 	for _, name := range []string{freshDir, tempDir} {
 		if err := empty(s.path(name)); err != nil {
@@ -312,7 +311,7 @@ func readManifest(path string) (m manifest, err error) {
 	return m, nil
 }
 
-// begin makes an empty store.
+// begin creates an empty store.
 func (s *Store) begin() error {
 	for _, name := range directories {
 		if err := empty(s.path(name)); err != nil {
@@ -326,7 +325,7 @@ func (s *Store) begin() error {
 	return s.adopt()
 }
 
-// empty removes what a directory has. Where it is a link, it may have files of others, which stay.
+// empty deletes a directory's contents. It refuses a symbolic link, which may lead to files of others.
 func empty(dir string) error {
 	switch info, err := os.Lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -343,7 +342,7 @@ func empty(dir string) error {
 	return err
 }
 
-// removeUnknown removes files that store.json does not name: they are of a process that was killed.
+// removeUnknown deletes files that store.json does not list. A process that was killed left them.
 func (s *Store) removeUnknown() error {
 	known := make(map[string]bool)
 	for _, p := range s.durable.Parts {
@@ -376,7 +375,7 @@ func (s *Store) removeUnknown() error {
 	return nil
 }
 
-// adopt makes the first state of what store.json says.
+// adopt makes the first state from store.json.
 func (s *Store) adopt() error {
 	next := &state{applied: s.durable.Applied, counts: maps.Clone(s.durable.Counts), clusters: s.durable.Clusters, health: s.openHealth(s.durable.Health)}
 	for _, info := range s.durable.Parts {
@@ -427,7 +426,7 @@ func (t *totals) add(cluster string, source Source, n int64) {
 	}
 }
 
-// uncount takes the rows that are gone out of the totals.
+// uncount subtracts replaced rows from the totals.
 func (s *Store) uncount(st *state) error {
 	for _, p := range st.parts {
 		rows := st.goneIn(p)
@@ -473,14 +472,14 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// name returns the name of a new file.
+// name returns the base name of a new file.
 func (s *Store) name() string {
 	s.durable.Next++
 	return fmt.Sprintf("%08d", s.durable.Next)
 }
 
-// Close closes the store. Reads that are under way end with an error. Fresh rows that are few become a part, so that
-// the journal need not be read at the next start.
+// Close closes the store. Reads in progress end with an error. Up to closeRows fresh rows are written into a part, so
+// that the next start need not read the journal.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -504,21 +503,21 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// Applied returns the number of the last arrival that answers know of.
+// Applied returns the number of the last arrival that readers see.
 func (s *Store) Applied() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now.applied
 }
 
-// Durable returns the number of the last arrival that the store has on the disk. A journal needs to keep the later ones.
+// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later ones.
 func (s *Store) Durable() int64 {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.durable.Applied
 }
 
-// SetCluster adds a cluster, or replaces what is known of it.
+// SetCluster adds a cluster, or replaces its description.
 func (s *Store) SetCluster(c Cluster) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -531,17 +530,17 @@ func (s *Store) SetCluster(c Cluster) error {
 	return nil
 }
 
-// Summary is what a store holds.
+// Summary describes the contents of a store.
 type Summary struct {
 	Jobs              int64
-	FirstEnd, LastEnd time.Time // zero without a job that ended
+	FirstEnd, LastEnd time.Time // zero if no job has an end
 	Clusters          map[string]int64
 	Sources           map[string]int64
 	Counts            map[string]int64
-	Bytes             int64 // of all files
+	Bytes             int64 // total size of all files
 }
 
-// Summary returns what the store holds.
+// Summary returns the store's [Summary].
 func (s *Store) Summary() (sum Summary) {
 	v := s.View()
 	defer v.Close()

@@ -24,7 +24,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// filled returns a store of n synthetic jobs in parts of 1000, in a directory whose name has to be quoted in SQL.
+// filled returns a store of n synthetic jobs in parts of 1000 rows. The directory's name must be quoted in SQL.
 func filled(t *testing.T, n int64) *store.Store {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "a % 'directory'"), options(1000))
@@ -48,7 +48,7 @@ func count(t *testing.T, s *store.Store, query string) (n int64) {
 	return n
 }
 
-// TestApplied checks that entries that were applied are skipped, after the store was opened again.
+// TestApplied checks that a store that was closed and opened skips entries that were applied before.
 func TestApplied(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -73,7 +73,7 @@ func TestApplied(t *testing.T) {
 	}
 }
 
-// TestBatches applies the same documents one by one, in batches, and at once. The rows are the same.
+// TestBatches applies the same documents one by one, in batches, and all at once. The rows are the same.
 func TestBatches(t *testing.T) {
 	const jobs = 1500
 	entries := storetest.Entries(1, jobs)
@@ -115,7 +115,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// digest returns a checksum of each file that a store has for good.
+// digest returns a checksum of each of the store's permanent files.
 func digest(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
 	sums := make(map[string][32]byte)
@@ -147,8 +147,8 @@ func hostile(dir, escaped string) []string {
 	}
 }
 
-// TestSnapshot checks that a read sees one state while the store is written, and does not keep the writer waiting.
-// Hostile queries neither write, nor reach files of others, nor change settings: no byte of a file changes.
+// TestSnapshot checks that a read sees one state while the store is written, and does not delay the writer. Hostile
+// queries cannot write, read files outside of the store, or change settings: the bytes of all files stay the same.
 func TestSnapshot(t *testing.T) {
 	s := filled(t, 1500)
 	err := s.Read(t.Context(), func(v *store.Snapshot) error {
@@ -156,10 +156,10 @@ func TestSnapshot(t *testing.T) {
 		if err := v.One("SELECT count(*) FROM jobs", nil, &before); err != nil {
 			return err
 		}
-		if err := storetest.Fill(t.Context(), s, 1501, 2600); err != nil { // does not wait for this read
+		if err := storetest.Fill(t.Context(), s, 1501, 2600); err != nil { // the writer does not wait for this read
 			return err
 		}
-		if err := s.Seal(); err != nil { // the read's files stay
+		if err := s.Seal(); err != nil { // the read's files remain
 			return err
 		}
 		if err := v.One("SELECT count(document) FROM jobs", nil, &after); err != nil {
@@ -173,7 +173,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil || count(t, s, "SELECT count(*) FROM jobs") != 2600 {
 		t.Fatal(err)
 	}
-	for did := true; did; { // nothing is left to do
+	for did := true; did; { // until no work is left
 		if did, err = s.CompactOnce(); err != nil {
 			t.Fatal(err)
 		}
@@ -200,9 +200,9 @@ func TestSnapshot(t *testing.T) {
 		}
 		v.Close()
 	}
-	// Within a question an engine may have tables of its own, which go with it.
+	// During a question, an engine may have tables of its own. They disappear with the question.
 	for range 2 {
-		_ = s.Read(t.Context(), func(v *store.Snapshot) error { // it may be refused
+		_ = s.Read(t.Context(), func(v *store.Snapshot) error { // the query may be refused
 			rows, err := v.Query("CREATE OR REPLACE TEMP VIEW jobs AS SELECT 1 AS seq")
 			if err != nil {
 				return err
@@ -221,7 +221,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a query ends when its time or its memory is over, and that the store goes on.
+// TestLimits checks that a query ends when it exceeds its limit of time or memory, and that the store still works.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		query string
@@ -256,7 +256,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestVacant checks that a directory with files of others is neither taken nor changed.
+// TestVacant checks that a directory with files of others is refused and remains unchanged.
 func TestVacant(t *testing.T) {
 	mode := func(dir string) os.FileMode {
 		info, err := os.Stat(dir)
@@ -290,8 +290,8 @@ func TestVacant(t *testing.T) {
 	}
 }
 
-// TestTemporary checks that files that a killed process has left are removed, by a process that has the lock. Where
-// a directory of the store is a link to another one, the store is refused, and the files stay.
+// TestTemporary checks that the next process that has the lock removes files of a killed process. If a directory of
+// the store is a symbolic link, the store is refused, and the files in the link's target remain.
 func TestTemporary(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -355,7 +355,8 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// TestRefused opens a store that a process has open, none, and those that cannot be read. The errors say why.
+// TestRefused opens a store that another process has open, a store that does not exist, and stores that cannot be
+// read. Each error says why.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -416,8 +417,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestExpire checks that old jobs are removed for good with their documents, except for jobs of runs. They do not come
-// back if the process is killed afterwards and reads its journal again.
+// TestExpire checks that old jobs and their documents are removed permanently, except for jobs of runs. The jobs do
+// not return if the process is then killed and reads its journal again.
 func TestExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(200))
@@ -433,7 +434,7 @@ func TestExpire(t *testing.T) {
 	if _, err := s.Apply(t.Context(), []store.Entry{run}); err != nil {
 		t.Fatal(err)
 	}
-	// A job's document is replaced in several batches, and several times in one.
+	// A job's document is replaced in several batches, and several times in one batch.
 	first := count(t, s, "SELECT min(jobid) FROM jobs WHERE cluster = 'vale' AND "+before)
 	seq := int64(501)
 	for _, documents := range []int{1, 1, 3, 2} {
@@ -497,8 +498,8 @@ func TestExpire(t *testing.T) {
 	check(again)
 }
 
-// TestRemove removes a user's jobs: also those that have just come, and documents of the user that those of others have
-// replaced.
+// TestRemove removes a user's jobs, including jobs that have just arrived, and documents of the user that another
+// user's documents have replaced.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(200))
@@ -545,7 +546,7 @@ func TestRemove(t *testing.T) {
 	check(again)
 }
 
-// TestID takes ids apart.
+// TestID parses ids.
 func TestID(t *testing.T) {
 	job := document.Job{Cluster: "a:b", JobID: 17, Run: -1709251200}
 	cluster, id, run, ok := store.ParseID(store.ID(&job))
@@ -559,8 +560,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestCancelled cancels reads at any moment while jobs come, and checks that readers that do not give up have
-// their answers then, and that no state and no file is held any more.
+// TestCancelled cancels reads at random instants while jobs arrive. It checks that other readers still get answers,
+// and that all states and files are released in the end.
 func TestCancelled(t *testing.T) {
 	s := open(t, t.TempDir(), options(300))
 	defer s.Close()
@@ -574,7 +575,7 @@ func TestCancelled(t *testing.T) {
 				_ = s.Read(ctx, func(v *store.Snapshot) error {
 					return v.One("SELECT count(DISTINCT document) FROM jobs", nil,
 						&n)
-				}) // it may be over
+				}) // the time may be over
 				cancel()
 			}
 		})

@@ -12,20 +12,20 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Verified is what [View.Verify] has found.
+// Verified is the result of [View.Verify].
 type Verified struct {
 	Parts    int
 	Jobs     int64
 	Bytes    int64
-	Problems []string // what is wrong, and where
-	Migrated string   // what was found when an older store was migrated
+	Problems []string // each says what is wrong, and where
+	Migrated string   // result of the migration of an older store; empty if there was none
 }
 
-// mostProblems is how many problems of a part are named.
+// mostProblems is the highest number of problems that are listed for a part.
 const mostProblems = 20
 
-// Verify reads the whole store and compares it with itself: each file with its checksum, each column of a job with its
-// document, keys and cells with the jobs. progress is told how many of all parts have been read.
+// Verify reads the whole store and checks its consistency: files with their checksums, columns with the jobs'
+// documents, keys and cells with the jobs. progress is called with the number of parts read and of all parts.
 func (v *View) Verify(ctx context.Context, progress func(done, all int)) (*Verified, error) {
 	out := &Verified{Migrated: v.s.migratedText()}
 	known := make(map[key]int64)
@@ -61,11 +61,11 @@ func (v *View) Verify(ctx context.Context, progress func(done, all int)) (*Verif
 	return out, nil
 }
 
-// Damaged compares the files of a store that need not open with their checksums, and returns what is wrong.
+// Damaged checks the files of a store against their checksums, without opening the store, and returns what is wrong.
 func Damaged(dir string) (problems []string) {
 	m, err := readManifest(filepath.Join(dir, manifestFile))
 	if err != nil {
-		return nil // not a store, or one that says itself what is wrong
+		return nil // there is no store, or opening it reports the error
 	}
 	check := func(want columnar.Sealed, elements ...string) {
 		if err := want.Check(filepath.Join(append([]string{dir}, elements...)...)); err != nil {
@@ -87,7 +87,7 @@ func Damaged(dir string) (problems []string) {
 	return problems
 }
 
-// checkGone compares the list of rows that are gone with its checksum.
+// checkGone checks the file of replaced rows against its checksum.
 func (s *Store) checkGone() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -107,7 +107,7 @@ func (s *Store) migratedText() string {
 type checking struct {
 	v        *View
 	p        *part
-	known    map[key]int64 // the rows of all parts that are not gone
+	known    map[key]int64 // the rows of all parts that have not been replaced
 	faults   int
 	problems []string
 }
@@ -141,7 +141,7 @@ func (c *checking) check() error {
 	return c.cells()
 }
 
-// cells counts the part's jobs again.
+// cells recomputes the part's cells and compares them.
 func (c *checking) cells() (err error) {
 	r, err := c.p.reader()
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *checking) cells() (err error) {
 	return errors.Join(err, columnar.Remove(path))
 }
 
-// rows compares each row with its document, and returns the keys of all.
+// rows compares each row with its document, and returns the keys of all rows.
 func (c *checking) rows() (keys []keyed, err error) {
 	r, err := c.p.reader()
 	if err != nil {

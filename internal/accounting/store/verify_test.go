@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/duckdb/duckdb-go/v2" // writes a store of the version before
+	_ "github.com/duckdb/duckdb-go/v2" // writes a store of an older version
 
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestVerify changes one byte of each file of a store. Each change is found, and the file is named.
+// TestVerify changes one byte in each file of a store. Verify finds each change and names the file.
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -82,8 +82,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyShared verifies a store whose users, accounts, partitions and QOS share names. Nothing is wrong with it,
-// however often it is counted again.
+// TestVerifyShared verifies a store in which users, accounts, partitions and QOS have the same names. Repeated
+// verification finds no problem.
 func TestVerifyShared(t *testing.T) {
 	s := open(t, t.TempDir(), options(1000))
 	defer s.Close()
@@ -118,7 +118,7 @@ func flipped(whole []byte, at int) []byte {
 	return damaged
 }
 
-// TestBackup copies a store while jobs come, and compares the copy with itself.
+// TestBackup copies a store while jobs arrive, and verifies the copy.
 func TestBackup(t *testing.T) {
 	s := open(t, t.TempDir(), options(500))
 	defer s.Close()
@@ -152,9 +152,9 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestRenew opens a store of an older version, in which wait_s was since eligible, and hours that are not known were 0.
-// All columns are as the documents say, and so are the counts; a second opening has nothing to do. Rows that are gone
-// stay gone, and an impossible end counts as missing.
+// TestRenew opens a store of an older version, in which wait_s was the wait since eligible and unknown hours were 0.
+// After that, columns and counts agree with the documents, and opening the store again has nothing to do. Replaced
+// rows stay replaced, and an impossible end counts as missing.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -219,8 +219,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestMigrate makes a store of one of the version before, which the first program that wrote such files has left
-// in a database.
+// TestMigrate opens a store of an older version, which is in a DuckDB database. It becomes a store of the present
+// format.
 func TestMigrate(t *testing.T) {
 	dir := t.TempDir()
 	oldStore(t, dir, 700)
@@ -249,8 +249,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// oldStore makes a store of format 3: of every seventh job the document names no cluster, arrival 5 has a source that
-// cannot be, and arrival 9 lacks its document.
+// oldStore makes a store of format 3. Every seventh document does not name a cluster, arrival 5 has an invalid
+// source, and arrival 9 lacks its document.
 func oldStore(t *testing.T, dir string, jobs int64) {
 	t.Helper()
 	db, err := sql.Open("duckdb", filepath.Join(dir, store.OldDatabase))

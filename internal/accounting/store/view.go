@@ -15,13 +15,13 @@ import (
 	"rmreplay/internal/accounting/engine"
 )
 
-// View is one state of the store, whatever is written meanwhile. Its methods do not need an engine.
+// View is a reader's view of one state of the store; later writes do not change it. Its methods need no engine.
 type View struct {
 	s  *Store
 	st *state
 }
 
-// View returns the store as it is now. The caller closes it.
+// View returns a view of the current state. The caller must close it.
 func (s *Store) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Store) View() *View {
 	return &View{s, s.now}
 }
 
-// Close lets go of the state.
+// Close releases the state, so that its files can be deleted.
 func (v *View) Close() {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
@@ -38,25 +38,25 @@ func (v *View) Close() {
 	}
 }
 
-// Applied returns the number of the last arrival that the state knows of.
+// Applied returns the number of the last arrival in the view.
 func (v *View) Applied() int64 { return v.st.applied }
 
-// Content differs between states that have different jobs.
+// Content identifies the set of jobs in a state: states with different jobs have different contents.
 type Content struct{ applied, removed int64 }
 
 // Content returns the [Content] of the view's state.
 func (v *View) Content() Content { return Content{v.st.applied, v.st.removed} }
 
-// Counts returns how often something happened, by the name of a rule of package document, or by a Count constant.
+// Counts returns the number of events, by the name of a rule of package document or of a Count constant.
 func (v *View) Counts() map[string]int64 { return maps.Clone(v.st.counts) }
 
-// Clusters returns what is known of clusters and runs beside their jobs.
+// Clusters returns the descriptions of clusters and runs.
 func (v *View) Clusters() []Cluster { return slices.Clone(v.st.clusters) }
 
 // HasHealth reports whether the store has figures of schedulers.
 func (v *View) HasHealth() bool { return len(v.st.health) > 0 }
 
-// Document returns the document of an arrival as it came, and false if there is none.
+// Document returns the unchanged document of an arrival. ok is false if the view does not have it.
 func (v *View) Document(seq int64) (text []byte, ok bool, err error) {
 	err = v.Documents([]int64{seq}, func(_ int64, document []byte) error {
 		text, ok = slices.Clone(document), true
@@ -65,8 +65,8 @@ func (v *View) Document(seq int64) (text []byte, ok bool, err error) {
 	return text, ok, err
 }
 
-// Documents calls do with the documents of arrivals, in the order of their numbers. Those that are not there are left
-// out. do must not keep the document's bytes.
+// Documents calls do with the documents of arrivals, in the order of their numbers. It skips arrivals that the view
+// does not have. do must not keep the document's bytes.
 func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	seqs = slices.Clone(seqs)
 	slices.Sort(seqs)
@@ -84,7 +84,7 @@ func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error
 	return nil
 }
 
-// documents calls do with the documents of rows, by their numbers, which ascend.
+// documents calls do with the documents of the rows with the given numbers, which must ascend.
 func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	found, rows, err := p.find(seqs)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error
 	return r.Values(documentColumn, rows, func(i int, v parquet.Value) error { return do(found[i], v.ByteArray()) })
 }
 
-// find returns which of the given numbers the part has, and the positions of their rows.
+// find returns those of the given numbers that the part has, and the positions of their rows.
 func (p *part) find(seqs []int64) (found, rows []int64, err error) {
 	if p.info.Last-p.info.First+1 == p.info.Rows {
 		for _, seq := range seqs {
@@ -133,7 +133,7 @@ func (p *part) seqs() ([]int64, error) {
 	return all, err
 }
 
-// rowsOf calls do with the texts of columns of rows, by their numbers.
+// rowsOf calls do with the values of columns, as texts, for the rows with the given numbers.
 func (p *part) rowsOf(seqs []int64, columns []string, do func(values []string)) error {
 	_, rows, err := p.find(seqs)
 	if err != nil {
@@ -159,21 +159,21 @@ func (p *part) rowsOf(seqs []int64, columns []string, do func(values []string)) 
 	return nil
 }
 
-// Snapshot is what a [Store.Read] sees: a view, and an engine that answers questions about it.
+// Snapshot is the argument of the function that [Store.Read] calls: a view, and an engine to query it.
 type Snapshot struct {
 	*View
 	q *engine.Questioner
 }
 
-// Query runs a query. The caller closes the rows. Values go into args, never into the query's text.
+// Query runs a query. The caller closes the rows. Values must be passed in args, not inside the query.
 func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 	return v.q.Query(query, args...)
 }
 
-// One runs a query of one row and scans it into the variables that to points to.
+// One runs a query that returns one row, and scans this row into the variables that to points to.
 func (v *Snapshot) One(query string, args []any, to ...any) error { return v.q.One(query, args, to...) }
 
-// All runs a query and returns its rows, with the values as the driver of DuckDB returns them.
+// All runs a query and returns its rows, with the values as DuckDB's driver returns them.
 func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	rows, err := v.Query(query, args...)
 	if err != nil {
@@ -197,37 +197,37 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	return list, rows.Err()
 }
 
-// Read calls do with a snapshot of the store, and with an engine of its own. A read ends with an error that wraps
-// [engine.ErrTime] after [Options.ReadTime]. The queries can neither write nor reach files of others. do may be
-// called again: a read that takes long begins again on an engine for long reads, so that it does not disturb others.
+// Read calls do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read fails with an
+// error that wraps [engine.ErrTime]. Queries can neither write nor open other files. do may be called a second time:
+// a long read is restarted on an engine for long reads, so that it does not delay others.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()
 	return v.Ask(ctx, do)
 }
 
-// Ask is [Store.Read] of a view.
+// Ask is like [Store.Read], but on the state of this view.
 func (v *View) Ask(ctx context.Context, do func(v *Snapshot) error) error {
 	return v.s.pool.Read(ctx, v.st.tables(), func(q *engine.Questioner) error { return do(&Snapshot{v, q}) })
 }
 
-// Filter chooses jobs. Its zero value chooses all.
+// Filter chooses jobs. The zero value chooses all jobs.
 type Filter struct {
-	// From and To choose the jobs that were in the cluster at a time between them: submitted before
-	// To, and not ended before From. Zero times bound nothing.
+	// From and To choose the jobs that were pending or running at some time in this interval: submitted before To,
+	// and not ended before From. A zero time is no bound.
 	From, To time.Time
-	// EndedFrom and EndedTo choose the jobs that ended between them, EndedTo excluded.
+	// EndedFrom and EndedTo choose the jobs that ended in this interval, EndedTo excluded. A zero time is no bound.
 	EndedFrom, EndedTo time.Time
-	Clusters           []string // any of them
-	Users              []string // any of these names
-	After              int64    // only arrivals behind this one
-	Through            int64    // only arrivals up to this one; 0 for all
-	// Where is a condition in SQL over the columns of jobs. It needs an engine. It must not be a text
-	// of strangers, because it can read everything in the store.
+	Clusters           []string // empty for all clusters
+	Users              []string // names; empty for all users
+	After              int64    // only arrivals with a higher number
+	Through            int64    // only arrivals with this number or a lower one; 0 for all
+	// Where is a condition in SQL on the columns of jobs. It needs an engine. It must not come from untrusted users,
+	// because it can read everything in the store.
 	Where string
 }
 
-// chosenColumns are the columns that a [Filter] looks at, beside Where.
+// chosenColumns are the columns that a [Filter] without Where needs.
 var chosenColumns = []string{"seq", "arrived", "source", "collection", "cluster", "user_name", "submit_time", "start_time",
 	"end_time"}
 
@@ -253,7 +253,7 @@ func (f *Filter) has(j *chosenRow) bool {
 		(len(f.Users) == 0 || slices.Contains(f.Users, j.user))
 }
 
-// choose returns the rows of a part that a filter chooses, and their positions.
+// choose returns the rows of a part that a filter chooses, and their positions in the part.
 func (v *View) choose(ctx context.Context, p *part, f *Filter) (chosen []chosenRow, rows []int64, err error) {
 	if p.info.Last <= f.After {
 		return nil, nil, nil
@@ -274,14 +274,14 @@ func (v *View) choose(ctx context.Context, p *part, f *Filter) (chosen []chosenR
 	return chosen, rows, nil
 }
 
-// where returns the rows for which the filter's condition holds; nil without one.
+// where returns the numbers of the rows for which f.Where holds; nil if the filter has no Where.
 func (v *View) where(ctx context.Context, p *part, f *Filter) (found map[int64]bool, err error) {
 	if f.Where == "" {
 		return nil, nil
 	}
 	err = v.Ask(ctx, func(snapshot *Snapshot) (err error) {
 		found = make(map[int64]bool)
-		// A comment in the condition ends with its line.
+		// The newline before ")" ends a comment in the condition.
 		rows, err := snapshot.Query(fmt.Sprintf("SELECT seq FROM jobs WHERE seq BETWEEN %d AND %d AND (\n%s\n)", p.info.First, p.info.Last, f.Where))
 		if err != nil {
 			return err
@@ -347,23 +347,23 @@ func (j *chosenRow) set(column string, v *parquet.Value) {
 	}
 }
 
-// Stored is a document of the store.
+// Stored is a document in the store.
 type Stored struct {
 	Seq      int64
 	Arrived  time.Time
 	Source   Source
-	Index    string // name of the index that it was sent to; "" if that is not known
+	Index    string // name of the index that Slurm sent the document to; "" if unknown
 	Cluster  string
 	Document []byte
 }
 
-// Entry returns the entry that the document was, with its own bytes.
+// Entry returns the entry from which the document was stored. The entry has its own copy of the bytes.
 func (d *Stored) Entry() Entry {
 	return ParseArrival(d.Seq, d.Arrived, d.Source, d.Index, d.Cluster, slices.Clone(d.Document))
 }
 
-// Each calls do with the documents of the jobs that a filter chooses, in the order of their arrival. do must not keep
-// the document's bytes.
+// Each calls do with the documents of the jobs that a filter chooses, in the order of arrival. do must not keep the
+// document's bytes.
 func (v *View) Each(ctx context.Context, f Filter, do func(d *Stored) error) error {
 	if v.s.isClosed() {
 		return errors.New("reading jobs: the store is closed")

@@ -21,8 +21,7 @@ import (
 	"rmreplay/internal/chromium"
 )
 
-// benchStore makes a store of a million jobs, or of as many millions as RMREPLAY_MILLIONS says, whose days are
-// rolled up.
+// benchStore makes a store of RMREPLAY_MILLIONS million jobs (default 1), with rollups of its days.
 func benchStore(b *testing.B) (dir string, millions int) {
 	b.Helper()
 	millions = 1
@@ -32,7 +31,7 @@ func benchStore(b *testing.B) (dir string, millions int) {
 			b.Fatal(err)
 		}
 	}
-	dir = os.Getenv("RMREPLAY_BENCH_STORE") // one that an earlier benchmark has made
+	dir = os.Getenv("RMREPLAY_BENCH_STORE") // a store that an earlier benchmark made
 	if dir == "" {
 		dir = b.TempDir()
 	}
@@ -53,11 +52,11 @@ func openStore(b *testing.B, dir string) *store.Store {
 	return s
 }
 
-// BenchmarkPanels measures each panel of the default page (the last 30 days), and of everything, without a filter, with
-// one by what jobs are counted by ahead, and with two that read the jobs, in
-// a store of a million jobs, or as many millions as RMREPLAY_MILLIONS says. It gives the median and
-// the 95th percentile of the query, and of the whole answer with its chart, and the processor time
-// of both, on which other programs have less influence.
+// BenchmarkPanels measures each panel for the last 30 days (the default) and for all jobs: without
+// a filter, with a filter that rollups can answer, and with two filters that need the jobs
+// themselves. The store has RMREPLAY_MILLIONS million jobs (default 1). The results are the median
+// and the 95th percentile of the query and of the whole response with its chart, and the CPU times
+// of both, which depend less on other programs.
 func BenchmarkPanels(b *testing.B) {
 	dir, millions := benchStore(b)
 	s := openStore(b, dir)
@@ -83,7 +82,7 @@ func BenchmarkPanels(b *testing.B) {
 				var queries, all []float64
 				var used, drawn time.Duration
 				for b.Loop() {
-					v.jobs = embedded.New(s) // every query is run, of a page whose first panel has an answer
+					v.jobs = embedded.New(s) // the new source has kept no answers
 					if _, err := v.findSizes(b.Context()); err != nil {
 						b.Fatal(err)
 					}
@@ -116,7 +115,7 @@ func BenchmarkPanels(b *testing.B) {
 	}
 }
 
-// processorTime returns what this process has used.
+// processorTime returns the CPU time that this process has used, in user and kernel mode.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -126,8 +125,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkColdStart measures the time from opening a closed store to the answers of all panels of the default
-// page, one after the other, and to the first one. The system's cache may have the store's file.
+// BenchmarkColdStart measures the time from opening a closed store to the answer of the first
+// panel, and to the answers of all panels of the default page, one after the other. The store's
+// files may be in the page cache.
 func BenchmarkColdStart(b *testing.B) {
 	dir, millions := benchStore(b)
 	b.Run(fmt.Sprintf("%dM", millions), func(b *testing.B) {
@@ -161,8 +161,8 @@ func BenchmarkColdStart(b *testing.B) {
 	})
 }
 
-// BenchmarkFirstView measures the first view of a new page in Chromium: from the navigation to all panels
-// drawn. The server has answered no panel before.
+// BenchmarkFirstView measures the first view of a page in Chromium, from the navigation until all
+// panels are drawn. The server has no kept answers.
 func BenchmarkFirstView(b *testing.B) {
 	dir, millions := benchStore(b)
 	browser := chromium.Open(b)

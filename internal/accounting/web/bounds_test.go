@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestBounds checks that neither long texts of a job nor many clusters make long answers.
+// TestBounds checks that long texts of a job, or many clusters, do not make responses long.
 func TestBounds(t *testing.T) {
 	var documents []string
 	for i := range 2000 {
@@ -42,7 +42,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestDamagedViews checks that a damaged file of views is set aside, which the page says, and that views can be saved again.
+// TestDamagedViews checks that a damaged file of views is renamed, that the page reports this, and
+// that views can be saved again.
 func TestDamagedViews(t *testing.T) {
 	s := serve(t, 10)
 	path := filepath.Join(s.store.Dir(), "views.json")

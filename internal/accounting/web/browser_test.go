@@ -16,14 +16,14 @@ import (
 	"rmreplay/internal/chromium"
 )
 
-// hostileName is the name of a job that would run a script if anything wrote it as it is.
+// hostileName is a job's name that would run a script if the page contained it without escaping.
 const hostileName = `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
 
-// hostile is a job whose every text would run a script.
+// hostile returns the document of a job in which every text is hostileName.
 func hostile() string {
 	name, err := json.Marshal(hostileName)
 	if err != nil {
-		panic(err) // it is a text
+		panic(err) // a string can always be encoded
 	}
 	return fmt.Sprintf(`{"jobid":99000001,"username":%[1]s,"account":%[1]s,"partition":%[1]s,"qos":%[1]s,"job_name":%[1]s,"work_dir":"javascript:alert(1)","state":"FAILED",
 		"@submit":"2024-03-01T05:00:00","@eligible":"2024-03-01T05:00:00","@start":"2024-03-01T05:10:00","@end":"2024-03-01T06:00:00","elapsed":3000,"total_cpus":64,"total_nodes":1,
@@ -37,14 +37,14 @@ type reader struct {
 	site *site
 }
 
-// visit opens a page and waits until its panels are there.
+// visit opens a page and waits until its panels are loaded.
 func (r *reader) visit(path string) {
 	r.t.Helper()
 	r.OpenURL(r.site.URL + receive.Pages + path)
 	r.loaded()
 }
 
-// loaded waits until the panels show what the URL says.
+// loaded waits until the panels agree with the URL.
 func (r *reader) loaded() {
 	r.t.Helper()
 	for range 600 {
@@ -58,7 +58,7 @@ func (r *reader) loaded() {
 	r.t.Fatal("the panels do not load")
 }
 
-// click clicks the first element of a selector, which a text may have to be in, and waits.
+// click clicks the first element that matches a selector and contains text, which may be empty.
 func (r *reader) click(selector, text string) {
 	r.t.Helper()
 	var found bool
@@ -75,7 +75,7 @@ func (r *reader) text(expression string) (s string) {
 	return s
 }
 
-// parameters returns those of the page's URL.
+// parameters returns the parameters of the page's URL.
 func (r *reader) parameters() url.Values {
 	r.t.Helper()
 	v, err := url.ParseQuery(strings.TrimPrefix(r.text("location.search"), "?"))
@@ -85,7 +85,7 @@ func (r *reader) parameters() url.Values {
 	return v
 }
 
-// drag selects a range of a chart, in shares of its axis.
+// drag selects a range of a chart by dragging. from and to are shares of the length of its axis.
 func (r *reader) drag(panel string, from, to float64) {
 	r.t.Helper()
 	var at struct{ Left, Right, Y float64 }
@@ -123,7 +123,7 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// addRun adds a second cluster: the first 500 jobs, each of which ended an hour later.
+// addRun adds a second cluster, replay-1, with 500 jobs that run for an hour.
 func addRun(t *testing.T, s *site) {
 	t.Helper()
 	var entries []store.Entry
@@ -140,8 +140,8 @@ func addRun(t *testing.T, s *site) {
 	}
 }
 
-// clickFilters filters by clicks on a legend, on a part of a chart and on a table, goes back, and
-// removes a filter.
+// clickFilters clicks on a legend, on a part of a chart and in a table; each click adds a filter.
+// Then it goes back, and removes a filter.
 func clickFilters(t *testing.T, r *reader) {
 	r.visit("?last=all")
 	r.click("#panel-jobs .legend a", "FAILED")
@@ -176,7 +176,7 @@ func clickFilters(t *testing.T, r *reader) {
 	if f := r.parameters()["f"]; len(f) != 0 {
 		t.Errorf("after removing them the filters are %q", f)
 	}
-	// The query bar, by keyboard.
+	// Use the query bar by keyboard.
 	r.Eval(`document.querySelector("[name=q]").focus(); document.querySelector("[name=q]").value = "state:TIMEOUT elapsed_s>1h"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
 	r.loaded()
 	want := r.site.number("SELECT count(*)::DOUBLE FROM jobs WHERE state = 'TIMEOUT' AND elapsed_s > 3600")
@@ -185,7 +185,7 @@ func clickFilters(t *testing.T, r *reader) {
 	}
 }
 
-// brushCharts selects a range of time and one of run times.
+// brushCharts selects a range of time, and a range of run times, by dragging.
 func brushCharts(t *testing.T, r *reader) {
 	r.visit("?last=all")
 	r.drag("jobs", 0.25, 0.75)
@@ -204,7 +204,7 @@ func brushCharts(t *testing.T, r *reader) {
 	if f := r.parameters()["f"]; len(f) != 2 || !strings.HasPrefix(f[0], "elapsed_s>=") || !strings.HasPrefix(f[1], "elapsed_s<") {
 		t.Errorf("the filters are %q", f)
 	}
-	// Controls that the reader does not touch keep the range, though both of its instants are 02:00 in Zurich.
+	// Unchanged controls keep the range, although both its ends are 02:00 in Zurich on that day.
 	r.visit("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B02:00&until=2024-10-27T02:00:00%2B01:00")
 	r.Eval(`document.querySelector("[name=q]").value = "nodes>1"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
 	r.wait(`location.search.includes("q=nodes")`)
@@ -212,7 +212,7 @@ func brushCharts(t *testing.T, r *reader) {
 	if v := r.parameters(); v.Get("from") != "2024-10-27T02:00:00+02:00" || v.Get("until") != "2024-10-27T02:00:00+01:00" {
 		t.Errorf("the range became %q to %q", v.Get("from"), v.Get("until"))
 	}
-	// A click is no selection: it opens the bar.
+	// A click opens the bar's link, and is not a selection.
 	r.visit("?last=all")
 	r.click("#panel-jobs .spots a", "")
 	r.loaded()
@@ -221,7 +221,7 @@ func brushCharts(t *testing.T, r *reader) {
 	}
 }
 
-// expandJob opens a job in its row. Nothing that it says runs.
+// expandJob opens a job below its row. No script in the job's texts runs.
 func expandJob(t *testing.T, r *reader) {
 	r.visit("?last=all&f=jobid%3D99000001")
 	r.click("#panel-table a[data-expand]", "99000001")
@@ -280,7 +280,8 @@ func (r *reader) wait(expression string) {
 	r.t.Fatalf("not so after 10 s: %s", expression)
 }
 
-// enter presses Enter on the first element of a selector that has a text, and waits until the URL has changed.
+// enter presses Enter on the first element that matches a selector and contains text, and waits for
+// the URL to change.
 func (r *reader) enter(selector, text string) {
 	r.t.Helper()
 	before := r.text("location.search")
@@ -292,13 +293,15 @@ func (r *reader) enter(selector, text string) {
 	r.loaded()
 }
 
-// focused names the element that has the focus, and the part of the page that it is in.
+// focused describes the element that has the focus, and the part of the page in which this element
+// is.
 func (r *reader) focused() string {
 	r.t.Helper()
 	return r.text(`(({activeElement: e}) => (e.closest("[data-panel], #controls")?.id ?? "nothing") + ": " + (e.getAttribute("aria-label") || e.textContent))(document)`)
 }
 
-// keepsFocus follows links by the keyboard. The focus stays where it was, or is on the heading of its part.
+// keepsFocus follows links by keyboard. Afterwards the focus is on the same element, or on the
+// heading of its part.
 func keepsFocus(t *testing.T, r *reader) {
 	r.visit("?last=all&f=state%3DFAILED&f=nodes%3E%3D1")
 	for _, c := range []struct{ selector, text, want string }{
@@ -320,7 +323,8 @@ func keepsFocus(t *testing.T, r *reader) {
 	}
 }
 
-// refreshes lets a page load itself again. What a reader is at stays, and no screen reader speaks.
+// refreshes lets a page reload its panels. The panel in use remains, and screen readers are not
+// notified.
 func refreshes(t *testing.T, r *reader) {
 	r.visit("?last=all&refresh=5")
 	r.Eval(`window.said = 0; new MutationObserver(() => said++).observe(document.querySelector("#status"), {childList: true, characterData: true, subtree: true});
@@ -339,12 +343,13 @@ func refreshes(t *testing.T, r *reader) {
 	if got := r.focused(); !open || !dragging || got != before || said > 0 {
 		t.Errorf("after a refresh the job is open: %v, the chart is dragged on: %v, the focus is on %q (want %q), and %d texts were announced", open, dragging, got, before, said)
 	}
-	// A panel that the reader has left is loaded again.
+	// After the focus has left a panel, the panel is reloaded.
 	r.Eval(`document.activeElement.blur(); document.querySelector(".opened").remove(); document.querySelector("#panel-table h2").before("to be replaced")`, nil)
 	r.wait(`!document.querySelector("#panel-table").textContent.includes("to be replaced")`)
 }
 
-// onPhone reads the table of jobs, a job and the saved views in a narrow window, and nothing overflows it.
+// onPhone opens the table of jobs, a job and the saved views in a narrow window. Nothing overflows
+// the window.
 func onPhone(t *testing.T, r *reader) {
 	r.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true}, nil)
 	outside := func(what string) {
@@ -383,7 +388,7 @@ func onPhone(t *testing.T, r *reader) {
 	outside(".opened, .opened :is(dl, dt, dd, pre)")
 }
 
-// looks checks the page in the light and in the dark, on a telephone and on paper.
+// looks checks the page in the light and the dark theme, on a phone and on paper.
 func looks(t *testing.T, r *reader) {
 	for name, v := range map[string]struct {
 		width, height int
@@ -424,7 +429,7 @@ func looks(t *testing.T, r *reader) {
 	if len(printed.Data) < 50_000 {
 		t.Errorf("a print of %d characters", len(printed.Data))
 	}
-	// Without scripts the page has its panels too.
+	// Without scripts, the page contains its panels, too.
 	r.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
 	r.OpenURL(r.site.URL + receive.Pages + "?last=all&static=1")
 	r.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": false}, nil)
@@ -480,7 +485,7 @@ func exports(t *testing.T, r *reader) {
 	}
 }
 
-// wrongQuery sees what is wrong with a query, and mends it.
+// wrongQuery enters a wrong query, sees the error, and corrects the query.
 func wrongQuery(t *testing.T, r *reader) {
 	r.visit("?last=all")
 	r.Eval(`document.querySelector("[name=q]").value = "user_nam:alice"; document.querySelector("[name=q]").form.requestSubmit()`, nil)

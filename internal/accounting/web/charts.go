@@ -17,8 +17,7 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// chart is a figure with what lies over it: a link for each of its parts, and the axis along which a
-// range can be selected.
+// chart is a figure, the links over its parts, and the axis on which a reader can select a range.
 type chart struct {
 	Figure *figure.Figure
 	SVG    template.HTML
@@ -27,40 +26,41 @@ type chart struct {
 	Legend []legendEntry
 }
 
-// spot is a link over a part of a figure. Positions are in thousandths of the picture.
+// spot is a link over a part of a figure. Positions are in thousandths of the figure's width or
+// height.
 type spot struct {
 	X, Y, W, H float64
-	Path       string // instead, for a part that is no rectangle
+	Path       string // SVG path, for a part that is not a rectangle; replaces the four numbers
 	Href       string
 	Title      string
 }
 
-// axis is the horizontal axis of a chart on which a range can be selected. Left and Right are shares
-// of the picture's width.
+// axis is a horizontal axis on which a reader can select a range. Left and Right are the positions
+// of its ends, as shares of the figure's width.
 type axis struct {
-	Field       string // that the range filters
+	Field       string // the field that a selected range filters
 	Logarithmic bool
 	Left, Right float64
-	Low, High   float64 // the values there; instants in seconds since 1970
+	Low, High   float64 // values at Left and Right; instants in seconds since 1970
 }
 
 type legendEntry struct {
-	Colour string // class
+	Colour string // class in the page's style sheet
 	Name   string
 	Value  string
 	Href   string
 }
 
-// newFigure returns the figure of a panel for the width of the request.
+// newFigure returns a figure for a panel, as wide as the request says. height is in CSS pixels.
 func (r *request) newFigure(p *panel, plots *plot.Plot, height float64) *figure.Figure {
-	const points = 0.75 // in a CSS pixel
+	const points = 0.75 // points in a CSS pixel
 	return &figure.Figure{
 		Name: p.name + r.suffix, Title: p.title, Caption: p.about, Plots: []*plot.Plot{plots},
 		Width: vg.Points(points * float64(r.width)), Height: vg.Points(points * height),
 	}
 }
 
-// finish draws the figure.
+// finish draws the figure as SVG.
 func (c *chart) finish(f *figure.Figure) (*chart, error) {
 	var err error
 	c.Figure = f
@@ -68,13 +68,13 @@ func (c *chart) finish(f *figure.Figure) (*chart, error) {
 	return c, err
 }
 
-// scale is what charts beside each other have in common.
+// scale has the ranges that charts beside each other share.
 type scale struct {
-	top       float64 // the highest sum of the series
-	low, high float64 // the classes of a distribution
+	top       float64 // highest sum of all series
+	low, high float64 // lowest and highest edge of the classes of a distribution
 }
 
-// include makes the scale large enough for a table.
+// include widens the scale for a table.
 func (s *scale) include(t *table) {
 	for i, row := range t.Rows {
 		sum := 0.0
@@ -90,7 +90,7 @@ func (s *scale) include(t *table) {
 	}
 }
 
-// scaleTo ends an axis at a round number that is not below top.
+// scaleTo sets the range of an axis: from 0 to a round number that is at least top.
 func scaleTo(a *plot.Axis, top float64) {
 	if !(top > 0) {
 		top = 1
@@ -99,7 +99,7 @@ func scaleTo(a *plot.Axis, top float64) {
 	a.Min, a.Max = 0, step*math.Ceil(top/step-1e-9)
 }
 
-// parts returns the series of a table.
+// parts returns the values of the table's series.
 func (t *table) parts() [][]float64 {
 	parts := make([][]float64, len(t.series))
 	for i, c := range t.series {
@@ -112,13 +112,13 @@ func (t *table) parts() [][]float64 {
 
 func (t *table) colour(i int) color.RGBA { return figure.Colour(t.colours[i]) }
 
-// colourClass is the class of a colour in the page's style.
+// colourClass returns the class, in the page's style sheet, of the colour with an index.
 func colourClass(i int) string {
 	return strings.ReplaceAll(figure.ColourNames[i%len(figure.ColourNames)], " ", "-")
 }
 
-// drawTimeline draws the series of a table of instants as bars, one above the other. Without a
-// label the axis has the label of the series.
+// drawTimeline returns a function that draws a table's series over time as stacked bars. An empty
+// label takes the label of the first series.
 func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, error) {
 	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 || len(t.series) == 0 {
@@ -138,7 +138,7 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
-		shift := r.shift.Seconds() // a selection is in the page's range of time
+		shift := r.shift.Seconds() // a selection filters in the page's range of time, which is not shifted
 		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift,
 			High: p.X.Max - shift}}
 		for i, row := range t.Rows {
@@ -169,7 +169,8 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 	}
 }
 
-// tableLabel is the head of a column. Durations and shares have their units beside the numbers.
+// tableLabel returns the heading of a column. Durations and shares have their units beside the
+// numbers.
 func tableLabel(c column) string {
 	if c.format == hours && !strings.Contains(c.Label, "CPU h") && !strings.Contains(c.Label, "hours") {
 		return unitLabel(c)
@@ -177,7 +178,7 @@ func tableLabel(c column) string {
 	return c.Label
 }
 
-// unitLabel names a column with its unit.
+// unitLabel returns a column's label, with the unit in brackets.
 func unitLabel(c column) string {
 	if c.Unit == "" {
 		return c.Label
@@ -193,14 +194,15 @@ func seconds1970(v any) float64 {
 	return float64(t.Unix())
 }
 
-// column0 is a spot over the whole height of a chart.
+// column0 returns a spot over the whole height of a chart, between two values of its horizontal
+// axis.
 func column0(frame figure.Frame, from, to float64, href, title string) spot {
 	left, right := frame.X(from), frame.X(to)
 	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * frame.Top, H: 1000 * (frame.Bottom - frame.Top),
 		Href: href, Title: title}
 }
 
-// describe says what a row of a table has, in a line.
+// describe lists the values of a row that are not 0, with their labels, in one line.
 func (r *request) describe(t *table, row []any) string {
 	var parts []string
 	for i, c := range t.Columns {
@@ -211,7 +213,7 @@ func (r *request) describe(t *table, row []any) string {
 	return strings.Join(parts, "; ")
 }
 
-// drawDistribution draws the bars of classes of a field's values.
+// drawDistribution returns a function that draws a bar for each class of a field's values.
 func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, error) {
 	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 {
@@ -222,7 +224,7 @@ func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, 
 		figure.LightGrid(p)
 		lowest := 0.0
 		if logarithmic {
-			lowest = 0.5 // what is below 1 has a bar too
+			lowest = 0.5 // values below 1 have a bar, too
 			p.X.Scale = plot.LogScale{}
 			switch {
 			case strings.HasSuffix(name, "_s"):
@@ -321,10 +323,10 @@ func drawRings(r *request, t *table, _ scale) (*chart, error) {
 	return c.finish(f)
 }
 
-// cells is a grid of numbers that become colours.
+// cells is a grid of numbers that are drawn as colours.
 type cells struct {
 	columns, rows int
-	at            func(column, row int) float64 // NaN for none
+	at            func(column, row int) float64 // NaN for an empty cell
 }
 
 // Dims, X, Y and Z implement [plotter.GridXYZ].
@@ -339,7 +341,7 @@ func (g cells) Y(r int) float64 { return float64(r) }
 // Z is the value of a cell.
 func (g cells) Z(c, r int) float64 { return g.at(c, r) }
 
-// addCells adds a heat map of numbers of jobs, by their logarithms.
+// addCells adds a heat map of numbers of jobs on a logarithmic scale of colours.
 func addCells(p *plot.Plot, g cells, top float64) {
 	logged := g
 	logged.at = func(c, r int) float64 {
@@ -362,7 +364,7 @@ func cellSpot(frame figure.Frame, column, row float64, href, title string) spot 
 		Title: title}
 }
 
-// drawWeek draws the submissions by hour and weekday. Monday is on top.
+// drawWeek draws the numbers of submissions by hour and weekday. Monday is the top row.
 func drawWeek(r *request, t *table, s scale) (*chart, error) {
 	if s.top == 0 {
 		return nil, nil // there is nothing to draw
@@ -388,7 +390,7 @@ func drawWeek(r *request, t *table, s scale) (*chart, error) {
 	return c.finish(f)
 }
 
-// drawLimits draws the run times over the limits.
+// drawLimits draws a heat map of the jobs by time limit and run time.
 func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	if len(t.Rows) == 0 {
 		return nil, nil // there is nothing to draw
@@ -411,7 +413,7 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	lower := func(class int) string { return quantity.Roughly(math.Floor(math.Exp2(float64(class - 1)))) }
 	p.X.Tick.Marker = figure.CellEdges{Cells: last - first + 1, Most: 5,
 		Label: func(c int) string { return lower(first + c) }}
-	// 0 would be beside the first limit
+	// A label for 0 would overlap the first label of the other axis.
 	p.Y.Tick.Marker = figure.CellEdges{First: 1, Cells: tall + 1, Most: 7, Label: lower}
 	f := r.newFigure(r.panel, p, 280)
 	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
@@ -425,7 +427,7 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	return c.finish(f)
 }
 
-// write formats a value for people.
+// write formats a value for readers.
 func (r *request) write(f format, v any) string {
 	if v == nil {
 		return ""

@@ -17,8 +17,9 @@ import (
 	"rmreplay/internal/accounting/embedded"
 )
 
-// inSQLite are the queries of the panels in SQLite's SQL. The table jobs has the columns of sqliteColumns, and
-// times in seconds since 1970. {from} is the beginning of the range, and {step} the length of a bucket.
+// inSQLite are the panels' queries in SQLite's dialect. The table jobs has the columns of
+// sqliteColumns, with times in seconds since 1970. {from} is the beginning of the range, and {step}
+// the length of a bucket, in seconds.
 var inSQLite = map[string]string{
 	"summary": `SELECT count(*), count(*) FILTER ({failed}), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s) / 3600.0, sum(cpu_hours), sum(cpu_hours) FILTER ({failed}), sum({unused}) / 3600.0, sum(node_hours), sum(gpu_hours) FROM jobs`,
 	"jobs":    "SELECT (end_time - {from}) / {step}, state, count(*) FROM jobs GROUP BY 1, 2",
@@ -45,8 +46,8 @@ var sqliteColumns = []string{
 	"cpu_hours", "gpu_hours", "node_hours", "exit_code", "exit_signal",
 }
 
-// sqlite makes a database of SQLite with the jobs of a store: the columns that the panels need, and an index
-// of the ends. It needs the program sqlite3.
+// sqlite writes a SQLite database with a store's jobs: the columns that the panels need, and an
+// index of the end times. It runs the program sqlite3.
 func sqlite(b *testing.B, dir string) (path string) {
 	b.Helper()
 	if path = filepath.Join(dir, "jobs.sqlite"); fileExists(path) {
@@ -100,8 +101,9 @@ func runSQLite(b *testing.B, path string, lines ...string) string {
 	return string(text)
 }
 
-// BenchmarkStores compares the panels of all jobs, in milliseconds (the median of 5 answers): by the store, by DuckDB
-// without rollups, for which a filter asks that they do not know, and by SQLite.
+// BenchmarkStores compares the time of the panels over all jobs, in ms (median of 5 answers),
+// between the store, DuckDB without rollups, and SQLite. A filter that rollups cannot answer
+// excludes them.
 func BenchmarkStores(b *testing.B) {
 	const rounds = 5
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -143,10 +145,10 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// ranFor is how long an answer of SQLite's program took, in seconds.
+// ranFor matches the time that the program sqlite3 reports for an answer, in seconds.
 var ranFor = regexp.MustCompile(`Run Time(?: \(s\))?: real ([0-9.]+)`)
 
-// answerTimes reads how long each answer of a program took.
+// answerTimes returns the times in the output of sqlite3, in seconds.
 func answerTimes(b *testing.B, text []byte, rounds int) (took []float64) {
 	b.Helper()
 	for _, found := range ranFor.FindAllSubmatch(text, -1) {
@@ -162,7 +164,7 @@ func answerTimes(b *testing.B, text []byte, rounds int) (took []float64) {
 	return took
 }
 
-// timeSQLite runs a panel's query with SQLite's program, and returns how long each answer took, in seconds.
+// timeSQLite runs a panel's query with sqlite3, and returns the time of each answer, in seconds.
 func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) []float64 {
 	b.Helper()
 	edges := r.buckets()

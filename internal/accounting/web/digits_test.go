@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// manyDigits is a number that nobody reads: with more than six decimals, or with an exponent below zero.
+// manyDigits matches a number with too many digits: more than six decimals, or a negative exponent.
 var manyDigits = regexp.MustCompile(`\d\.\d{7,}|\d[eE]-\d`)
 
-// TestDigits looks at all cells of all panels, in JSON, CSV and HTML, and at the texts of the pages: every number has a
-// sane number of digits.
+// TestDigits checks that no number has too many digits, in the cells of all panels in JSON, CSV and
+// HTML, and in the pages' texts.
 func TestDigits(t *testing.T) {
 	s := serve(t, 700)
 	s.addHealth("vale")
@@ -44,7 +44,8 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// addFrozen adds figures of a scheduler on the frozen clock: only one of its requests took time.
+// addFrozen adds figures of a scheduler on the frozen clock, where only one type of request took
+// time.
 func (s *site) addFrozen(cluster string) {
 	s.t.Helper()
 	var list []store.Health
@@ -60,7 +61,8 @@ func (s *site) addFrozen(cluster string) {
 	}
 }
 
-// TestFrozenHealth checks that charts whose values are all 0 say why, and that others do not.
+// TestFrozenHealth checks that charts explain why all their values are 0, and that other charts
+// have no such note.
 func TestFrozenHealth(t *testing.T) {
 	s := serve(t, 50)
 	s.addFrozen("still")

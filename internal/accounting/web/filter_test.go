@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestQueries compares what queries find with the same in SQL.
+// TestQueries compares the results of queries with the results of equivalent SQL.
 func TestQueries(t *testing.T) {
 	s := serve(t, 2000, `{"jobid":99007,"username":"a_b%c","job_name":"two \"words\" *","state":"FAILED","cluster":"vale","@submit":"2024-03-01T01:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T02:00:00","nodes":"n1","elapsed":3600}`)
 	for query, sql := range map[string]string{
@@ -28,7 +28,7 @@ func TestQueries(t *testing.T) {
 		"user_name:user?01":                  "user_name LIKE 'user_01'",
 		`user_name:a_b%c`:                    "user_name = 'a_b%c'",
 		`user_name:a?b%*`:                    `user_name = 'a_b%c'`,
-		`user_name:a_*`:                      `user_name = 'a_b%c'`, // an underscore is no wildcard
+		`user_name:a_*`:                      `user_name = 'a_b%c'`, // an underscore is not a wildcard
 		`user_name:"user00*"`:                "false",
 		`job_name:"two \"words\" *"`:         "jobid = 99007",
 		"elapsed_s>2h elapsed_s<=1d":         "elapsed_s > 7200 AND elapsed_s <= 86400",
@@ -43,7 +43,7 @@ func TestQueries(t *testing.T) {
 		"words":                              "jobid = 99007",
 		"7":                                  "jobid = 7 OR contains(user_name, '7') OR contains(job_name, '7') OR contains(account, '7')",
 		"gpu OR debug AND state:TIMEOUT":     "\"partition\" = 'gpu' OR \"partition\" = 'debug' AND state = 'TIMEOUT'",
-		"ORDER":                              "false", // no keyword
+		"ORDER":                              "false", // not a keyword
 		"id:" + "vale:99007:1709254800":      "jobid = 99007",
 		"job_name:(\"x'; DROP TABLE jobs\")": "false",
 	} {
@@ -53,7 +53,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%q finds %v jobs, want %v", query, got, want)
 		}
 	}
-	// Filters: = about one field are alternatives, all others must hold.
+	// Filters with = on one field are alternatives. All other filters must hold.
 	for _, c := range []struct {
 		filters []string
 		sql     string
@@ -62,7 +62,7 @@ func TestQueries(t *testing.T) {
 		{[]string{"state!=FAILED", "state!=TIMEOUT"}, "state NOT IN ('FAILED', 'TIMEOUT')"},
 		{[]string{"qos="}, "qos IS NULL"},
 		{[]string{"qos!="}, "qos IS NOT NULL"},
-		{[]string{"user_name=user00*"}, "false"}, // a filter has no wildcards
+		{[]string{"user_name=user00*"}, "false"}, // * is not a wildcard in a filter
 	} {
 		parameters := []string{"last", "all"}
 		for _, f := range c.filters {
@@ -74,7 +74,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestWrongRequests checks that what is wrong is named, and that it is the reader's error.
+// TestWrongRequests checks that errors name what is wrong, and that their status blames the client
+// (4xx).
 func TestWrongRequests(t *testing.T) {
 	s := serve(t, 10)
 	for query, want := range map[string]string{
@@ -127,7 +128,7 @@ func TestWrongRequests(t *testing.T) {
 	s.get("jobs/x", 400)
 	s.get("assets/page.html", 404)
 	s.get("reports/..%2f..%2fjobs.duckdb", 404)
-	s.get("compare", 404) // one cluster
+	s.get("compare", 404) // there is only one cluster
 	for _, path := range []string{"?user=ann", "?cluster=vale", "api/v1/clusters?last=7d", "api/v1/views?f=x", "health?clusters=vale", "jobs/1?zones=UTC", "api/v1/?x"} {
 		if text := s.get(path, 400); !strings.Contains(text, "is not a parameter (want ") {
 			t.Errorf("%s: %.2000s", path, text)
@@ -135,7 +136,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that the page of a request with a mistake keeps everything else.
+// TestMistakes checks that the page for a request with a mistake keeps all other parameters.
 func TestMistakes(t *testing.T) {
 	s := serve(t, 100)
 	addRun(t, s)
@@ -166,8 +167,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that no parameters make a query that DuckDB cannot parse, or one that writes
-// what a reader sent into its text.
+// FuzzRequest checks that no parameters lead to SQL that DuckDB cannot parse, or that contains a
+// text that the reader sent.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"q=user_name:alice+state:(FAILED OR TIMEOUT)+elapsed_s>2h", "f=partition%3Dgpu&f=state!%3DX&last=7d&zone=Europe/Zurich", "q=-(a OR \"b c\") AND nodes:[1 TO 5]",
@@ -211,7 +212,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestJobZone checks that a job's own page has times of the zone from which it was opened, and says so.
+// TestJobZone checks that a job's page names the time zone of the page from which it was opened,
+// and uses this zone.
 func TestJobZone(t *testing.T) {
 	s := serve(t, 10)
 	const zone = "zone=Asia%2FTokyo"
@@ -232,7 +234,7 @@ func TestJobZone(t *testing.T) {
 	}
 }
 
-// TestIdle checks which clusters' processors are 100 %.
+// TestIdle checks which clusters' processors count as 100 % of the capacity.
 func TestIdle(t *testing.T) {
 	cpus := func(n int64) *int64 { return &n }
 	idle, busy, unknown := size{Name: "idle", CPUs: cpus(16)}, size{Name: "busy", Jobs: 3, CPUs: cpus(4)}, size{Name: "unknown", Jobs: 1}
@@ -246,7 +248,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestPrinted checks that a printed page says what it shows.
+// TestPrinted checks that a printed page describes its content.
 func TestPrinted(t *testing.T) {
 	s := serve(t, 10)
 	for query, want := range map[string]string{

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// healthPanels are the panels of the page about schedulers, in their order. Their figures are in
-// the store's tables health and health_counts.
+// healthPanels are the panels of the page about schedulers, in their order. Their figures come from
+// the views health and health_counts of the store.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
@@ -52,11 +52,11 @@ var healthPanels = []*panel{
 		still: frozen},
 }
 
-// frozen says why nothing took time.
+// frozen explains why all times are 0.
 const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
 	"one with --clock measured has times."
 
-// explainBlank adds a note to a table that has figures which are all 0, so that its chart is empty.
+// explainBlank adds a note to a table whose figures are all 0, because its chart is empty.
 func (p *panel) explainBlank(t *table) {
 	figures := false
 	for _, row := range t.Rows {
@@ -84,8 +84,8 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, f, healthPanels)
 }
 
-// linkHealth sets the links between the pages about jobs and about schedulers. It changes nothing
-// if there are no figures of schedulers.
+// linkHealth sets the links between the page about jobs and the page about schedulers. If the store
+// has no figures of schedulers, it does nothing.
 func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
@@ -120,8 +120,9 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	}
 }
 
-// schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
-// newest figures, and the usual interval. A request about schedulers may only have filters by cluster.
+// schedulers returns the clusters that have figures of their schedulers: the times of the oldest
+// and the newest figure, and the median interval. It refuses requests with other filters than
+// clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {
@@ -145,13 +146,13 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	return s, err
 }
 
-// condition is a part of a WHERE clause, or a query. Texts of users are only in args.
+// condition is a WHERE condition or a query in SQL. Texts from users must be in args, never in sql.
 type condition struct {
 	sql  string
 	args []any
 }
 
-// queryHealth returns the rows of a query about schedulers; none if nobody has asked any.
+// queryHealth returns the rows of a query about schedulers, and nil if the store has no figures.
 func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any, err error) {
 	view := v.store.View()
 	defer view.Close()
@@ -165,8 +166,8 @@ func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any,
 	return raw, err
 }
 
-// ofClusters is the condition that chooses the figures of the named clusters, or of all clusters if
-// there are no names.
+// ofClusters returns the condition that chooses figures of the named clusters. An empty list means
+// all.
 func ofClusters(names []string) condition {
 	if len(names) == 0 {
 		return condition{sql: "true"}
@@ -178,8 +179,8 @@ func ofClusters(names []string) condition {
 	return all
 }
 
-// counters are the columns of health that are added up over time. largest are the columns of which
-// a bucket has the largest value.
+// counters are the columns of health whose sum over time is shown. For the columns in largest, the
+// largest value of a bucket is shown.
 var (
 	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
@@ -187,8 +188,10 @@ var (
 		"threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
 )
 
-// fromHealth makes a query with a row for each bucket of the range of time. The bucket's number comes first. The SQL
-// in what is over the rows of a bucket, one for each cluster, so the sum of a level is the sum over the clusters.
+// fromHealth returns a query with a row for each bucket of time: the bucket's number, the longest
+// interval in seconds, and what. what is SQL over rows with one cluster's figures in the bucket.
+// For a level, such as the number of running jobs, such a row has the largest value, so what can
+// sum levels over clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
 	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"
@@ -203,18 +206,19 @@ func (r *request) fromHealth(what string) condition {
 		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
 }
 
-// healthRange is the condition that chooses the figures of the request.
+// healthRange returns the condition that chooses the figures in the request's range of time.
 func (r *request) healthRange() condition {
 	of := ofClusters(r.clusters())
 	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " +
 		of.sql, of.args}
 }
 
-// coveredColumn is the position, in a table of levels, of the column with the time that has figures.
+// coveredColumn is the index of the column "time with figures" in a table that levels returns.
 const coveredColumn = 2
 
-// levels makes a table of rows of fromHealth. Each row has as many numbers behind the bucket as there are
-// columns. Buckets without figures have zeros, which a note counts.
+// levels makes a table from the rows of fromHealth. After the bucket, a row has the covered time
+// and a number for each of columns. Buckets without figures have zeros; a note says how many there
+// are.
 func levels(r *request, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.buckets())
 	t.levels = true

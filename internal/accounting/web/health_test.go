@@ -14,7 +14,7 @@ import (
 
 var healthBegin = time.Date(2024, 3, 5, 10, 0, 0, 0, time.UTC)
 
-// addHealth adds figures of 60 minutes of a cluster. Minutes 20 to 39 are a gap.
+// addHealth adds an hour of figures of a cluster, one per minute. Minutes 20 to 39 are missing.
 func (s *site) addHealth(cluster string) {
 	s.t.Helper()
 	var list []store.Health
@@ -38,10 +38,11 @@ func (s *site) addHealth(cluster string) {
 	}
 }
 
-// TestHealth checks the figures of every panel about schedulers, with a gap, in each format.
+// TestHealth checks the figures of every panel about schedulers in each format, with a gap in the
+// figures.
 func TestHealth(t *testing.T) {
 	s := serve(t, 50)
-	for _, p := range healthPanels { // nobody has asked a scheduler
+	for _, p := range healthPanels { // the store has no figures
 		if r := s.panel(p.name); len(r.Columns) == 0 || r.Error != "" {
 			t.Errorf("%s: %+v", p.name, r)
 		}
@@ -51,7 +52,7 @@ func TestHealth(t *testing.T) {
 	}
 	s.addHealth("vale")
 	s.addHealth("dale")
-	s.addHealth("vale") // what is there is replaced
+	s.addHealth("vale") // replaces the figures that are there
 	for _, c := range []struct {
 		panel, column string
 		want          float64
@@ -77,18 +78,19 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: %.300s", c.panel, html)
 		}
 	}
-	// Buckets of an hour are sums and maxima of their minutes.
+	// Buckets of an hour have the sums and the maxima of their minutes.
 	r := s.panel("health-agents", "from", "2024-03-05", "until", "2024-03-06", "f", "cluster=vale")
 	if got := r.sum("agent_queue"); got < 59 {
 		t.Errorf("the longest queues add up to %v", got)
 	}
-	// Two clusters have twice the jobs, messages and cycles of one, and the same means, longest times and time with figures.
+	// Two equal clusters have twice the jobs, messages and cycles of one cluster, and the same
+	// means, longest times and covered time.
 	for _, c := range []struct{ panel, twice, once string }{
 		{"health-main", "cycles", "covered mean longest last above"}, {"health-backfill", "cycles", "covered mean longest last above"},
 		{"health-jobs", "running pending", "covered"}, {"health-agents", "agent_queue dbd_queue threads agents", "covered"},
 		{"health-starts", "backfilled others submitted completed", "covered"}, {"health-depth", "queue table main_queue", "covered tried looked_at depth main_depth"},
 	} {
-		for _, last := range []string{"all", "30d"} { // buckets of one interval, and of many
+		for _, last := range []string{"all", "30d"} { // buckets of one interval, and of several
 			both, one := s.panel(c.panel, "last", last), s.panel(c.panel, "last", last, "f", "cluster=dale")
 			for times, names := range map[float64]string{1: c.once, 2: c.twice} {
 				for _, name := range strings.Fields(names) {
@@ -101,7 +103,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestHealthPage opens the page about schedulers, and asks for what it cannot have.
+// TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
@@ -132,8 +134,8 @@ func TestHealthPage(t *testing.T) {
 	}
 }
 
-// TestHealthInBrowser opens the page about schedulers, selects a range of a chart, saves the view, and
-// goes to the jobs of the same time.
+// TestHealthInBrowser opens the page about schedulers, selects a range in a chart, saves the view,
+// and follows the link to the jobs in the same range of time.
 func TestHealthInBrowser(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
@@ -169,8 +171,8 @@ func TestHealthInBrowser(t *testing.T) {
 	}
 }
 
-// TestTogetherInBrowser opens two schedulers in one chart, chooses how they are laid over each other, and
-// looks at the page in the dark, on a phone and in print.
+// TestTogetherInBrowser shows two schedulers in one chart, chooses how to align them, and views the
+// page in the dark theme, on a phone and in print.
 func TestTogetherInBrowser(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
@@ -221,7 +223,7 @@ func TestTogetherInBrowser(t *testing.T) {
 	}
 }
 
-// TestExpireHealth checks that figures have a retention of their own.
+// TestExpireHealth checks that figures expire independently of jobs.
 func TestExpireHealth(t *testing.T) {
 	s := serve(t, 50)
 	if removed, err := s.store.ExpireHealth(healthBegin); removed != 0 || err != nil {
@@ -243,7 +245,7 @@ func TestExpireHealth(t *testing.T) {
 	}
 }
 
-// addRun adds figures of an hour of a run, every ten minutes.
+// addRun adds an hour of figures of a run, one every ten minutes.
 func (s *site) addRun(name string) {
 	s.t.Helper()
 	var list []store.Health
@@ -259,15 +261,15 @@ func (s *site) addRun(name string) {
 	}
 }
 
-// TestTogether lays the schedulers of a cluster and of a run over each other. The run is of other days,
-// and has figures every ten minutes.
+// TestTogether aligns the figures of a cluster and of a run. The run is on another day, and has
+// figures every ten minutes.
 func TestTogether(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
 	s.addRun("what-if")
 	const both = "api/v1/panels/health-main?format=html&last=all&a=vale&b=what-if"
 	for _, c := range []struct{ query, from, to string }{
-		{"", "2023-11-20 10:00:00", "2024-03-05 10:00:00"}, // nothing at the same time
+		{"", "2023-11-20 10:00:00", "2024-03-05 10:00:00"}, // no figures at the same time
 		{"&align=day", "2023-11-20 10:00:00", "2024-03-05 10:00:00"},
 		{"&align=begin", "2023-11-20 09:30:00", "2024-03-05 10:00:00"},
 		{"&align=day&zone=Asia/Tokyo", "2023-11-20 19:00:00", "2024-03-05 19:00:00"},
@@ -286,7 +288,7 @@ func TestTogether(t *testing.T) {
 		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
 		}
-		// Buckets are as long as the run's intervals, so that they have no gaps.
+		// Buckets are as long as the run's intervals, so that its lines have no gaps.
 		if lines := strings.Count(html, "stroke-dasharray"); lines != map[bool]int{true: 2}[c.from != ""] {
 			t.Errorf("%s: %d dashed lines", c.query, lines)
 		}

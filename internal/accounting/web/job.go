@@ -13,30 +13,30 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// property is a line of what is known of a job.
+// property is one line of a job's details.
 type property struct {
 	Name, Doc, Text string
-	With, Without   string // links to the jobs with and without this value
+	With, Without   string // links to the jobs with this value, and to those without
 }
 
-// longestScript is how many bytes of a script a page shows.
+// longestScript is the number of bytes of a job's script that a page shows.
 const longestScript = 256 << 10
 
-// jobDetails are all that is known of a job.
+// jobDetails are the details of a job for its page.
 type jobDetails struct {
 	Title, Revision string
-	Ref             string // the job in paths, where an ID has its slash escaped
+	Ref             string // the job's ID for paths, with escaped slashes
 	Properties      []property
 	Script          string
-	Others          []property // keys of the document that are no columns
-	Whole           bool       // as a page
-	Zone            string     // of the times
-	InZone          string     // parameters of a page with times of the zone
+	Others          []property // keys of the document that have no column
+	Whole           bool       // a whole page, and not a part below a table's row
+	Zone            string     // time zone of the times
+	InZone          string     // URL parameters for a page that shows times in this zone
 	document        []byte
 	columns         map[string]any
 }
 
-// job reads the job of a path, by its ID in the store or the cluster.
+// job reads the job that the request's path names by its ID in the store or the cluster.
 func (v *server) job(q *http.Request) (*jobDetails, error) {
 	r, err := parseRequest(q.URL.Query(), v.now())
 	if err != nil {
@@ -53,7 +53,7 @@ func (v *server) job(q *http.Request) (*jobDetails, error) {
 	return r.details(job)
 }
 
-// details returns what is known of a job.
+// details prepares the details of a job.
 func (r *request) details(job *question.Job) (*jobDetails, error) {
 	d := &jobDetails{
 		Ref: url.PathEscape(job.ID), Revision: revision, Zone: r.zone.String(), InZone: r.inZone(),
@@ -90,7 +90,7 @@ func (r *request) details(job *question.Job) (*jobDetails, error) {
 				return nil, err
 			}
 			name := key
-			if question.Fields[key] != nil { // a column has another form of it
+			if question.Fields[key] != nil { // a column shows the same value in another form
 				name += " (document)"
 			}
 			d.Others = append(d.Others, property{Name: name, Text: question.Cut(strings.Trim(string(text), `"`))})
@@ -99,7 +99,7 @@ func (r *request) details(job *question.Job) (*jobDetails, error) {
 	return d, nil
 }
 
-// writeField formats a value of a job.
+// writeField formats a value of a job for readers.
 func (r *request) writeField(f *question.Field, v any) string {
 	switch {
 	case f.Type == question.Instant:
@@ -112,7 +112,8 @@ func (r *request) writeField(f *question.Field, v any) string {
 	return fmt.Sprint(v)
 }
 
-// jobPage answers with a page about a job, or with the part of one that stands below its row.
+// jobPage answers with a page about a job, or with the part that opens below a row of the table of
+// jobs.
 func (v *server) jobPage(w http.ResponseWriter, q *http.Request) error {
 	d, err := v.job(q)
 	if err != nil {
@@ -123,7 +124,7 @@ func (v *server) jobPage(w http.ResponseWriter, q *http.Request) error {
 		return render(w, "job", d)
 	}
 	for _, list := range [][]property{d.Properties, d.Others} {
-		for i := range list { // the page is one directory further down
+		for i := range list { // the page's path is one directory deeper
 			if list[i].With != "" {
 				list[i].With, list[i].Without = "../"+list[i].With, "../"+list[i].Without
 			}

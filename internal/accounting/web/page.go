@@ -21,7 +21,7 @@ import (
 
 func fieldNames() []string { return slices.Sorted(maps.Keys(question.Fields)) }
 
-// of returns the request for one cluster, for a page that has several beside each other.
+// of returns the request for one of two clusters that a page shows beside each other.
 func (r *request) of(cluster, suffix string) (*request, error) {
 	own := *r
 	own.suffix = suffix
@@ -37,7 +37,7 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	return &own, own.choose()
 }
 
-// sides are the clusters that a page has beside each other; none for a usual page.
+// sides returns the two clusters that the page shows beside each other; nil for any other page.
 func (r *request) sides() []string {
 	a, b := r.values.Get("a"), r.values.Get("b")
 	if a == "" || b == "" {
@@ -46,61 +46,61 @@ func (r *request) sides() []string {
 	return []string{a, b}
 }
 
-// cell is a field of a shown table.
+// cell is a cell of a table on a page.
 type cell struct {
 	Text   string
 	Href   string
 	Number bool
-	Share  float64 // of a bar, in per cent; 0 for none
+	Share  float64 // length of the cell's bar, in per cent; 0 for a cell without a bar
 	Expand bool    // the link opens the job
-	Label  string  // for narrow windows
+	Label  string  // heading of the column, for narrow windows, which show no headings
 }
 
-// headCell is the head of a shown column.
+// headCell is the heading of a column on a page.
 type headCell struct {
 	Label, Title string
 	Text         bool
-	Href         string // sorts by it
-	Sorted       string // ascending, descending or nothing
+	Href         string // link that sorts by the column
+	Sorted       string // ascending, descending or empty
 }
 
-// part is what a panel shows of one cluster.
+// part is the content of a panel for one cluster.
 type part struct {
-	Name   string // of the cluster, if there are several
+	Name   string // the cluster, if the page shows two
 	Chart  *chart
 	Tiles  []cell
 	Head   []headCell
 	Rows   [][]cell
-	Folded bool // the table is
+	Folded bool // the table is folded
 	Notes  []string
 	CSV    string
-	By     []cell // other groupings
-	Newer  string // the previous page of the table of jobs
+	By     []cell // links to groupings by other columns
+	Newer  string // link to the previous page of the table of jobs
 	Older  string
 	Range  string
 }
 
-// shown is a panel as a page has it.
+// shown is a panel as its template needs it.
 type shown struct {
 	Name, Title, About string
 	Suffix             string
 	Wide               bool
-	Chart              *chart // of all parts
+	Chart              *chart // one chart for all parts
 	Parts              []part
 	Milliseconds       string
-	Picker             []option // the columns of the table of jobs
-	Rows               int      // on a page of it
-	Hidden             []option // the other parameters
+	Picker             []option // columns that can be chosen for the table of jobs
+	Rows               int      // number of jobs on a page of the table
+	Hidden             []option // the other parameters, for the form's hidden inputs
 }
 
-// option is an entry of a list to choose from.
+// option is an entry of a list from which a reader can choose.
 type option struct {
 	Name, Value string
 	Chosen      bool
 }
 
-// view runs a panel's query, for each cluster that the page has beside others, and shows the
-// answers. Charts beside each other have the same scale.
+// view asks the questions of a panel and prepares the answers for its template. If the page shows
+// two clusters, it does this for both, and their charts share one scale.
 func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*shown, error) {
 	out := &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide}
 	var answers []*answer
@@ -153,7 +153,7 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 	return out, nil
 }
 
-// picker returns the columns to choose from, and the parameters that a choice keeps.
+// picker returns the columns that a reader can choose, and the parameters that the choice keeps.
 func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(question.Columns), "limit_used", "id") {
 		picker = append(picker, option{name, r.doc(name), slices.Contains(r.columns, name)})
@@ -161,7 +161,7 @@ func (r *request) picker() (picker, hidden []option) {
 	return picker, r.hidden("columns", "rows", "page", "width", "format")
 }
 
-// hidden returns the parameters except those with the given names.
+// hidden returns the request's parameters, except those with the given names.
 func (r *request) hidden(but ...string) (list []option) {
 	for _, name := range slices.Sorted(maps.Keys(r.values)) {
 		if slices.Contains(but, name) {
@@ -174,7 +174,7 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
-// tiles are the columns of a table of one row.
+// tiles returns a cell for each column of a table with one row.
 func (r *request) tiles(t *table) (list []cell) {
 	for i, column := range t.Columns {
 		text := cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)
@@ -183,7 +183,7 @@ func (r *request) tiles(t *table) (list []cell) {
 	return list
 }
 
-// otherGroupings are links to a panel of groups by something else.
+// otherGroupings returns links to the panel "groups" grouped by other columns.
 func (r *request) otherGroupings() (list []cell) {
 	for _, name := range groupings {
 		if name != r.by {
@@ -194,8 +194,8 @@ func (r *request) otherGroupings() (list []cell) {
 	return list
 }
 
-// part shows an answer. Its chart is in the scale of all charts beside each other; if draw is nil,
-// there is no chart.
+// part prepares an answer for the template. All charts beside each other use the scale together. If
+// draw is nil, there is no chart.
 func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
@@ -220,7 +220,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	}
 	first := 0
 	if a.panel.name == "table" {
-		first = 1 // seq is for links
+		first = 1 // column 0, seq, is only for links
 		if r.page > 0 {
 			out.Newer = r.url(func(v url.Values) { v.Set("page", fmt.Sprint(r.page-1)) })
 		}
@@ -278,8 +278,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone makes the parameters of the API for a request. For one of two clusters beside each other,
-// they name the cluster, and have the range of time of both.
+// alone changes v into the parameters of the API for this request alone. For one of two clusters,
+// they name this cluster, and have the range of time that the page shows for both.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	if r.suffix == "" {
@@ -296,7 +296,7 @@ func (r *request) alone(v url.Values) {
 	}
 }
 
-// sortLink is the head of a column of the table of jobs.
+// sortLink returns the heading of a column of the table of jobs.
 func (r *request) sortLink(c column) headCell {
 	h := headCell{Label: c.Label, Title: r.doc(c.Name), Text: c.format == word}
 	to := "-" + c.Name
@@ -310,43 +310,43 @@ func (r *request) sortLink(c column) headCell {
 	return h
 }
 
-// chip is a filter that the page has, with a link that removes it and a link that negates it.
+// chip is a filter of the page, with a link that removes the filter and a link that negates it.
 type chip struct{ Text, Remove, Negate string }
 
-// frame is a page without its panels.
+// frame has everything of a page except the content of its panels.
 type frame struct {
 	Title    string
 	Revision string
-	Request  string // the parameters for the panels
+	Request  string // URL parameters for the panels
 	Compare  bool
-	Live     bool   // about schedulers
-	Jobs     string // the page about jobs, on a page about schedulers
-	Health   string // the page about schedulers, on a page about jobs
+	Live     bool   // true for the page about schedulers
+	Jobs     string // link from a page about schedulers to the page about jobs
+	Health   string // link from a page about jobs to the page about schedulers
 	Sides    []side
-	Aligned  []option // of two clusters
+	Aligned  []option // ways to align two clusters
 	Error    string
 
-	Printed             string // what the page shows, for paper, which has no controls
+	Printed             string // describes the page on paper, where the controls are missing
 	Query, From, Until  string
-	ExactFrom           string // the parameter that From comes from
+	ExactFrom           string // value of the parameter from
 	ExactUntil          string
 	Ranges, Zones, Auto []option
 	Earlier, Later      string
 	Clusters            []option
-	More                int    // clusters besides those
-	Damaged             string // what is wrong with the saved views
-	All                 string // the page with all clusters
+	More                int    // number of clusters that the list leaves out
+	Damaged             string // message about saved views that could not be read
+	All                 string // link to the page with all clusters
 	Chips               []chip
 	Hidden              []option
 	Views               []view
-	Panels              []*shown // without their parts, unless Static
+	Panels              []*shown // without their content, unless Static
 	Static              bool
 	StaticURL           string
-	Other               string // the page with or without comparison
+	Other               string // link to the page with comparison, or to that without
 	FieldNames          []string
 }
 
-// side is one of two clusters beside each other.
+// side is one of two clusters that the page shows beside each other.
 type side struct {
 	Letter  string
 	Chosen  string
@@ -356,7 +356,7 @@ type side struct {
 
 func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	if len(values) == 0 { // runs are alternatives: added up they would be a machine that there never was
+	if len(values) == 0 { // runs are alternatives: their sum would describe a machine that never existed
 		s, err := v.known(q.Context())
 		runs := err == nil && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
 		if runs && len(s.list) > 1 {
@@ -369,8 +369,8 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{}, panels)
 }
 
-// compare shows two clusters, or runs, beside each other. If the URL names none, they are the first
-// two that have names.
+// compare answers with a page that shows two clusters or runs beside each other. By default, these
+// are the first two that have names.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	s, err := v.known(q.Context())
@@ -398,14 +398,15 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
-// page answers with a page of some panels, in a frame for that kind of page.
+// page answers with a page of the given panels. f says what kind of page it is.
 func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, f *frame, panels []*panel) error {
 	f.Revision, f.Static, f.FieldNames = revision, values.Get("static") != "", fieldNames()
 	r, s, err := v.readAbout(q.Context(), values, f.Live)
 	var wrong *statusError
 	switch {
 	case errors.As(err, &wrong):
-		// The page says what is wrong, and the reader can correct it with the page's controls.
+		// The page shows the error, and the reader can correct the parameters with the page's
+		// controls.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
 		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {
@@ -449,7 +450,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	return render(w, "page", f)
 }
 
-// readable returns the parameters without those that cannot be read. Each filter is a parameter of its own.
+// readable returns the parameters without those that are wrong. It checks each filter separately.
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",
@@ -465,9 +466,9 @@ func (v *server) readable(ctx context.Context, values url.Values, live bool) url
 	return kept
 }
 
-// fillRange sets the controls of the range of time.
+// fillRange sets the controls for the range of time.
 func (f *frame) fillRange(r *request) {
-	const local = "2006-01-02T15:04:05" // as inputs of dates have it
+	const local = "2006-01-02T15:04:05" // the format of an HTML input for date and time
 	if f.ExactFrom = r.values.Get("from"); f.ExactFrom != "" {
 		f.From = r.from.In(r.zone).Format(local)
 	}
@@ -489,7 +490,7 @@ func (f *frame) fillRange(r *request) {
 	}
 }
 
-// fill sets the controls of a page.
+// fill sets the page's controls.
 func (f *frame) fill(r *request, s *sizes) {
 	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
 	f.Title, f.Printed = "Finished jobs", r.printed()
@@ -528,7 +529,7 @@ func (f *frame) fill(r *request, s *sizes) {
 	f.All = r.url(without)
 	for i, t := range r.filters {
 		if t.Op == "=" && t.Field.Name == "cluster" && !f.Compare {
-			continue // it has controls of its own
+			continue // the page has separate controls for clusters
 		}
 		c := chip{Text: t.Field.Name + " " + t.Op + " " + cmp.Or(quantity.Name(t.Value), "not known")}
 		if t.Value == "" {
@@ -569,13 +570,14 @@ func (f *frame) fill(r *request, s *sizes) {
 	f.StaticURL = r.url(func(v url.Values) { v.Set("static", "1") })
 }
 
-// span is the range of time in words.
+// span describes the range of time in words.
 func (r *request) span() string {
 	return r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
 }
 
-// printed says what a page shows, except for its filters, which stand above the panels. The range of time of a page
-// that loads its panels again moves with the newest job.
+// printed describes what the page shows, for paper. The filters are missing because they are
+// printed above the panels. On a page that reloads its panels, the range of time moves with the
+// newest job.
 func (r *request) printed() string {
 	var parts []string
 	if names := slices.Clone(r.clusters()); len(names) > 0 {
@@ -597,7 +599,7 @@ func (r *request) printed() string {
 	return strings.Join(append(parts, "Time: "+span), "; ")
 }
 
-// keepPage keeps the page number of the table of jobs in the parameters of the panels.
+// keepPage adds the page number of the table of jobs to the parameters of the panels.
 func keepPage(v url.Values, r *request) {
 	if r.page > 0 {
 		v.Set("page", fmt.Sprint(r.page))

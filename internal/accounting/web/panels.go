@@ -13,24 +13,25 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// panel is a part of a page: how the answer to a question is shown. The question has the panel's name in
-// [question.Panels].
+// panel is a part of a page. It says how the answers to questions are shown. Unless the panel is
+// about schedulers, [question.Panels] has the questions under the panel's name.
 type panel struct {
 	name, title string
-	about       string // what it shows, in a sentence
+	about       string // what the panel shows, in a sentence
 	wide        bool
-	health      func(r *request) condition // its query, of a panel about schedulers
+	health      func(r *request) condition // the query of a panel about schedulers; nil for others
 	shape       func(r *request, s *sizes, raw [][]any) *table
-	draw        func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
-	// lines are the columns that a chart of two schedulers has, and unit is their axis; none for
-	// panels that have two charts beside each other.
+	draw        func(r *request, t *table, s scale) (*chart, error) // nil for a panel with a table only
+	// lines are the columns that are drawn, for two schedulers, as lines in one chart. unit is the
+	// label of the chart's axis. A panel without lines has one chart for each scheduler.
 	lines []string
 	unit  string
-	// still says why a chart is empty if its values are all 0. Without it, a note only says that they are 0.
+	// still explains a chart that is empty because all values are 0. If still is empty, a note only
+	// says that the values are 0.
 	still string
 }
 
-// format says how a value is written.
+// format says how a value is formatted.
 type format int
 
 const (
@@ -40,7 +41,7 @@ const (
 	seconds
 	percent
 	moment
-	number // as it is
+	number // unformatted
 )
 
 // column is a column of a panel's table.
@@ -51,24 +52,24 @@ type column struct {
 	format format
 }
 
-// table is what a panel shows. A value is an int64, a float64, a string, a time or nil.
+// table is the content of a panel. A value is an int64, a float64, a string, a time or nil.
 type table struct {
 	Columns []column
 	Rows    [][]any
-	links   []string // of the first column; empty for none
-	bar     int      // the column that is drawn as bars beside its numbers; 0 for none
-	series  []int    // the columns that a chart shows
-	colours []int    // of the series, in figure.Colours
-	names   string   // the field that the series are values of; empty for none
+	links   []string // links of the first column; an empty text means that there is no link
+	bar     int      // index of the column that also has bars; 0 if there are no bars
+	series  []int    // indices of the columns that a chart shows
+	colours []int    // of each series, as indices in figure.Colours
+	names   string   // the field whose values are the series' names; may be empty
 	notes   []string
-	tiles   bool // its only row is shown as tiles
-	alone   bool // its only series needs no legend
-	levels  bool // the sum of a series over time means nothing
-	more    bool // jobs come after those of the table
-	absent  bool // the source does not have what it would show; notes say why
+	tiles   bool // the only row is shown as tiles
+	alone   bool // the only series is drawn without a legend
+	levels  bool // values must not be added up over time
+	more    bool // there are more jobs after those in the table
+	absent  bool // the source lacks the columns that the panel needs; notes explain this
 }
 
-// panels are the panels of the page, in their order.
+// panels are the panels of the page about jobs, in their order.
 var panels = []*panel{
 	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, shape: shapeSummary},
 	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
@@ -149,7 +150,7 @@ func shapeSummary(r *request, s *sizes, raw [][]any) *table {
 	return t
 }
 
-// value returns a number of an answer, and NaN for nil.
+// value converts a number of an answer. It returns NaN for nil.
 func value(v any) float64 {
 	switch v := v.(type) {
 	case int64:
@@ -162,7 +163,7 @@ func value(v any) float64 {
 	return math.NaN()
 }
 
-// inHours returns the hours of a number of seconds; nil of nil.
+// inHours converts seconds to hours. It returns nil for nil.
 func inHours(v any) any {
 	if v == nil {
 		return nil
@@ -170,7 +171,7 @@ func inHours(v any) any {
 	return value(v) / 3600
 }
 
-// orZero returns 0 for what no job of a bucket has.
+// orZero replaces nil by 0.
 func orZero(v any) any {
 	if v == nil {
 		return 0.0
@@ -178,10 +179,11 @@ func orZero(v any) any {
 	return v
 }
 
-// known returns a number of an answer, and 0 for an unknown one, which so adds nothing to charts and sums.
+// known converts a number of an answer. It returns 0 for nil, which adds nothing to charts and
+// sums.
 func known(v any) float64 { return value(orZero(v)) }
 
-// ratio returns a share in per cent, and nil if the whole is 0.
+// ratio returns 100 part / whole, in per cent, and nil unless whole is positive.
 func ratio(part, whole float64) any {
 	if !(whole > 0) {
 		return nil
@@ -189,14 +191,15 @@ func ratio(part, whole float64) any {
 	return 100 * part / whole
 }
 
-// longestLabel is how many bytes of a name stand with each number of a table.
+// longestLabel is the number of bytes of a name that are repeated beside each number of a table.
 const longestLabel = 80
 
-// mostSeries is how many series a stacked chart has; the remaining ones are added up to one series.
+// mostSeries is the highest number of series in a stacked chart; the sum of the rest is one more
+// series.
 const mostSeries = 7
 
-// pivot makes a row for each bucket and a column for each name. A raw row has a bucket, a name and
-// a value. The names with the highest sums come first.
+// pivot makes a table with a row for each bucket and a column for each name. A raw row has a
+// bucket, a name and a value. The names with the highest sums come first.
 func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	sums := make(map[string]float64)
 	for _, row := range raw {
@@ -241,7 +244,7 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	return t
 }
 
-// timeTable returns a table with a row for each bucket: its beginning and its end.
+// timeTable returns a table with a row for each bucket, which has the bucket's beginning and end.
 func timeTable(r *request, b buckets) *table {
 	t := &table{Columns: []column{{"from", "from", "", moment}, {"until", "until", "", moment}}}
 	for i := 1; i < len(b.edges); i++ {
@@ -254,7 +257,7 @@ func timeTable(r *request, b buckets) *table {
 func shapeStates(r *request, _ *sizes, raw [][]any) *table {
 	var rows [][]any
 	for _, row := range raw {
-		if row[3] != int64(0) { // otherwise only lost runs ended in such a state
+		if row[3] != int64(0) { // if 0, only lost runs ended in this state
 			rows = append(rows, []any{row[0], row[1], row[3]})
 		}
 	}
@@ -292,7 +295,7 @@ func shapeExits(r *request, _ *sizes, raw [][]any) *table {
 	return plainColours(pivot(r, r.buckets(), named, "jobs", count))
 }
 
-// plainColours gives the series the colours in their order; "others" are grey.
+// plainColours gives the series the colours in order. The series "others" is grey.
 func plainColours(t *table) *table {
 	for i, c := range t.series {
 		if t.Columns[c].Name == "others" {
@@ -315,7 +318,7 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
 			t.Rows[k] = append(t.Rows[k][:2], row[1], row[2], row[3], inHours(row[4]))
 			for i, jobs := range row[5:] {
-				if jobs == int64(0) { // otherwise none of them says its hours
+				if jobs == int64(0) { // with jobs, nil means that their hours are unknown
 					t.Rows[k][2+i] = orZero(t.Rows[k][2+i])
 				}
 			}
@@ -324,9 +327,10 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeUtilization sums the processor seconds of each bucket. A raw row has the processors of the jobs
-// that start in a bucket or, as negative numbers, of the jobs that end there. It also has a sum over
-// these jobs: the instant, in seconds from the beginning of the first bucket, times the job's processors.
+// shapeUtilization sums the processor seconds of each bucket. A raw row has the processors of the
+// jobs that start in a bucket or, as negative numbers, of the jobs that end there. It also has the
+// sum over these jobs of: start or end, in seconds since the first bucket's beginning, times the
+// job's processors.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1
@@ -437,7 +441,7 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 			sum += value(jobs)
 			low, high := question.ClassEdge(k, classes), question.ClassEdge(k+1, classes)
 			if low == high {
-				continue // no integer lies in this class
+				continue // no integer belongs to this class
 			}
 			t.Rows = append(t.Rows, []any{low, high, jobs, used, ratio(sum, total)})
 			t.links = append(t.links, r.between(name, low, high, "start_time!="))
@@ -454,8 +458,8 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 	}
 }
 
-// between returns a reference to the page for the values of a field between two numbers, and for further filters. It
-// replaces the limits that the field has.
+// between returns a link to the page that filters a field from low to below high, and adds the
+// filters more. It replaces the limits that the page's filters set for the field.
 func (r *request) between(name string, low, high float64, more ...string) string {
 	return r.url(func(v url.Values) {
 		for _, term := range more {
@@ -485,7 +489,7 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 		}
 		t.links = append(t.links, r.between("limit_used", low, high, "start_time!="))
 		if k == 20 {
-			high = 105 // the chart's last bar has all from 100
+			high = 105 // the chart's last bar has all values from 100
 		}
 		t.Rows = append(t.Rows, []any{low, high, int64(0), 0.0})
 	}

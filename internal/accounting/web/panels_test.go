@@ -23,7 +23,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestUtilization compares the processors in use with a sum over every second.
+// TestUtilization compares the processors in use with a sum over every second of the range.
 func TestUtilization(t *testing.T) {
 	s := serve(t, 1500)
 	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", CPUs: document.Known(1_000_000)}); err != nil {
@@ -67,7 +67,7 @@ func TestUtilization(t *testing.T) {
 			if got, want := row[2].(float64), busy/(b-a); math.Abs(got-want) > 1e-6*want+1e-3 {
 				t.Errorf("%v: %v processors in use, want %v", row[0], got, want)
 			}
-			if got, want := row[3].(float64), 100*busy/(b-a)/1_000_000; math.Abs(got-want) > 1e-6 { // it has six decimals
+			if got, want := row[3].(float64), 100*busy/(b-a)/1_000_000; math.Abs(got-want) > 1e-6 { // rounded to six decimals
 				t.Errorf("%v: %v %%, want %v", row[0], got, want)
 			}
 		}
@@ -83,7 +83,8 @@ func TestUtilizationAtEnd(t *testing.T) {
 	}
 }
 
-// TestCapacity checks that utilization is in per cent of the clusters that the jobs can be of.
+// TestCapacity checks that utilization is relative to the clusters whose jobs the filter can
+// choose.
 func TestCapacity(t *testing.T) {
 	s := serve(t, 200, `{"jobid":1,"cluster":"vast","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","total_cpus":1,"nodes":"n"}`)
 	addRun(t, s)
@@ -96,7 +97,7 @@ func TestCapacity(t *testing.T) {
 		parameters []string
 		want       string
 	}{
-		{nil, "not known"}, // nobody knows the size of vast
+		{nil, "not known"}, // the number of processors of vast is unknown
 		{[]string{"f", "cluster=vale"}, "100 % are 500"},
 		{[]string{"f", "cluster=vale", "f", "cluster=replay-1"}, "100 % are 700"},
 		{[]string{"f", "cluster!=vast"}, "100 % are 700"},
@@ -120,8 +121,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestBuckets checks that days are those of the zone, also where clocks change, and that every
-// bucket has the jobs that ended in it.
+// TestBuckets checks that buckets of days follow the time zone, also when clocks change, and that
+// every bucket has the jobs that ended in it.
 func TestBuckets(t *testing.T) {
 	var documents []string
 	end := time.Date(2024, 3, 28, 0, 30, 0, 0, time.UTC)
@@ -167,7 +168,7 @@ func TestBuckets(t *testing.T) {
 			t.Errorf("%s: %v jobs, want 200", c.zone, total)
 		}
 	}
-	// The heat map is in the zone too: 00:30 UTC is 01:30 in winter, 02:30 in summer.
+	// The heat map uses the zone, too: 00:30 UTC is 01:30 in winter and 02:30 in summer.
 	week := s.panel("week", "zone", "Europe/Zurich", "last", "all")
 	winter, summer := 0.0, 0.0
 	for _, row := range week.Rows {
@@ -183,7 +184,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestRepeatedHour checks that each bar's link opens the range of its bar, also in the hour that clocks repeat.
+// TestRepeatedHour checks that each bar's link opens the bar's range, even in the hour that is
+// repeated when clocks are put back.
 func TestRepeatedHour(t *testing.T) {
 	s := serve(t, 100)
 	if err := s.store.AddHealth(store.Health{Cluster: "vale", At: healthBegin}); err != nil {
@@ -220,7 +222,7 @@ func TestRepeatedHour(t *testing.T) {
 			}
 		}
 	}
-	// The link to the schedulers and that of one side's CSV are links to a range, too.
+	// The links to the schedulers and to one side's CSV contain a range, too.
 	page := s.get("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B01:00&until=2024-10-27T12:00", http.StatusOK)
 	if !strings.Contains(page, `href="health?from=2024-10-27T02%3A00%3A00%2B01%3A00&amp;`) || !strings.Contains(page, `value="2024-10-27T02:00:00" data-exact="2024-10-27T02:00:00&#43;01:00"`) {
 		t.Errorf("the page leads elsewhere: %.4000s", page)
@@ -231,7 +233,8 @@ func TestRepeatedHour(t *testing.T) {
 	}
 }
 
-// TestAligned lays a run of other days over a cluster. Links and selections in its charts are about the page's range.
+// TestAligned aligns a run of other days with a cluster. Links and selections in the run's charts
+// use the page's range.
 func TestAligned(t *testing.T) {
 	var documents []string
 	first := time.Date(2023, 11, 20, 6, 30, 0, 0, time.UTC)
@@ -279,7 +282,7 @@ func TestAligned(t *testing.T) {
 		}
 		for i, row := range a.table.Rows {
 			if c.query != day {
-				break // the second one is laid over the range anew
+				break // the link's page would align the second cluster again
 			}
 			if _, bar, _, _ := ask(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
 				t.Fatalf("%s: the bar from %v until %v leads to %v until %v", c.query, row[0], row[1], bar.from, bar.until)
@@ -309,8 +312,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestAbsurdJobs checks that documents with absurd values do not break a panel, nor the range of
-// time of the others.
+// TestAbsurdJobs checks that documents with absurd values do not break panels, or the range of time
+// for other jobs.
 func TestAbsurdJobs(t *testing.T) {
 	s := serve(t, 100,
 		`{"jobid":1000001,"cluster":"vale","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"9999-12-31T23:59:59","elapsed":9223372036854775807,"total_cpus":9223372036854775807,"time_limit":9223372036854775807,"total_nodes":9223372036854775807,"nodes":"n"}`,
@@ -328,7 +331,7 @@ func TestAbsurdJobs(t *testing.T) {
 	if got := s.panel("summary", "last", "30d").sum("jobs"); got < 100 || got > 106 {
 		t.Errorf("the last 30 days have %v jobs", got)
 	}
-	// A cluster without a name sorts first, and cannot stand beside others.
+	// A cluster without a name comes first in the list, and cannot be compared.
 	if n := s.number("SELECT count(*)::DOUBLE FROM jobs WHERE cluster = ''"); n != 1 {
 		t.Fatalf("%v jobs have a cluster without a name", n)
 	}
@@ -339,8 +342,9 @@ func TestAbsurdJobs(t *testing.T) {
 	}
 }
 
-// TestUnknownAmounts checks that what no document says is not 0, that notes count the jobs that do not say it, and that
-// jobs that never ran are in no distribution. A job that ran beyond its limit takes nothing from the waste of others.
+// TestUnknownAmounts checks that unknown amounts are not 0, that notes count the jobs with unknown
+// amounts, and that distributions leave out jobs that never ran. A job that exceeded its limit does
+// not reduce the waste of others.
 func TestUnknownAmounts(t *testing.T) {
 	job := func(id int, rest string) string {
 		return fmt.Sprintf(`{"jobid":%d,"cluster":"vale","@submit":"2024-03-01T00:00:00","@end":"2024-03-01T02:00:00",%s}`, id, rest)
@@ -379,7 +383,8 @@ func TestUnknownAmounts(t *testing.T) {
 	}
 }
 
-// TestAddedUp checks that a sum over a cluster and runs says so where it stands, and one of clusters alone does not.
+// TestAddedUp checks that a sum over a cluster and a run has a note beside it, and a sum over
+// clusters alone has not.
 func TestAddedUp(t *testing.T) {
 	var jobs []string
 	for i, cluster := range []string{"vale", "moor", "what-if", "production"} {
@@ -409,8 +414,8 @@ func TestAddedUp(t *testing.T) {
 	}
 }
 
-// TestAnswersAreKept checks that a known answer is what the query says, also after a panel has used
-// it, and that new jobs are seen.
+// TestAnswersAreKept checks that a kept answer equals the query's answer, even after a panel has
+// used it, and that new jobs appear.
 func TestAnswersAreKept(t *testing.T) {
 	s := serve(t, 500)
 	v := newServer(s.store, nil)
@@ -446,7 +451,8 @@ func TestAnswersAreKept(t *testing.T) {
 	}
 }
 
-// TestViews saves, lists, replaces and deletes views, also over a restart, and refuses others.
+// TestViews saves, lists, replaces and deletes views, also after a restart, and checks that wrong
+// requests are refused.
 func TestViews(t *testing.T) {
 	s := serve(t, 10)
 	send := func(method, name, kind, body string) int {
@@ -473,7 +479,7 @@ func TestViews(t *testing.T) {
 		{"PUT", "two%20runs%2F1", "application/json", `{"url":"compare?a=x&b=y"}`, 200},
 		{"PUT", "bad", "application/json", `{"url":"javascript:alert(1)"}`, 400},
 		{"PUT", "bad", "application/json", `{"url":"//example.org/?last=7d"}`, 400},
-		{"PUT", "bad", "application/json", `{"url":"?last=soon"}`, 200}, // its meaning is seen when it is opened
+		{"PUT", "bad", "application/json", `{"url":"?last=soon"}`, 200}, // the parameters are checked when the view is opened
 		{"DELETE", "bad", "", "", 204},
 		{"PUT", "bad", "application/json", `{"url":"?f=nothing%3D1"}`, 400},
 		{"PUT", "bad", "text/plain", `{"url":"?last=7d"}`, 415},
@@ -515,7 +521,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestHeaders checks what protects readers of the pages, and that a job's texts are inert.
+// TestHeaders checks the security headers of the pages, and that texts of a job cannot run as code.
 func TestHeaders(t *testing.T) {
 	s := serve(t, 10, hostile())
 	if err := os.MkdirAll(filepath.Join(s.store.Dir(), "reports"), 0o700); err != nil {

@@ -8,14 +8,14 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// groups is the panel whose rows are the groups that the request names.
+// groups is the panel that groups jobs by the column in the request.
 const groups = "groups"
 
-// partial is the note of panels about the parts of waits.
+// partial is the note of panels about the parts of the waits.
 const partial = "Unknown is what documents do not say: those of Slurm say only how long jobs depended on others. Runs that " +
 	"were imported have all parts."
 
-// shapeReasons makes a row of each part of the waits, the largest first.
+// shapeReasons makes a row for each part of the waits, the largest part first.
 func shapeReasons(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{bar: 1, Columns: []column{{"part", "waiting for", "", word},
 		{"waited", "waited", "h", hours}, {"share", "share", "%", percent}, {"wait", "mean wait", "s", seconds}}}
@@ -41,8 +41,8 @@ func shapeReasons(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeGroups makes a row of each group of jobs, by the column that the request's by names. A row
-// has the shares of all parts of waits that occur in any group.
+// shapeGroups makes a row for each group of jobs with the same value in the column r.by. A row has
+// the shares of all parts of the waits that occur in any of the groups.
 func shapeGroups(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{bar: 2, Columns: []column{{r.by, strings.TrimSuffix(r.by, "_name"), "", word},
 		{"jobs", "jobs", "", count}, {"waited", "waited", "h", hours}, {"wait", "mean wait", "s", seconds},

@@ -14,15 +14,15 @@ import (
 	"rmreplay/internal/httpjson"
 )
 
-// The limits of a request's parameters.
+// Limits of a request's parameters.
 const (
 	mostFilters   = 50
 	longestFilter = 1024 // bytes
-	mostRows      = 1000 // of the table of jobs at once
+	mostRows      = 1000 // of the table of jobs on one page
 	deepestPage   = 10_000_000
 )
 
-// utilization is the panel whose buckets also have the processors of jobs that started before the
+// utilization is the panel whose buckets also include processors of jobs that started before a
 // bucket or end after it.
 const utilization = "utilization"
 
@@ -30,30 +30,30 @@ const utilization = "utilization"
 var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus",
 	"submit_time", "start_time", "end_time", "elapsed_s"}
 
-// groupings are the columns that the panel groups offers.
+// groupings are the columns by which the panel "groups" can group.
 var groupings = []string{"partition", "user_name", "account", "qos"}
 
-// request is what a reader asks to see. All of it stands in the URL:
+// request has everything that a reader asks for. All of it is in the URL:
 //
 //	from, until  the range of the jobs' ends, as instants; each may be missing
-//	last         otherwise, a duration before the newest end, or "all"
+//	last         if from is missing: a duration before until, or before the newest end, or "all"
 //	q            the query bar
-//	f            a filter, such as partition=gpu; several with = about one field are alternatives
+//	f            a filter, such as partition=gpu; several with = on one field are alternatives
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
-//	a, b, align  two clusters beside each other, and how they are aligned
-//	by           the column of texts by which the panel "groups" groups jobs
+//	a, b, align  two clusters to show beside each other, and how to align their times
+//	by           the column by which the panel "groups" groups jobs
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
 	zone    *time.Location
 	now     time.Time
 	filters []question.Term
-	chosen  question.Filter // of filters and query, without the range of time
+	chosen  question.Filter // combines filters and query, without the range of time
 
 	from, until time.Time
 	after       time.Time // the first second in which no job ends any more
-	whole       bool      // jobs without an end are shown too
+	whole       bool      // also shows jobs without an end
 
 	by         string
 	columns    []string
@@ -62,12 +62,12 @@ type request struct {
 	rows, page int
 	width      int
 
-	shortest  int64         // of buckets, in seconds
-	alignment string        // how two clusters are laid over each other
-	shift     time.Duration // of the second one
+	shortest  int64         // shortest length of a bucket, in seconds
+	alignment string        // how the times of two clusters are aligned
+	shift     time.Duration // by which the second cluster's times are later than shown
 
-	panel  *panel // that is asked for
-	suffix string // of the names of figures, where a page has several of a panel
+	panel  *panel // the panel that is asked for
+	suffix string // distinguishes the figures of a panel that a page shows twice
 }
 
 // parameters are those of a [request], and those of single pages and panels: static, refresh, part and format.
@@ -86,8 +86,8 @@ func checkParameters(values url.Values) error {
 	return httpjson.CheckParameters(values, parameters...)
 }
 
-// parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
-// newest job; see [request.bound].
+// parseRequest reads the parameters of a URL. If the range of time depends on the newest job, it is
+// open until [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
 	if err := checkParameters(values); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 			r.values.Add(name, strings.ToValidUTF8(v, "\ufffd"))
 		}
 	}
-	if list := r.values["column"]; len(list) > 0 { // of a form
+	if list := r.values["column"]; len(list) > 0 { // a form sends one parameter for each column
 		r.values.Del("column")
 		r.values.Set("columns", strings.Join(list, ","))
 	}
@@ -164,7 +164,8 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	return r, r.parseFilters()
 }
 
-// place orders columns: the default ones first, then the others as the store has them.
+// place is the position of a column: first the default columns, then the others in the store's
+// order.
 func place(name string) int {
 	if i := slices.Index(defaultColumns, name); i >= 0 {
 		return i
@@ -193,7 +194,7 @@ func (r *request) parseFilters() error {
 	return nil
 }
 
-// clusters are the clusters that the filters name; none stands for all.
+// clusters returns the clusters that the filters name. An empty list means all clusters.
 func (r *request) clusters() (names []string) {
 	for _, t := range r.filters {
 		if t.Field.Name == "cluster" && t.Op == "=" {
@@ -203,10 +204,10 @@ func (r *request) clusters() (names []string) {
 	return names
 }
 
-// bound fixes the range of time, and then the filter. oldest and newest are the first and the last
-// of the ends of all jobs.
+// bound sets the range of time, and then the filter. oldest and newest are the instants at which
+// the first and the last of all jobs ended.
 func (r *request) bound(oldest, newest time.Time) error {
-	r.after = newest.Add(time.Second).Truncate(time.Second) // until is exclusive
+	r.after = newest.Add(time.Second).Truncate(time.Second) // until itself is outside of the range
 	if r.until.IsZero() {
 		r.until = r.after
 	}
@@ -233,7 +234,7 @@ func (r *request) bound(oldest, newest time.Time) error {
 	return r.choose()
 }
 
-// choose makes one filter from the filters and the query bar.
+// choose combines the filters and the query bar into one filter.
 func (r *request) choose() error {
 	reader := question.Reader{Zone: r.zone, Now: r.now}
 	filters, err := reader.Terms(r.filters)
@@ -245,7 +246,7 @@ func (r *request) choose() error {
 	return err
 }
 
-// view returns what the request's panel is about.
+// view returns the view for the questions of the request's panel.
 func (r *request) view() question.View {
 	b := r.buckets()
 	edges := b.round
@@ -257,21 +258,22 @@ func (r *request) view() question.View {
 	}
 }
 
-// url returns the reference to the same page with other parameters.
+// url returns a link to the same page with parameters that change has modified.
 func (r *request) url(change func(v url.Values)) string {
 	v := make(url.Values, len(r.values))
 	for name, list := range r.values {
 		v[name] = slices.Clone(list)
 	}
 	v.Del("page")
-	for _, own := range []string{"width", "part", "format"} { // of a panel, whose links lead to pages
+	for _, own := range []string{"width", "part", "format"} { // parameters of panels, whose links lead to pages
 		v.Del(own)
 	}
 	change(v)
 	return "?" + v.Encode()
 }
 
-// inZone returns the parameters of a page about one job, which shows times of the same zone.
+// inZone returns the URL parameters for a page about one job that shows times in the request's
+// zone.
 func (r *request) inZone() string {
 	if zone := r.zone.String(); zone != "UTC" {
 		return "?" + url.Values{"zone": {zone}}.Encode()
@@ -279,12 +281,12 @@ func (r *request) inZone() string {
 	return ""
 }
 
-// doc says what a field is. Pages show instants in the zone of the request.
+// doc describes a field. Pages show its instants in the request's zone, so this zone replaces UTC.
 func (r *request) doc(name string) string {
 	return strings.Replace(question.Fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
 }
 
-// add returns a reference to the page with further filters.
+// add returns a link to the page with additional filters.
 func (r *request) add(terms ...string) string {
 	return r.url(func(v url.Values) {
 		for _, t := range terms {
@@ -295,23 +297,23 @@ func (r *request) add(terms ...string) string {
 	})
 }
 
-// during returns a reference to the page with another range of time.
+// during returns a link to the page with another range of time.
 func (r *request) during(from, until time.Time) string {
 	return r.url(func(v url.Values) {
 		r.setRange(v, from, until)
 	})
 }
 
-// setRange sets the parameters of a range of time. The instants have their offsets from UTC: when
-// clocks are put back, a time of day alone would mean two instants.
+// setRange sets the parameters of a range of time. The instants include their offset from UTC,
+// because a local time is ambiguous when clocks are put back.
 func (r *request) setRange(v url.Values, from, until time.Time) {
 	v.Del("last")
 	v.Set("from", from.In(r.zone).Format(time.RFC3339))
 	v.Set("until", until.In(r.zone).Format(time.RFC3339))
 }
 
-// only returns a reference to the page with further filters, which are pairs of a field and a
-// value. It is empty if a value is too long for a filter.
+// only returns a link to the page with additional filters, which are pairs of a field and a value.
+// It returns an empty text if a value is too long for a filter.
 func (r *request) only(pairs ...string) string {
 	var terms []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -324,24 +326,25 @@ func (r *request) only(pairs ...string) string {
 	return r.add(terms...)
 }
 
-// buckets divide the range of time at round instants of the zone.
+// buckets divide the range of time at round instants in the request's zone.
 type buckets struct {
 	step  int64       // seconds
-	edges []time.Time // ascending; one more than there are buckets. The first and the last edge are the range's
-	round []time.Time // the same, before the first and the last edge became the range's
+	edges []time.Time // ascending, one more than buckets; the first and the last edge are the ends of the range
+	round []time.Time // the edges before the first and the last were replaced by the ends of the range
 }
 
-// bucketSteps are the lengths of buckets, in seconds.
+// bucketSteps are the possible lengths of buckets, in seconds.
 var bucketSteps = []int64{
 	60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400,
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// mostBuckets is how many buckets a chart has at most.
+// mostBuckets is the highest number of buckets in a chart.
 const mostBuckets = 100
 
-// buckets returns the buckets of the range of time. Buckets of processors in use begin and end with
-// quarters of an hour, because rollups have instants in such steps.
+// buckets returns the buckets of the range of time. For the utilization, the range is rounded down
+// to quarters of an hour if the edges are such quarters, because rollups have instants in these
+// steps.
 func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]
@@ -352,7 +355,7 @@ func (r *request) buckets() buckets {
 		}
 	}
 	_, offset := r.from.In(r.zone).Zone()
-	monday := int64(3 * 86400) // weeks begin on Mondays
+	monday := int64(3 * 86400) // so that weeks begin on Monday
 	if step%(7*86400) != 0 {
 		monday = 0
 	}
@@ -390,7 +393,7 @@ func (r *request) buckets() buckets {
 	return b
 }
 
-// quarters reports whether buckets begin with quarters of an hour of UTC.
+// quarters reports whether all edges are quarters of an hour in UTC.
 func (b buckets) quarters() bool {
 	return !slices.ContainsFunc(b.round, func(at time.Time) bool { return at.Unix()%rollup.Quarter != 0 })
 }

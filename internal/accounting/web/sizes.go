@@ -14,29 +14,29 @@ import (
 	"rmreplay/internal/accounting/question"
 )
 
-// size is what is known of a cluster, or of a run that stands beside clusters.
+// size describes a cluster, or a run that is shown like a cluster.
 type size struct {
 	Name        string    `json:"name"`
 	Kind        string    `json:"kind,omitempty"`
 	Jobs        int64     `json:"jobs"`
-	Oldest      time.Time `json:"oldest,omitzero"` // end of a job
-	Newest      time.Time `json:"newest,omitzero"` // end of a job
+	Oldest      time.Time `json:"oldest,omitzero"` // first end of a job
+	Newest      time.Time `json:"newest,omitzero"` // last end of a job
 	Nodes       *int64    `json:"nodes,omitempty"`
 	CPUs        *int64    `json:"cpus,omitempty"`
 	GPUs        *int64    `json:"gpus,omitempty"`
 	Description string    `json:"description,omitempty"`
 
-	every time.Duration // usual interval of figures of its scheduler
+	every time.Duration // median interval of the scheduler's figures
 }
 
-// sizes are the clusters that there are, in the order of their names.
+// sizes are all clusters, in the order of their names.
 type sizes struct{ list []size }
 
-// mostShown is how many clusters a page lists.
+// mostShown is the highest number of clusters that a page lists.
 const mostShown = 100
 
-// largest returns the clusters with the most jobs and the clusters with the given names, in the
-// order of their names. more is how many other clusters there are.
+// largest returns the clusters with the given names and the clusters with the most jobs, in the
+// order of their names. more is the number of clusters that it leaves out.
 func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 	list = slices.Clone(s.list)
 	if len(list) > most {
@@ -53,7 +53,7 @@ func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 	return list, more
 }
 
-// named returns the names of the clusters that have one. Jobs without a cluster cannot be shown beside others.
+// named returns the clusters' names that are not empty. Only these clusters can be compared.
 func (s *sizes) named() (names []string) {
 	for _, c := range s.list {
 		if c.Name != "" {
@@ -63,8 +63,8 @@ func (s *sizes) named() (names []string) {
 	return names
 }
 
-// extent returns the ends of the oldest and of the newest job of the named clusters, or of all
-// clusters if there are no names. If there are no jobs, it returns the last 30 days.
+// extent returns the first and the last end of a job in the named clusters. An empty list means all
+// clusters. If there are no jobs, extent returns the last 30 days.
 func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time) {
 	for _, c := range s.list {
 		if len(names) > 0 && !slices.Contains(names, c.Name) || c.Newest.IsZero() {
@@ -83,8 +83,8 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if the
-// number is unknown for one of them. Clusters without jobs count only if no cluster with jobs is chosen.
+// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if it
+// is unknown for one of these. Clusters without jobs count only if all these clusters have no jobs.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool { can, _ := possible(chosen, c.Name); return !can })
 	anyJobs := slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 })
@@ -100,8 +100,9 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	return cpus
 }
 
-// addedUp says that numbers are sums over clusters and runs. It does so if a filter can choose jobs
-// of several of them and one is a run, because a run may repeat the jobs of a cluster.
+// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty unless
+// a filter can choose jobs of several of them, and one is a run, which may repeat jobs of a
+// cluster.
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {
@@ -136,11 +137,11 @@ func (s *sizes) addedUp(chosen question.Filter) string {
 	return "The numbers are sums over " + text + ". A run may have the jobs of a cluster again: choose one of them above."
 }
 
-// kindRun is the kind of a run that stands beside clusters.
+// kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
-// possible reports whether a filter can hold for a job of a cluster, and whether it can fail. Nothing else is known of
-// the job.
+// possible reports whether a filter can hold for a job of which only the cluster is known, and
+// whether it can fail.
 func possible(f question.Filter, cluster string) (holds, fails bool) {
 	switch f := f.(type) {
 	case question.All:
@@ -176,15 +177,16 @@ func possible(f question.Filter, cluster string) (holds, fails bool) {
 	return true, true
 }
 
-// sizesCache keeps the sizes for a moment: every panel needs them, and they are about all jobs.
+// sizesCache keeps the sizes for a short time, because every panel needs them and they count all
+// jobs.
 type sizesCache struct {
 	mu     sync.Mutex
 	kept   *sizes
 	expire time.Time
 }
 
-// get returns the sizes as they were a moment ago, or finds them. If finding them takes long, they
-// are kept longer.
+// get returns sizes that are at most half a second old, or at most 20 times as old as finding them
+// took. Otherwise, it calls find.
 func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,20 +203,21 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	return found, nil
 }
 
-// mostClusters is how many clusters are known by their names: those with the most jobs.
+// mostClusters bounds the number of clusters, those with the most jobs, that the pages distinguish.
 const mostClusters = 10_000
 
-// known returns the sizes of the clusters that the pages are about.
+// known returns the sizes of the clusters that the pages can show.
 func (v *server) known(ctx context.Context) (*sizes, error) {
 	return v.sizes.get(func() (*sizes, error) { return v.findSizes(ctx) })
 }
 
-// findSizes asks which clusters have jobs, and looks for what the store knows of them.
+// findSizes asks the source which clusters have jobs, and adds what the store knows of them.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: mostClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
-	// Clocks can be wrong. Impossible ends would stretch the range of time, and make every chart empty.
+	// Clocks can be wrong. Impossible ends would stretch the range of time and make all charts
+	// useless.
 	sane := question.All{
 		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
 		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
@@ -258,7 +261,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	return found, nil
 }
 
-// knownOr returns a number, or nil if it is not known.
+// knownOr returns a number, or nil if it is unknown.
 func knownOr(n document.Int) *int64 {
 	if !n.Known {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"rmreplay/internal/figure"
 )
 
-// alignments are the ways to lay one cluster, or its scheduler, over another one.
+// alignments are the ways to align the times of one cluster or scheduler with those of another.
 var alignments = []option{
 	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"},
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align decides by how much the second of two clusters or schedulers is shifted, and how long the
-// buckets of all schedulers must be to have figures. The range of time is the range of the first.
+// align sets the shift of the second of two clusters or schedulers, and the shortest bucket in
+// which every scheduler has figures. The range of time is that of the first cluster.
 //
-// If they are aligned by the time of day, the first day of the second lies over the first day of
-// the range. This is also the default if the second has nothing in the range.
+// By the time of day, the second cluster's first day is aligned with the first day of the range.
+// This is also the default if the second cluster has nothing in the range.
 func (r *request) align(s *sizes) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -61,7 +61,7 @@ func (r *request) align(s *sizes) error {
 	case "begin":
 		r.shift = second.Oldest.Add(-second.every).Truncate(time.Second).Sub(r.from)
 	}
-	if r.whole { // the range has the jobs of both
+	if r.whole { // widen the range to the jobs of both
 		if first := second.Oldest.Add(-r.shift).Truncate(time.Second); first.Before(r.from) {
 			r.from = first
 		}
@@ -72,11 +72,11 @@ func (r *request) align(s *sizes) error {
 	return nil
 }
 
-// lineColours are the colours of the lines of a chart, by their columns.
+// lineColours are the colours of a chart's lines, in the order of p.lines.
 var lineColours = []int{0, 1}
 
-// drawTogether draws a panel's lines of two schedulers in one chart. Those of the second one are
-// dashed, and shifted to the range of time of the first one.
+// drawTogether draws the lines of a panel for two schedulers in one chart. The lines of the second
+// are dashed and shifted to the range of time of the first.
 func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 	plots := figure.NewPlot("", "", p.unit)
 	plots.X.Tick.Marker = figure.DateTicks{Zone: r.zone, Most: min(10, r.width/75)}
@@ -124,8 +124,8 @@ func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 	return c.finish(f)
 }
 
-// steps returns the values of a column as lines in steps, moved by a duration. A gap in the figures ends
-// a line.
+// steps returns a column as step lines, shifted in time by move. Buckets without figures interrupt
+// the line.
 func (t *table) steps(column int, move time.Duration) (lines []plotter.XYs) {
 	var points plotter.XYs
 	for _, row := range t.Rows {
@@ -146,7 +146,7 @@ func (t *table) steps(column int, move time.Duration) (lines []plotter.XYs) {
 	return lines
 }
 
-// rowAt returns the row of an instant, or nil.
+// rowAt returns the row whose bucket contains an instant, or nil.
 func (t *table) rowAt(at time.Time) []any {
 	for _, row := range t.Rows {
 		if from, until := row[0].(time.Time), row[1].(time.Time); !at.Before(from) && at.Before(until) {

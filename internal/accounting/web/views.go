@@ -18,31 +18,31 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of saved views.
+// Limits of saved views.
 const (
 	mostViews       = 1000
 	longestViewName = 100 // characters
 	longestView     = 16 << 10
 )
 
-// view is a page with its parameters, saved under a name.
+// view is a page's URL, saved under a name.
 type view struct {
 	Name string `json:"name"`
 	// URL is relative to the dashboards: "?last=7d&f=partition%3Dgpu" or "compare?a=...".
 	URL string `json:"url"`
 }
 
-// views are the saved views of a store, in a file beside it.
+// views are the saved views of a store. They are in a file in the store's directory.
 type views struct {
 	mu   sync.Mutex
-	path string          // empty for a store in memory
-	kept map[string]view // of a store in memory
+	path string          // empty: the views are only in memory
+	kept map[string]view // the views in memory
 }
 
-// aside is what is added to the name of a damaged file of views.
+// aside, followed by the time, is appended to the name of a damaged file of views.
 const aside = ".damaged-"
 
-// load reads the views. A file that cannot be read is set aside.
+// load reads the views. It renames a file that cannot be read, and continues without views.
 func (v *views) load() (map[string]view, error) {
 	if v.path == "" {
 		return maps.Clone(v.kept), nil
@@ -65,7 +65,7 @@ func (v *views) load() (map[string]view, error) {
 	return all, nil
 }
 
-// damaged says which damaged files were set aside and are still there.
+// damaged returns a message that names the damaged files that are still there, or an empty text.
 func (v *views) damaged() string {
 	found, err := filepath.Glob(globQuoted.Replace(v.path) + aside + "*")
 	if v.path == "" || err != nil || len(found) == 0 {
@@ -78,10 +78,10 @@ func (v *views) damaged() string {
 		" (mend such a file and name it views.json, or remove it)."
 }
 
-// globQuoted quotes the characters of a path that stand for others in a pattern.
+// globQuoted quotes the characters that have a meaning in a glob pattern.
 var globQuoted = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
 
-// list returns the views in the order of their names, and what is wrong with them.
+// list returns the views in the order of their names, and the message of damaged.
 func (v *views) list() (list []view, damaged string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -90,7 +90,7 @@ func (v *views) list() (list []view, damaged string, err error) {
 	return list, v.damaged(), err
 }
 
-// change changes the views. The file is replaced as a whole.
+// change changes the views with do, and replaces the file atomically.
 func (v *views) change(do func(all map[string]view) error) (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,7 +112,7 @@ func (v *views) change(do func(all map[string]view) error) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(v.path), ".views-*") // with the mode 0600
+	f, err := os.CreateTemp(filepath.Dir(v.path), ".views-*") // with mode 0600
 	if err != nil {
 		return fmt.Errorf("saving the view: %w", err)
 	}
@@ -137,7 +137,7 @@ func (v *server) listViews(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, list)
 }
 
-// saveView keeps a view: {"url": "?last=7d"}.
+// saveView saves a view. The request's body is JSON: {"url": "?last=7d"}.
 func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 	name := q.PathValue("name")
 	if n := utf8.RuneCountInString(name); !utf8.ValidString(name) || strings.TrimSpace(name) == "" || n > longestViewName {

@@ -1,14 +1,14 @@
-// Package web is the dashboards of finished jobs: pages in HTML, with charts that the server draws,
-// and an API in JSON and CSV for everything that they show.
+// Package web serves the dashboards of finished jobs: HTML pages with charts that the server draws,
+// and an API that returns everything on the pages in JSON and CSV.
 //
-// A page is a list of panels. Each panel asks a [Source] ([question.Panels]) and shows the answer ([panel]).
-// The page's script asks for all panels at once, and gives up those that it no longer needs when a filter
-// changes. What a reader sees stands in the URL ([request]): a filter is a link, which works without the script
-// too.
+// A page is a list of panels. Each panel asks questions ([question.Panels]) of a [Source] and shows
+// the answers ([panel]). The page's script loads all panels at once, and cancels requests that are
+// obsolete because a filter changed. The URL has everything that a reader chose ([request]): a
+// filter is a link, which also works without the script.
 //
-// Charts are drawn here, with package figure, as the report's are, and not in the browser. The
-// program has one code for charts, a page prints and reads aloud as it is, and tests see what
-// readers see. Links lie over the parts of a chart; the script adds what needs a pointer, the
+// The server draws the charts with package figure, like those of the report; the browser draws
+// none. So there is one implementation of charts, pages print well, screen readers can read them,
+// and tests see what readers see. Links lie over the parts of a chart. The script adds the
 // selection of a range.
 package web
 
@@ -49,7 +49,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates, which no other command needs, and revision changes when an asset does.
+// pages are the templates, parsed at their first use. revision changes whenever an asset does.
 var (
 	pages = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("").ParseFS(assets, "assets/*.html"))
@@ -59,7 +59,7 @@ var (
 		for _, name := range []string{"assets/style.css", "assets/app.js"} {
 			text, err := assets.ReadFile(name)
 			if err != nil {
-				panic(err) // it is in the program
+				panic(err) // the file is embedded in the program
 			}
 			sum.Write(text)
 		}
@@ -67,32 +67,33 @@ var (
 	}()
 )
 
-// policy is the Content-Security-Policy of the pages. It allows attributes of style for the charts.
+// policy is the Content-Security-Policy of the pages. It allows style attributes, for the charts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src " +
 	"'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Source has the jobs of the pages.
+// Source answers the questions of the pages.
 type Source interface {
-	// Ask answers questions. It returns a [question.AbsentError] for a column that no job has.
+	// Ask answers questions. For a column that no job has, the error is a [question.AbsentError].
 	Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error)
-	// Jobs returns a page's jobs, at most as many as it asks for.
+	// Jobs returns jobs for a list, at most as many as p asks for.
 	Jobs(ctx context.Context, p question.Page) ([]question.Job, error)
-	// Job returns a job by its ID, with the columns of the store; nil if there is none.
+	// Job returns the job with an ID, with all columns of the store; nil if there is no such job.
 	Job(ctx context.Context, id string) (*question.Job, error)
 }
 
-// server answers requests about one store.
+// server serves the pages of one store.
 type server struct {
 	store     *store.Store
 	jobs      Source
-	elsewhere bool // the jobs are not in the store
+	elsewhere bool // another source than the store has the jobs
 	sizes     sizesCache
 	views     views
 	now       func() time.Time
 }
 
-// newServer returns the server of a store and of another source of jobs, unless it is nil.
+// newServer returns the server of a store. jobs replaces the store as the source unless jobs is
+// nil.
 func newServer(s *store.Store, jobs Source) *server {
 	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, now: time.Now}
 	if jobs == nil {
@@ -102,15 +103,15 @@ func newServer(s *store.Store, jobs Source) *server {
 	return v
 }
 
-// Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// If jobs is not nil, it replaces the store. Whoever serves the multiplexer authenticates the
-// readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
+// Register adds the pages of a store to mux, below [receive.Pages], and returns the patterns of
+// their paths. If jobs is not nil, it replaces the store as the source of jobs. The caller must
+// authenticate readers and refuse cross-site requests.
 func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
 	v := newServer(s, jobs)
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
 		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
-		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // as OpenAPI writes paths
+		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // in the syntax of OpenAPI
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
@@ -149,7 +150,7 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	return routes
 }
 
-// statusError is an error with the status of its answer.
+// statusError is an error with the HTTP status of the response.
 type statusError struct {
 	status int
 	err    error
@@ -169,7 +170,7 @@ func missing(format string, args ...any) error {
 	return &statusError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// fail answers with an error, in the format that was asked for.
+// fail responds with an error in the format that the request asked for.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	var known *statusError
@@ -193,7 +194,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.Contains(r.URL.Path, "/api/") && r.URL.Query().Get("format") != "html" {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // the reader is gone
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // an error means a lost connection
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -205,7 +206,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = pages().ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // the reader is gone
 }
 
-// redirect leads from a name to the page with its filter.
+// redirect redirects from a path with a name to the page with the filter for this name.
 func redirect(name string) func(w http.ResponseWriter, r *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		values := r.URL.Query()
@@ -229,12 +230,12 @@ func asset(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// read parses the parameters of a request and bounds its range of time.
+// read parses a request's parameters and sets its range of time, for a page about jobs.
 func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes, error) {
 	return v.readAbout(ctx, values, false)
 }
 
-// readAbout is read for a request about schedulers (live) or about jobs.
+// readAbout is like read, for a page about schedulers (live) or about jobs.
 func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*request, *sizes, error) {
 	r, err := parseRequest(values, v.now())
 	if err != nil {
@@ -251,7 +252,7 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	}
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
-		names = sides[:1] // the other one is shifted
+		names = sides[:1] // the second cluster is shifted to this range
 	}
 	oldest, newest := s.extent(names, v.now())
 	if err := r.bound(oldest, newest); err != nil {
@@ -261,15 +262,15 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	return r, s, bad(r.align(s))
 }
 
-// answer is what a panel has to show.
+// answer is the content of a panel.
 type answer struct {
 	panel   *panel
 	request *request
 	table   *table
-	took    time.Duration // of the query
+	took    time.Duration // time that the query took
 }
 
-// ask returns the answer of a panel.
+// ask asks the questions of a panel and shapes the answers into a table.
 func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
 	own := *r
 	own.panel = p
@@ -294,14 +295,14 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	a.table.notes = append(a.table.notes, notes...)
 	if p.name == "week" && v.elsewhere {
 		for i := range a.table.links {
-			a.table.links[i] = r.url(func(url.Values) {}) // a cluster does not filter by hours of a week
+			a.table.links[i] = r.url(func(url.Values) {}) // an Elasticsearch cluster cannot filter by the hour of the week
 		}
 	}
 	return a, nil
 }
 
-// round cuts the digits that a sum of binary fractions has behind the sixth decimal: 6.999999999999999e-06 s are
-// 0.000007 s.
+// round rounds the numbers of a table to six decimals, because sums of binary fractions are
+// inexact: 6.999999999999999e-06 s becomes 0.000007 s.
 func (t *table) round() {
 	const micro = 1e6
 	for _, row := range t.Rows {
@@ -313,7 +314,7 @@ func (t *table) round() {
 	}
 }
 
-// rows asks for the rows of a request's panel.
+// rows returns the rows for a request's panel, and notes for the reader.
 func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []string, err error) {
 	p := r.panel
 	switch {
@@ -354,7 +355,7 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 		}
 	}
 	if len(asked.Lacking) > 0 {
-		answers = answers[:len(answers)-1] // its notes are about what no panel shows
+		answers = answers[:len(answers)-1] // notes of the last answer concern numbers that no panel shows
 	}
 	for _, a := range answers {
 		notes = append(notes, a.Notes...)
@@ -371,7 +372,7 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 	return raw, slices.Compact(notes), nil
 }
 
-// panel answers with one panel: as JSON, as CSV or as a part of a page.
+// panel responds with one panel as JSON, as CSV or as a part of a page.
 func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	p := panelOf(q.PathValue("name"))
 	if p == nil {
@@ -409,10 +410,10 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	}
 }
 
-// mostExported is how many jobs a CSV file of the table has at most.
+// mostExported is the highest number of jobs in a CSV file of the table.
 const mostExported = 50_000
 
-// trim removes the last row if it is only there to show that there are more jobs.
+// trim removes the last row if it was only requested to find out whether there are more jobs.
 func (a *answer) trim() (more bool) {
 	if a.panel.name == "table" && len(a.table.Rows) > a.request.rows {
 		a.table.Rows, a.table.more = a.table.Rows[:a.request.rows], true
@@ -449,8 +450,8 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return err
 }
 
-// writeCSV writes the table with a line of names. Instants are in the zone of the request, and NULL
-// is an empty field.
+// writeCSV writes the table with a header line. Instants are in the request's zone. NULL is an
+// empty field.
 func (a *answer) writeCSV(w http.ResponseWriter) error {
 	name := a.panel.name
 	if a.trim() {
@@ -494,7 +495,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 	return err
 }
 
-// render answers with a template. If the template fails, nothing has been written.
+// render responds with a template. If the template fails, nothing has been sent.
 func render(w http.ResponseWriter, name string, data any) error {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
@@ -505,7 +506,7 @@ func render(w http.ResponseWriter, name string, data any) error {
 	return err
 }
 
-// index describes the API.
+// index responds with a description of the API.
 func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
 	type named struct {
 		Name        string `json:"name"`
@@ -535,8 +536,8 @@ func (v *server) clusters(w http.ResponseWriter, q *http.Request) error {
 	return writeJSON(w, s.list)
 }
 
-// report answers with the report of a run. The import of the run has written it into the directory reports of the
-// store. The report has its own policy: its script is within it.
+// report responds with the report of a run, which the run's import has written into the store's
+// directory reports. The report's page contains its script and its own Content-Security-Policy.
 func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
 	name := q.PathValue("name")
 	if v.store.Dir() == "" {
@@ -558,7 +559,7 @@ func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
 	return err
 }
 
-// hasReport reports whether there is a report of a cluster.
+// hasReport reports whether there is a report for a cluster.
 func (v *server) hasReport(name string) bool {
 	if v.store.Dir() == "" {
 		return false

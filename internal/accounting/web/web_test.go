@@ -21,14 +21,14 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// site is a server of the pages of a store.
+// site is a test server with the pages of a store.
 type site struct {
 	*httptest.Server
 	t     *testing.T
 	store *store.Store
 }
 
-// serve serves a store that has some synthetic jobs, and others by their documents.
+// serve serves a store with the given number of synthetic jobs and with the given documents.
 func serve(t *testing.T, jobs int64, documents ...string) *site {
 	t.Helper()
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
@@ -60,7 +60,7 @@ func serve(t *testing.T, jobs int64, documents ...string) *site {
 	return &site{server, t, s}
 }
 
-// get returns the answer to a request below the pages.
+// get requests a path below the pages, checks the status, and returns the body.
 func (s *site) get(path string, want int) string {
 	s.t.Helper()
 	answer, err := s.Client().Get(s.URL + receive.Pages + path)
@@ -78,7 +78,7 @@ func (s *site) get(path string, want int) string {
 	return string(text)
 }
 
-// rows returns the rows of a panel.
+// rows is a panel's response in JSON.
 type rows struct {
 	Columns []struct{ Name string }
 	Rows    [][]any
@@ -99,7 +99,7 @@ func (s *site) panel(name string, parameters ...string) (r rows) {
 	return r
 }
 
-// sum adds up a column.
+// sum returns the sum of a column.
 func (r rows) sum(name string) (sum float64) {
 	for i, c := range r.Columns {
 		if c.Name == name {
@@ -120,7 +120,8 @@ func (s *site) number(sql string, args ...any) (n float64) {
 	return n
 }
 
-// TestPanels checks that every panel answers in each format, and that their numbers of jobs agree.
+// TestPanels checks that every panel responds in each format, and that the panels' numbers of jobs
+// agree.
 func TestPanels(t *testing.T) {
 	s := serve(t, 5000)
 	for _, p := range panels {
@@ -161,7 +162,7 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// TestLinks checks that the links and the form of a panel have the parameters of the page, each once.
+// TestLinks checks that the links and the form of a panel have each parameter of the page once.
 func TestLinks(t *testing.T) {
 	s := serve(t, 100)
 	html := s.get("api/v1/panels/table?format=html&width=700&last=all&rows=10&sort=nodes", http.StatusOK)
@@ -180,7 +181,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestNames checks that the path of a name leads to its jobs, whatever is in the name.
+// TestNames checks that a path with a name leads to the jobs of that name, whatever characters the
+// name has.
 func TestNames(t *testing.T) {
 	s := serve(t, 0)
 	for path, filter := range map[string]string{
@@ -192,7 +194,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFormulas checks that no text of a job is a formula in a CSV file, and that numbers and JSON are as they are.
+// TestFormulas checks that spreadsheets see no formula in a job's texts in a CSV file, and that
+// numbers and JSON are unchanged.
 func TestFormulas(t *testing.T) {
 	var documents []string
 	names := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", "a=1", "'x"}
@@ -214,10 +217,10 @@ func TestFormulas(t *testing.T) {
 	}
 	for i, line := range read("api/v1/panels/table?format=csv&last=all&columns=job_name,run&sort=jobid")[1:] {
 		want := names[i]
-		if strings.ContainsAny(names[i][:1], "=+-@\t\r") && names[i] != "+1" && names[i] != "-1" { // numbers are no formulas
+		if strings.ContainsAny(names[i][:1], "=+-@\t\r") && names[i] != "+1" && names[i] != "-1" { // numbers are not formulas
 			want = "'" + want
 		}
-		const run = "-1709254800" // of a job that never ran
+		const run = "-1709254800" // number of the run of a job that never ran
 		if !slices.Contains(line, want) || !slices.Contains(line, run) {
 			t.Errorf("the job %q is %q, want %q and %s", names[i], line, want, run)
 		}
@@ -230,7 +233,8 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
-// TestNoJobs asks for everything of a store without jobs, as whoever installs the program does first.
+// TestNoJobs requests everything from a store without jobs, which is the first thing that new users
+// see.
 func TestNoJobs(t *testing.T) {
 	s := serve(t, 0)
 	for _, path := range []string{"", "?static=1", "?last=all&static=1", "health", "health?static=1"} {

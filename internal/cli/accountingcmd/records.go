@@ -22,7 +22,8 @@ func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) 
 	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
 }
 
-// passwordVariable holds a password. Every user of a machine can read command lines.
+// passwordVariable is the environment variable with the database's password. A flag would show the
+// password: every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
 func parseRecords(r *service.Records, window *flags.Window) (err error) {
@@ -186,7 +187,7 @@ func reconciledText(r *service.Reconciled) string {
 	return b.String()
 }
 
-// atLeast wants the named arguments; the last one may come several times.
+// atLeast requires the named arguments; the last argument may be repeated.
 func atLeast(o commands, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		return console.WantArgs(names...)(c, args[:min(len(args), len(names))])

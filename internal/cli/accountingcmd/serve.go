@@ -91,7 +91,7 @@ that utilization is in per cent. The flag may be repeated.`,
 	return c
 }
 
-// asUsage turns an error about options that make no sense into an error of usage.
+// asUsage turns an error about senseless options into an error of usage.
 func asUsage(err error) error {
 	var wrong *service.UsageError
 	if errors.As(err, &wrong) {
@@ -137,10 +137,11 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 		"answer questions may use; the server has up to 256 beside")
 }
 
-// leastMemory is in MiB.
+// leastMemory is the smallest value of --memory, in MiB.
 const leastMemory = 64
 
-// checkServe finds flags that make no sense, or contradict each other.
+// checkServe returns an error for flags with senseless values, and for flags that contradict each
+// other.
 func (o commands) checkServe(opts *service.Serve) error {
 	switch {
 	case opts.Retention < 0:
@@ -171,7 +172,7 @@ func (o commands) checkServe(opts *service.Serve) error {
 	return nil
 }
 
-// checkStore finds flags about where jobs are that contradict each other.
+// checkStore returns an error for contradictory flags about where the jobs are stored.
 func (o commands) checkStore(opts *service.Serve) error {
 	switch opts.Store {
 	case service.Embedded:

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/accounting/service"
 )
 
-// TestServeFlags checks which flags go together, and what is said of others.
+// TestServeFlags checks which combinations of flags are accepted, and the errors for the others.
 func TestServeFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                      "want either --data DIR or --run RUN",
@@ -47,7 +47,7 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// TestExportFormat checks which format a file gets.
+// TestExportFormat checks the format that follows from a file's name and the flag --format.
 func TestExportFormat(t *testing.T) {
 	for _, c := range []struct{ path, format, want, says string }{
 		{"a.csv.gz", "", "csv", ""}, {"a.jsonl", "", "trace", ""}, {"a", "swf", "swf", ""},

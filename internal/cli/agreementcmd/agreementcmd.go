@@ -145,7 +145,7 @@ func (o commands) run(ctx context.Context, args []string, opts options) error {
 	return err
 }
 
-// measure makes the runs, or compares those that are there.
+// measure makes the runs, or reads the given records, and compares them.
 func (o commands) measure(ctx context.Context, args []string, opts options, how agreement.Options) (*agreement.Report, error) {
 	if opts.cluster != "" {
 		spec := experiment.Spec{

@@ -1,5 +1,6 @@
-// Package completion completes commands, flags and their values in a shell. It knows no command: the
-// usage of an argument or a flag says whether a path stands there, and internal/cli lends the values.
+// Package completion completes commands, flags and their values in a shell. It does not depend on
+// the commands: the usage of an argument or a flag says whether its value is a path, and
+// internal/cli passes the other values.
 package completion
 
 import (
@@ -46,9 +47,9 @@ bash-completion.`,
 // Values lists the values of flags by their names, for flags with known values.
 type Values map[string]func() []string
 
-// Register registers the completion of flags and arguments for root and every command below it: the
-// values, and directories or files if the usage names one. namesFile reports whether a flag's value is
-// a path.
+// Register registers the completion of flags and arguments for root and every command below it:
+// known values, and files or directories if the usage says that the value is a path. namesFile
+// reports whether a flag's value is a path.
 func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
 	for _, c := range root.Commands() {
 		Register(c, values, namesFile)
@@ -97,7 +98,7 @@ func (v Values) of(f *pflag.Flag, path bool) cobra.CompletionFunc {
 	}
 }
 
-// completePath completes files or directories if the word in the usage stands for one.
+// completePath completes files or directories, depending on the word for the value in the usage.
 func completePath(kind string) cobra.CompletionFunc {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	name := strings.TrimRight(strings.Split(kind, "|")[0], ".")

@@ -1,6 +1,6 @@
-// Package console is what every command shares, whichever package it is in: how it prints, shows its
-// progress, checks its arguments, names the flags that many commands have, and which exit status an
-// error stands for.
+// Package console has what all commands share, whichever package they are in: how it prints, shows
+// its progress, checks its arguments, names the flags that many commands have, and which exit
+// status an error stands for.
 package console
 
 import (
@@ -18,10 +18,11 @@ import (
 // Output is where a command prints: results to Stdout, everything else to Stderr.
 type Output struct {
 	Stdout, Stderr io.Writer
-	Version        string // the program's, for what it writes
+	Version        string // the program's version, for files that commands write
 }
 
-// Print prints a result for people. It makes visible what a terminal would obey: see [inert.Lines].
+// Print prints a result for people. Control characters are printed as visible text, so that a
+// terminal does not obey them: see [inert.Lines].
 func (o Output) Print(text string) error {
 	if _, err := io.WriteString(o.Stdout, inert.Lines(text)); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
@@ -49,7 +50,8 @@ func (o Output) Pictures() bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// PrintJSON prints v as the command's one JSON object. No string in it has a character that a terminal obeys.
+// PrintJSON prints v as the command's one JSON object. Control characters in strings are escaped,
+// so that a terminal does not obey them.
 func (o Output) PrintJSON(v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

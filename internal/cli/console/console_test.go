@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestInert: nothing that a command prints for people, or as JSON, has what a terminal obeys.
+// TestInert: commands print control characters as visible text, for people and as JSON.
 func TestInert(t *testing.T) {
 	const name = "a\x1b[2J\a\u009b31m\u202eb"
 	const want = `a\x1b[2J\x07\u009b31m\u202eb`

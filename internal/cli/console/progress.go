@@ -28,7 +28,8 @@ type Progress struct {
 // Sample is the least real time between two lines of progress.
 const Sample = 200 * time.Millisecond
 
-// Progress returns a new display of progress on standard error. A quiet one shows nothing.
+// Progress returns a new display of progress on standard error. If quiet is true, the display shows
+// nothing.
 func (o Output) Progress(quiet bool) *Progress {
 	p := &Progress{w: o.Stderr, quiet: quiet, Every: 10 * time.Second, last: time.Now()}
 	if f, ok := o.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
@@ -74,7 +75,7 @@ func (p *Progress) Line(text string) {
 	p.print(inert.Lines(text) + "\n")
 }
 
-// Begin begins a step: its first line is not due at once.
+// Begin begins a step. The step's first line is not due at once.
 func (p *Progress) Begin() { p.last = time.Now() }
 
 // Due reports whether the last line is old enough that a new line may follow.

@@ -94,7 +94,7 @@ func (o commands) ask(ctx context.Context, id string, opts askOptions) error {
 	return err
 }
 
-// staleness says how old a forecast is, and why there is no newer one.
+// staleness says how old a forecast is, and why the service has no newer forecast.
 func staleness(h *service.Head) string {
 	text := "it is " + quantity.Duration(h.Age) + " old"
 	if h.Fault != nil {
@@ -103,7 +103,7 @@ func staleness(h *service.Head) string {
 	return text
 }
 
-// renderAnswer writes what a service says of jobs, with instants in a time zone.
+// renderAnswer writes a service's answer about jobs as text, with instants in a time zone.
 func renderAnswer(a *service.Answer, zone *time.Location) string {
 	var b strings.Builder
 	for i := range a.Jobs {
@@ -123,7 +123,8 @@ func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
 	}
 }
 
-// quantileOf writes a quantile of a start.
+// quantileOf writes a quantile of a job's start time. beyond has the quantiles that are later than
+// the end of the forecast.
 func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location) string {
 	switch {
 	case t != nil:

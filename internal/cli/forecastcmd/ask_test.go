@@ -24,7 +24,8 @@ const answered = `{"forecast":{"at":"2024-03-05T12:00:00Z","age_s":120,"stale":f
 "slurm_start":"2024-03-05T18:00:00Z","look_again":"2024-03-05T12:15:00Z"},
 {"id":"18_2","state":"running","user":"bob","partition":"gpu","start":"2024-03-05T10:00:00Z"}]}`
 
-// TestAsk asks a server whose answers are good, stale, refusals and none at all.
+// TestAsk asks servers with a fresh and with a stale forecast, a server that refuses, and a server
+// that is not there.
 func TestAsk(t *testing.T) {
 	answer, status := answered, http.StatusOK
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +94,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskSooner: what would make a job start sooner, in words.
+// TestAskSooner checks the text about changes that would make a job start sooner.
 func TestAskSooner(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() != "/v1/jobs/17/sooner" {
@@ -128,7 +129,8 @@ func TestAskSooner(t *testing.T) {
 	}
 }
 
-// TestServeZone: the pages of the service have the zone of --timezone, and UTC without it.
+// TestServeZone: the service's pages show times in the zone of --timezone, or in UTC if it is not
+// given.
 func TestServeZone(t *testing.T) {
 	for _, want := range []string{"UTC", "Europe/Zurich"} {
 		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)

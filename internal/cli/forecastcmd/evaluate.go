@@ -63,11 +63,11 @@ later that came later in the run. Such a forecast is exact if the state at the i
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
 	var all judge.Evaluation
 	if len(dirs) > 1 {
-		defer interrupt.Hold()() // until what is there has been printed
+		defer interrupt.Hold()() // do not end before the results so far are printed
 	}
 	for _, dir := range dirs {
 		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
-		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // hours of work
+		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print the earlier runs, which may have taken hours
 			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (its instants so far are in the classes)",
 				dir, err))
 		}

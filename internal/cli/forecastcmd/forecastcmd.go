@@ -171,7 +171,8 @@ func clusterOf(spec *experiment.Spec) string {
 	return ""
 }
 
-// useCluster gives the queues of a run their fair-share usage, if Slurm or the model of it runs them forward.
+// useCluster adds the fair-share usage to the queues of a run, if the engine is Slurm or the model
+// of Slurm.
 func (o *engineOptions) useCluster(out commands, course *forecast.Course) error {
 	spec, err := o.engine(out, course, "")
 	if err != nil || !forecast.LikeSlurm(&spec) {
@@ -180,8 +181,8 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
-// learner returns a function that makes a model that learns run times; nil if nothing has to be
-// learned.
+// learner sets the source of run times in opts. It returns a function that makes a model that
+// learns run times, or nil if the source needs no model.
 func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
@@ -222,7 +223,7 @@ func (o *drawOptions) trained(out commands) (forecast.Learner, error) {
 	return forecast.Trained(m.Until(), m.Online()), nil
 }
 
-// later sets in opts which later submissions are drawn.
+// later sets in opts how submissions after the forecast's instant are drawn.
 func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
@@ -230,7 +231,7 @@ func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) err
 		switch opts.RunTimes {
 		case forecast.True:
 			opts.Arrivals = forecast.Recorded
-		case forecast.FromLimits: // as Slurm assumes
+		case forecast.FromLimits: // Slurm's own estimates assume no later jobs
 			opts.Arrivals = forecast.NoArrivals
 		}
 	case string(forecast.NoArrivals), string(forecast.Recent):

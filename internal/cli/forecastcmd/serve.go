@@ -135,7 +135,7 @@ func (o commands) serve(ctx context.Context, opts serveOptions) (err error) {
 		l, err := service.Listen(ctx, address)
 		if err != nil {
 			for _, other := range listeners {
-				_ = other.Close() // nobody has connected
+				_ = other.Close() // the port has no connections yet
 			}
 			return err
 		}

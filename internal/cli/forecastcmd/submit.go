@@ -48,7 +48,8 @@ func (o commands) variants(opts forecastOptions, at hpc.Time) ([]forecast.Varian
 	return list, nil
 }
 
-// submission returns the options of sbatch in a batch script, if text is the path of one, or in text.
+// submission returns options of sbatch. If text is the path of a batch script, it reads them from
+// the script; otherwise text is a list of options.
 func submission(text string) ([]string, error) {
 	script, err := os.ReadFile(text)
 	switch {

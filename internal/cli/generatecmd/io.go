@@ -1,4 +1,5 @@
-// Package generatecmd has `workload generate io`. Package cli lends it what it reads and writes with.
+// Package generatecmd has `workload generate io`. Package cli passes the functions that read and
+// write workloads.
 package generatecmd
 
 import (
@@ -15,12 +16,12 @@ import (
 	"rmreplay/internal/workload/generate"
 )
 
-// Lent is what package cli lends the command.
+// Lent has the functions of package cli that the command uses.
 type Lent struct {
 	// AddOutput adds --output and --seed.
 	AddOutput func(c *cobra.Command, path *string, seed *uint64)
-	// Replaces refuses an output that no trace can replace. Read reads a workload. Save writes one
-	// and prints where.
+	// Replaces returns an error for an output file that a trace must not replace. Read reads a
+	// workload. Save writes one and prints where.
 	Replaces func(path string) error
 	Read     func(path string) (*workload.Workload, error)
 	Save     func(w *workload.Workload, path string, seed uint64, json bool) error

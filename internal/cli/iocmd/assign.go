@@ -127,7 +127,7 @@ func assign(w *workload.Workload, system hpc.FileSystem, rates map[string]float6
 	return r
 }
 
-// classOf returns the ID of the class that a comment names; empty for none.
+// classOf returns the ID of the class that a comment names; "" if it names no class.
 func classOf(comment string) string {
 	if name, err := ioservice.NameInComment(comment); err == nil && name != "" {
 		return ioservice.NamedClass(name)

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// What sacct recorded of a class becomes the I/O of the workload's jobs of that class.
+// The rates that sacct recorded for a class become the I/O of the workload's jobs of this class.
 func TestAssign(t *testing.T) {
 	dir := t.TempDir()
 	in, out, state, records := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "state"), filepath.Join(dir, "march.txt")

@@ -1,5 +1,6 @@
-// Package iocmd is the command group `rmreplay io`: the analytical service of scheduling with knowledge
-// of the file system, and the driver of a live cluster. Packages ioservice and ioaware do the work.
+// Package iocmd is the command group `rmreplay io`: the service that estimates the I/O of jobs for
+// I/O-aware scheduling, and the driver that schedules a live cluster. Packages ioservice and
+// ioaware do the work.
 package iocmd
 
 import (

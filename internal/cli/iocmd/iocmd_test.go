@@ -101,8 +101,8 @@ func (s *service) end(with os.Signal) (string, error) {
 	return s.messages.String(), s.Wait()
 }
 
-// TestKill: 50 times kill -9 while jobs come in loses no job that was acknowledged, and counts none
-// twice.
+// TestKill kills the service 50 times with SIGKILL while jobs arrive. Each acknowledged job must be
+// counted exactly once.
 func TestKill(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -125,7 +125,7 @@ func TestKill(t *testing.T) {
 					sent++
 					id := sent
 					mu.Unlock()
-					_, _ = io.WriteString(conn, request(id)) // Read says if the service is gone
+					_, _ = io.WriteString(conn, request(id)) // Read returns an error if the service was killed
 					n, err := conn.Read(buffer)
 					if err != nil {
 						return
@@ -176,8 +176,8 @@ func request(id int) string {
 	return fmt.Sprintf(`{"type":"process_job","job_id":"%d","variety_id":"c","job_start":"1699999000","job_end":"1699999900","job_nodes":"n1","req_id":"%d"}`, id, id)
 }
 
-// TestServe: counters of LDMS and the epilog's request become licences in the class table, over TCP
-// and HTTP, and a second start goes on.
+// TestServe: LDMS counters and the epilog's request become licenses in the class table, over TCP
+// and HTTP. A restarted service continues with its state.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	csv, table, state := filepath.Join(dir, "lustre.1"), filepath.Join(dir, "classes"), filepath.Join(dir, "state")
@@ -207,7 +207,7 @@ func TestServe(t *testing.T) {
 	}
 	got := ""
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && got == ""; time.Sleep(50 * time.Millisecond) {
-		file, _ := os.ReadFile(table) // it comes
+		file, _ := os.ReadFile(table) // the service writes it later
 		got = string(file)
 	}
 	if got != "ior_w 1000 1\n" {
@@ -289,7 +289,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"schedule"}, `required flag(s) "partition" not set`},
 		{[]string{"schedule", "--partition", "batch", "--strategy", "best"}, "want baseline, aware or two-group"},
 		{[]string{"schedule", "--partition", "batch", "--interval", "1ms"}, "want at least 1s"},
-		{[]string{"schedule", "--partition", "batch"}, "scontrol"}, // there is no cluster
+		{[]string{"schedule", "--partition", "batch"}, "scontrol"}, // there is no cluster to change
 		{[]string{"release", "--partition", "batch"}, "squeue"},
 		{[]string{"script", "epilog"}, "want job_submit.lua or hold.lua or epilog.sh"},
 	} {

@@ -48,7 +48,8 @@ func recordRun(t *testing.T, dir string) {
 	}
 }
 
-// A service learns from a run, or from several realizations, and learns of each job once.
+// The command learns from a run, or from several realizations. Jobs that are already known are not
+// learned again.
 func TestLearnFromRuns(t *testing.T) {
 	dir := t.TempDir()
 	set, state := filepath.Join(dir, "set"), filepath.Join(dir, "state")

@@ -119,7 +119,7 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 		return console.BadInput(err)
 	}
 	defer lease.Close() // nothing is written
-	// A round that fails is reported, and the next round tries again.
+	// A round that fails is reported; the next round tries again.
 	cluster.Loop(ctx, d, opts.interval, func(round driver.Round, err error) {
 		if err := errors.Join(err, round.Failed, lease.Touch()); err != nil {
 			o.Say("%v", err)

@@ -102,7 +102,7 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 		if output, err = os.MkdirTemp("", "rmreplay-compare-"); err != nil {
 			return fmt.Errorf("comparing: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(output) }() // what is left of an interrupted comparison
+		defer func() { _ = os.RemoveAll(output) }() // an interrupted comparison leaves files
 	}
 	show := o.Progress(opts.quiet)
 	defer show.End()

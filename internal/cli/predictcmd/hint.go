@@ -79,7 +79,7 @@ func (o commands) hint(ctx context.Context, words []string, opts hintOptions) er
 	defer cancel()
 	job := submitted(words)
 	if job.User == "" {
-		job.User, _ = accounts.Name(os.Getuid()) // one without a name has no history
+		job.User, _ = accounts.Name(os.Getuid()) // a user whose name is not known has no history
 	}
 	if line := opts.servers.Line(ctx, &job); line != "" {
 		return o.Print(line + "\n")
@@ -116,7 +116,7 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// mostCounted bounds numbers: larger values stand for unknown numbers in slurmctld.
+// mostCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
 const mostCounted = 1 << 24
 
 // count reads a number. Other text is 0.

@@ -31,15 +31,15 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestScripts: sbatch of a stock Slurm prints the hint of either script, and a submission neither fails nor waits for
-// services that hang or are away.
+// TestScripts: sbatch of a stock Slurm prints the hint with either script. If a service hangs or is
+// down, the submission still succeeds, without a long wait.
 func TestScripts(t *testing.T) {
 	for _, release := range []string{"", "24.11", "26.05"} {
 		t.Run("Slurm "+release, func(t *testing.T) { tryScripts(t, release) })
 	}
 }
 
-// backends are services that a submission may find.
+// backends returns the URLs of services that answer well, answer garbage, hang, or are down.
 func backends(t *testing.T) map[string]string {
 	hang := make(chan struct{})
 	list := map[string]string{"away": "http://127.0.0.1:1"}
@@ -87,7 +87,7 @@ func tryScripts(t *testing.T, release string) {
 		}
 		return strings.NewReplacer("http://127.0.0.1:8765", url, "http://127.0.0.1:8766", url).Replace(text)
 	}
-	// submit returns what sbatch says, and the shortest of three times.
+	// submit returns the output of sbatch, and the shortest of three durations.
 	submit := func() (said string, took time.Duration) {
 		t.Helper()
 		var times []time.Duration
@@ -111,7 +111,7 @@ func tryScripts(t *testing.T, release string) {
 		if good != (backend == "good") || backend != "good" && strings.Count(said, "\n") != 3 {
 			t.Errorf("%s, %s: %s", name, backend, said)
 		}
-		if took-without > 500*time.Millisecond { // 180 ms, and what starting two programs takes on a busy machine
+		if took-without > 500*time.Millisecond { // 180 ms for the services, and time to start two programs on a busy machine
 			t.Errorf("%s, %s: %v longer", name, backend, took-without)
 		}
 	}
@@ -122,7 +122,7 @@ func tryScripts(t *testing.T, release string) {
 				put("cli_filter.lua", idleFilter, 0o644)
 				put("job_submit.lua", idle, 0o644)
 				put(name, script(name, url), 0o644)
-				time.Sleep(1100 * time.Millisecond) // slurmctld looks at the second in which the file changed
+				time.Sleep(1100 * time.Millisecond) // slurmctld compares the file's time of change in whole seconds
 				if said, took = submit(); backend != "good" || strings.Contains(said, start) {
 					break
 				}

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/forecast/hint"
 )
 
-// TestSubmitted: what cannot be read of a job counts as unknown.
+// TestSubmitted: words that are not known or cannot be read are ignored.
 func TestSubmitted(t *testing.T) {
 	got := submitted([]string{"name=a=b", "user=ann", "account=x", "partition=p", "qos=q", "limit=1-0", "nodes=2-4", "tasks=8", "other=1", "x"})
 	want := hint.Job{Name: "a=b", User: "ann", Account: "x", Partition: "p", QOS: "q", Limit: 86400, Nodes: 2, Tasks: 8}

@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// TestJournalLocked opens a journal twice. Two services would each miss the other's events.
+// TestJournalLocked checks that a journal cannot be opened twice: each of two services would miss
+// the other's events.
 func TestJournalLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	j, _, _, err := wal.OpenState(path, "predict")

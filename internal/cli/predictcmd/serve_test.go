@@ -46,9 +46,7 @@ func writeModel(t *testing.T, path string) {
 	}
 }
 
-// TestServe starts the command, tells it of a job, interrupts it, and starts it again: it knows the
-// job. A record of the journal that was not written to its end does not count.
-// lines is a writer of lines.
+// lines is a writer that sends each line to a channel.
 type lines chan string
 
 func (l lines) Write(text []byte) (int, error) {
@@ -56,6 +54,8 @@ func (l lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// TestServe starts the command, sends it the submission of a job, interrupts it and starts it again:
+// the service still knows the job. It ignores an incomplete record at the end of the journal.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	path, journal, token := filepath.Join(dir, "m.model"), filepath.Join(dir, "events"), filepath.Join(dir, "token")

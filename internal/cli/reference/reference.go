@@ -61,8 +61,8 @@ func WriteMarkdown(root *cobra.Command, dir string) (int, error) {
 	return len(commands), nil
 }
 
-// withSubcommands lists c and the commands below it, in the order of the help. It leaves out
-// hidden ones.
+// withSubcommands lists c and the commands below it, in the order of the help. It leaves out hidden
+// commands.
 func withSubcommands(c *cobra.Command) []*cobra.Command {
 	list := []*cobra.Command{c}
 	for _, sub := range c.Commands() {

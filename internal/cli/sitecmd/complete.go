@@ -1,6 +1,6 @@
-// Package sitecmd has the commands about records of a site that do not fit a replay: `workload validate`
-// finds what a cluster does not run, `workload complete` makes what was not recorded, and `site export`
-// takes out what others may not see. Package cli adds them to the program.
+// Package sitecmd has the commands that prepare a site's records: `workload validate` finds jobs
+// that a cluster would not run, `workload complete` makes fields that were not recorded, and `site
+// export` writes a bundle without the site's names. Package cli adds them to the program.
 package sitecmd
 
 import (
@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// Lent is what package cli lends the commands.
+// Lent has the functions of package cli that the commands use.
 type Lent struct {
 	console.Output
 	// Read reads a workload and shows its progress.

@@ -81,7 +81,7 @@ type validateReport struct {
 	Errors   int                `json:"errors"`
 	Warnings int                `json:"warnings"`
 	Problems []workload.Problem `json:"problems"`
-	// Forecast is what Slurm does not run; nil without a cluster.
+	// Forecast lists the jobs that Slurm would not run; nil without a cluster.
 	Forecast *admission.Forecast `json:"forecast,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func (l Lent) runValidate(ctx context.Context, path string, opts validateOptions
 	return nil
 }
 
-// foresee adds to the report what Slurm does not run.
+// foresee adds the jobs that Slurm would not run to the report.
 func (l Lent) foresee(ctx context.Context, r *validateReport, w *workload.Workload, cluster *conf.Cluster,
 	opts validateOptions) error {
 	forecast, problems, err := experiment.Foresee(w, cluster, opts.slurm)
@@ -183,7 +183,7 @@ func (r *validateReport) render(all bool) string {
 	return b.String()
 }
 
-// renderForecast writes what Slurm does not run, the largest group first.
+// renderForecast writes the groups of jobs that Slurm would not run, the largest group first.
 func (r *validateReport) renderForecast(b *strings.Builder) {
 	f := r.Forecast
 	if f == nil || len(f.Groups) == 0 {

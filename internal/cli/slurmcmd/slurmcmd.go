@@ -129,7 +129,7 @@ func (o commands) runInstall(ctx context.Context, req slurmstore.Request, databa
 // listed is a row of `slurm list`.
 type listed struct {
 	slurmstore.Slurm
-	Store bool `json:"in_store"` // false for the machine's own
+	Store bool `json:"in_store"` // false for the Slurm installed on the machine
 }
 
 func (o commands) list() *cobra.Command {
@@ -172,10 +172,10 @@ came from, and its root directory. The path of the machine's own is that of slur
 	return c
 }
 
-// rows lists the machine's own Slurm, if it has one, and then the store.
+// rows lists the installed Slurm, if there is one, and then the releases in the store.
 func rows() ([]listed, error) {
 	rows := []listed{}
-	if own, _ := install.Find(); own.Version != "" { // one that lacks a plugin is listed, too
+	if own, _ := install.Find(); own.Version != "" { // a Slurm that lacks a plugin is listed, too
 		rows = append(rows, listed{Slurm: slurmstore.Slurm{Version: own.Version, Source: "installed on this machine", Path: own.Slurmctld}})
 	}
 	stored, err := slurmstore.List()

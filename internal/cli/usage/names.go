@@ -1,7 +1,7 @@
 package usage
 
-// otherCommands maps names that other programs or the field use to the commands that do the same
-// here.
+// otherCommands maps names from other programs, or common words, to the commands of rmreplay that
+// do the same.
 var otherCommands = map[string]string{
 	"run": "replay", "start": "replay", "play": "replay",
 	"analyze": "metrics", "analyse": "metrics", "stats": "metrics", "statistics": "metrics",

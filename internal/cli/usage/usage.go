@@ -1,5 +1,5 @@
-// Package usage says in one voice what is wrong with a command line, and what was meant: commands,
-// flags, values, arguments and paths.
+// Package usage makes the errors about command lines. They say in one style what is wrong with a
+// command, flag, value, argument or path, and what was probably meant.
 package usage
 
 import (
@@ -31,8 +31,8 @@ func Template(c *cobra.Command) string {
   {{.UseLine}}`, 1)
 }
 
-// HelpCommand returns the help command. Cobra's own prints the help of the program for an
-// unknown command and exits with 0.
+// HelpCommand returns the help command. Cobra's own help command prints the help of the program for
+// an unknown command and exits with 0.
 func HelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -45,7 +45,7 @@ func HelpCommand() *cobra.Command {
 	}
 }
 
-// Help prints the help of the command that the names lead to from c.
+// Help prints the help of the command with these names, which begins at c.
 func Help(c *cobra.Command, names []string) error {
 	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {
@@ -75,8 +75,8 @@ func UnknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
 }
 
-// elsewhere returns the commands of the whole program that have the given name, or that do what it
-// says.
+// elsewhere returns the paths of the commands below c that have the given name, or the command that
+// does the same as another program's command of this name.
 func elsewhere(c *cobra.Command, name string) (paths []string) {
 	if path, ok := otherCommands[name]; ok {
 		return []string{c.Name() + " " + path}
@@ -93,14 +93,14 @@ func elsewhere(c *cobra.Command, name string) (paths []string) {
 	return paths
 }
 
-// FlagError says in the words of the other errors what is wrong with a flag.
+// FlagError rewrites pflag's error about a flag in the style of the other errors.
 func FlagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && c.Annotations[GroupsOnly] != "" && c.Flags().NArg() > 0:
-		return UnknownCommand(c, c.Flags().Arg(0)) // the flag is one of the command that was meant
+		return UnknownCommand(c, c.Flags().Arg(0)) // the flag belongs to the command that was meant
 	case errors.As(err, &unknown):
 		return unknownFlag(c, unknown)
 	case errors.As(err, &bare):
@@ -137,8 +137,8 @@ func unknownFlag(c *cobra.Command, unknown *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
 }
 
-// plainCause says why a value is wrong: the cause that the flag gives, or for a number the type
-// of the flag in place of the parser's name.
+// plainCause says why a value is wrong: the cause that the flag gives or, for a number, the flag's
+// type instead of the parser's name.
 func plainCause(invalid *pflag.InvalidValueError) error {
 	cause := invalid.Unwrap()
 	var number *strconv.NumError
@@ -195,7 +195,7 @@ func Required(args cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// inWords adds how the command is given to an error about its arguments.
+// inWords adds the command's usage to an error about its arguments.
 func inWords(c *cobra.Command, err error) error {
 	text := err.Error()
 	switch form, _, _ := strings.Cut(c.UseLine(), " [flags]"); {
@@ -207,7 +207,7 @@ func inWords(c *cobra.Command, err error) error {
 	return err
 }
 
-// clock recognizes a time of day that stands where an argument should be.
+// clock recognizes the error about a surplus argument that is a time of day.
 var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
 
 // Near returns the path that may have been meant, if an error says that a path does not exist; else
@@ -229,7 +229,7 @@ func Near(err error) string {
 	if meant := flags.Nearest(name, names); meant != "" {
 		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
 	}
-	for _, e := range entries { // the directory may hold the one that was meant
+	for _, e := range entries { // the file that was meant may be in a subdirectory
 		if _, err := os.Stat(filepath.Join(dir, e.Name(), name)); e.IsDir() && err == nil {
 			return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, e.Name()))
 		}

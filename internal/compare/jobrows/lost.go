@@ -25,7 +25,8 @@ func Lost(s run.Segment) string {
 	return "requeued at " + at + ", by " + cmp.Or(by, "a preemption, a failure of its node, its user or an administrator")
 }
 
-// preemptedBy returns the job that preempted a job's last run; empty if none did or if the record does not say.
+// preemptedBy returns the job that preempted a job's last run; empty if no job preempted it, or if the record
+// does not say.
 func preemptedBy(row *run.Row) string {
 	if n := len(row.Segments); n > 0 {
 		return row.Segments[n-1].PreemptedBy

@@ -20,7 +20,7 @@ import (
 type Log struct {
 	// By says which scheduler started a job, the last time that it started.
 	By map[uint32]Scheduler
-	// Priorities are the priorities that jobs had when they were submitted. An array has one.
+	// Priorities are the priorities that jobs had when they were submitted. An array has one priority.
 	Priorities map[uint32]uint32
 	// mainOnly says that the release does not log which jobs backfill started.
 	mainOnly bool
@@ -29,7 +29,7 @@ type Log struct {
 // Scheduler is a part of slurmctld that starts jobs.
 type Scheduler string
 
-// The schedulers. Jobs that neither started have "".
+// The schedulers. The scheduler of a job that neither scheduler started is "".
 const (
 	Main     Scheduler = "main"     // the main scheduler, schedule in job_scheduler.c
 	Backfill Scheduler = "backfill" // sched/backfill
@@ -42,8 +42,8 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the longest line of a log that is looked at. Lines with long host lists may be longer:
-// the job's number is at the beginning.
+// maxLine is the number of bytes that are read of a line of the log. The rest of a longer line is a
+// part of a host list: the job's number comes before it.
 const maxLine = 4096
 
 // OpenLog reads the log of a run's slurmctld. It returns nil for a run without one.
@@ -124,9 +124,9 @@ func leadingNumber(text []byte) (uint32, bool) {
 	return uint32(value), err == nil
 }
 
-// Started says which scheduler started a job; "" if that is not known. 26.05 logs the jobs of the
-// main scheduler only, so backfill started all other jobs, except for those that may have started when
-// they were submitted.
+// Started says which scheduler started a job; "" if that is not known. 26.05 logs the jobs of the main
+// scheduler only, so backfill started all other jobs, except for jobs that may have started at their
+// submission.
 func (l *Log) Started(row *run.Row) Scheduler {
 	const atSubmission = 2 * time.Second
 	switch {
@@ -140,7 +140,7 @@ func (l *Log) Started(row *run.Row) Scheduler {
 	return ""
 }
 
-// Priorities says how many jobs had another priority when they were submitted. The tasks of an array count as one
+// Priorities says how many jobs had different priorities at their submission. The tasks of an array count as one
 // job.
 type Priorities struct {
 	Compared  int `json:"compared"`

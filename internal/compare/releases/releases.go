@@ -45,13 +45,13 @@ type Key struct {
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 	Reason   string `json:"reason"`
-	// Effect is what the two values mean for scheduling, if the key is one whose default changed.
+	// Effect is what the two values mean for scheduling, if Slurm changed the key's default.
 	Effect string `json:"effect,omitempty"`
 }
 
 // Warning is a warning of one of the runs.
 type Warning struct {
-	InSet bool   `json:"in_set"` // of the set, not of the baseline
+	InSet bool   `json:"in_set"` // a warning of the set, not of the baseline
 	Code  string `json:"code"`
 	Text  string `json:"text"`
 }
@@ -86,8 +86,8 @@ func Between(baseline, set Side) *Difference {
 	return d
 }
 
-// keys returns the keys that two adaptations set differently. A change that both made from the same value, for the
-// same reason or to the same value, is made in every replay and left out.
+// keys returns the keys that two adaptations set differently. A change that both adaptations made from the same
+// value, for the same reason or to the same value, is made in every replay and left out.
 func keys(baseline, set []run.Change) []Key {
 	both := func(list []run.Change, c run.Change) bool {
 		return slices.ContainsFunc(list, func(o run.Change) bool {

@@ -37,8 +37,8 @@ func TestOneRelease(t *testing.T) {
 	}
 }
 
-// TestSubmissions: sbatch derives a number of nodes since 23.11.2. A job with a number of nodes of its
-// own, and one that needs a single node in any case, are the same submission.
+// TestSubmissions: sbatch derives a number of nodes since 23.11.2. Jobs that give a number of nodes,
+// or that need a single node in any case, are submitted alike.
 func TestSubmissions(t *testing.T) {
 	rows := []run.Row{
 		row("narrow", 1, hpc.Request{Tasks: 4, TasksPerNode: 4}),
@@ -64,7 +64,7 @@ func TestSubmissions(t *testing.T) {
 	}
 }
 
-// A submission that sbatch refuses is a difference only if one of the two does.
+// A submission that sbatch refuses is a difference only if one release's sbatch refuses it.
 func TestRefusedSubmission(t *testing.T) {
 	rows := []run.Row{row("x", 1, hpc.Request{Tasks: 1, MemPerNode: 1, MemPerCPU: 1})}
 	if s := Between(side("22.05.8", rows), side("24.11.5", rows)).Submissions; s.Different != 0 {
@@ -142,7 +142,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// 26.05 does not log which jobs backfill starts. A log of fewer levels says nothing.
+// 26.05 does not log which jobs backfill starts. A log at a lower level does not name schedulers.
 func TestStarted(t *testing.T) {
 	submit := hpc.Unix(1_700_000_000)
 	at := func(number uint32, wait time.Duration) *run.Row {
@@ -170,7 +170,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// The priorities of jobs are compared by the workload's names: Slurm may number jobs otherwise.
+// The priorities of jobs are compared by the workload's names: Slurm may number jobs differently.
 func TestPriorities(t *testing.T) {
 	a, b := side("22.05.8", nil), side("24.11.5", nil)
 	a.Rows = []run.Row{row("x", 1001, hpc.Request{}), row("y", 1002, hpc.Request{}), {Job: "y", Task: 2, RMJob: 1003}, row("z", 1004, hpc.Request{})}

@@ -13,8 +13,8 @@ import (
 
 // Submissions says what the two releases' sbatch makes of the same options.
 type Submissions struct {
-	// Compared is the number of submissions whose options the record has. Different is the number of them that reach
-	// slurmctld with other numbers.
+	// Compared is the number of submissions whose options the record has. Different is the number of submissions
+	// that reach slurmctld with different numbers.
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
 	// Fields has the numbers that differ, the most frequent first.
@@ -23,7 +23,8 @@ type Submissions struct {
 	byJob map[string]string
 }
 
-// Field is a number of a submission that differs, with the first job for which it does.
+// Field is a number of a submission that differs between the releases, with the first job for which
+// it differs.
 type Field struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
@@ -55,8 +56,8 @@ var fields = []struct {
 
 const unset = "-"
 
-// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends none
-// (_validate_job_desc in job_mgr.c).
+// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends no
+// number (_validate_job_desc in job_mgr.c).
 func leastNodes(n uint32) string {
 	if n == slurmspec.NoVal {
 		return "1"
@@ -80,7 +81,7 @@ func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 		}
 		job, err := run.DecodeJob([]byte(rows[i].Request))
 		if err != nil {
-			continue // the record's reader reports it
+			continue // the reader of the record reports this error
 		}
 		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit,
 			Dependency: job.Dependency}

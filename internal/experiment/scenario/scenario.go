@@ -20,7 +20,7 @@ import (
 // Epoch is the instant 0 of the times in a workload's lines.
 const Epoch = 1709596800 * hpc.Second
 
-// WriteCluster writes the files of a cluster into a directory. Each stands after a line "-- NAME --".
+// WriteCluster writes the files of a cluster into a directory. Each file follows a line "-- NAME --".
 func WriteCluster(dir, text string) error {
 	for _, part := range strings.Split("\n"+text, "\n-- ")[1:] {
 		name, content, ok := strings.Cut(part, " --\n")

@@ -12,12 +12,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// accountsFile has the commands for sacctmgr that make the site's QOS, accounts and users. It is in
-// the cluster directory.
+// accountsFile has the commands for sacctmgr that make the site's QOS, accounts and users. The file
+// is in the cluster directory.
 const accountsFile = "accounts.sacctmgr"
 
 // qosColumns and accountColumns are the columns that sacctmgr prints of a QOS and of an association. The first
-// columns name the entity; the others are options of the command that adds it.
+// columns name the entity; the other columns are options of the command that adds it.
 var (
 	qosColumns = strings.Split(
 		"Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
@@ -42,7 +42,8 @@ func accountWords() [][]string {
 		show(userColumns, "user")}
 }
 
-// rows returns the rows of a text, with their cells by column. It leaves out rows with another number of cells.
+// rows returns the rows of a text, with their cells by column. It leaves out rows with a wrong
+// number of cells.
 func rows(text string, columns []string) (list []map[string]string) {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.TrimRight(line, "\r\n"), "|")
@@ -58,9 +59,10 @@ func rows(text string, columns []string) (list []map[string]string) {
 	return list
 }
 
-// accountCommands returns the commands that make the QOS, accounts and users of a cluster in an empty database. If
-// jobs name others, which sacctmgr hides from this user, these are made without limits, so that Slurm refuses no job.
-// hidden counts them. The error says that there are no accounts.
+// accountCommands returns the commands that make the QOS, accounts and users of a cluster in an
+// empty database. Jobs may name QOS, accounts and users that sacctmgr hides from this user. These
+// are made without limits, so that Slurm refuses no job; hidden counts them. The error says that
+// there are no accounts.
 func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands string, hidden int, err error) {
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)
@@ -93,11 +95,12 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 	return a.text.String(), hidden, nil
 }
 
-// accountWriter writes the commands, and remembers what they declare. Names are in lower case.
+// accountWriter writes the commands, and remembers which accounts and users they declare. Names are
+// in lower case.
 type accountWriter struct {
 	text     strings.Builder
 	accounts map[string]bool
-	users    map[[2]string]bool // with their accounts
+	users    map[[2]string]bool // pairs of a user and an account
 }
 
 // writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, since an older Slurm
@@ -116,7 +119,7 @@ func (a *accountWriter) writeQOS(list []map[string]string) {
 		}
 		limits := options(row, qosColumns[3:])
 		switch {
-		case name != "normal": // which every database has
+		case name != "normal": // every database has the QOS normal
 			fmt.Fprintf(&a.text, "add qos name=%s%s\n", quote(name), limits)
 		case limits != "":
 			fmt.Fprintf(&a.text, "modify qos name=normal set%s\n", limits)

@@ -102,7 +102,7 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(dir) // so that the same command can be given again; it is useless without an index
+			_ = os.RemoveAll(dir) // so that the same command can be given again; a directory without an index is useless
 		}
 	}()
 	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(),
@@ -130,7 +130,7 @@ type CommandError struct {
 
 func (e *CommandError) Error() string { return strings.Join(e.Words, " ") + ": " + e.Err.Error() }
 
-// Unwrap returns the error within.
+// Unwrap returns Err.
 func (e *CommandError) Unwrap() error { return e.Err }
 
 // capturing is a capture that is being made.
@@ -208,7 +208,8 @@ func (c *capturing) accounts(cluster string) error {
 	return output.Text(filepath.Join(c.dir, clusterDir, accountsFile), commands)
 }
 
-// skew is how far the clock of slurmctld may be ahead of this machine's. Time zones differ by more.
+// skew is how far the clock of slurmctld may be ahead of this machine's. A larger difference comes
+// from another time zone.
 const skew = 10 * time.Minute
 
 // instant returns the instant of a capture, in whole seconds: when scontrol printed the jobs, or later if slurmctld's
@@ -247,7 +248,7 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	return said.String(), err
 }
 
-// limited keeps the first bytes of an output, and fails at more than most.
+// limited keeps the first bytes of an output. An output of more than [most] bytes is an error.
 type limited struct {
 	to   *strings.Builder
 	left int
@@ -269,7 +270,8 @@ func (l *limited) Write(b []byte) (int, error) {
 // copied are the configuration files that decide scheduling.
 var copied = []string{"slurm.conf", "gres.conf", "topology.conf", "topology.yaml"}
 
-// setting returns the value of a key in what `scontrol show config` printed; "" if it is not there.
+// setting returns the value of a key in what `scontrol show config` printed; "" if the key is not
+// there.
 func setting(config, key string) (value string) {
 	for line := range strings.Lines(config) {
 		if name, text, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == key {
@@ -315,11 +317,12 @@ const (
 	mostIncludes      = 20
 )
 
-// mostText bounds the index of a capture and a file of a configuration, in bytes.
+// mostText is the largest size in bytes of a capture's index, and of a file of a configuration.
 const mostText = 64 << 20
 
 // readWhole reads a file of a configuration. The text of an included file replaces its Include line
-// (slurm.conf(5)), so that the copy needs no other file. %c in its name stands for the cluster.
+// (slurm.conf(5)), so that the copy needs no other file. %c in the name of an included file stands
+// for the cluster.
 func readWhole(path, cluster string, depth int) (string, error) {
 	text, err := input.ReadFile(path, mostText)
 	if err != nil {
@@ -364,7 +367,7 @@ func Private(dir string) (bool, error) {
 	return slices.Contains(strings.Split(setting(string(text), "PrivateData"), ","), "jobs"), err
 }
 
-// Cluster returns the cluster directory in a capture, or "" if it has none.
+// Cluster returns the cluster directory in a capture, or "" if the capture has no such directory.
 func Cluster(dir string) string {
 	if _, err := os.Stat(filepath.Join(dir, clusterDir, "slurm.conf")); err != nil {
 		return ""

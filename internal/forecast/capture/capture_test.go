@@ -64,8 +64,8 @@ func write(t *testing.T, jobs string, more map[string]string) string {
 	return dir
 }
 
-// A pending array with a limit (two tasks, so two nodes at most), a running task, a held job, and a job whose name imitates fields, in
-// the manner of 24.11.
+// A pending array with a limit (two tasks, so two nodes at most), a running task, a held job, and a
+// job whose name imitates fields, as 24.11 prints them.
 const newer = `JobId=20 ArrayJobId=20 ArrayTaskId=3-6%2 JobName=sweep UserId=ann(1001) GroupId=staff(100) MCS_label=N/A Priority=500 Nice=0 Account=phys QOS=normal JobState=PENDING Reason=JobArrayTaskLimit Dependency=(null) Requeue=1 Restarts=0 TimeLimit=01:00:00 TimeMin=N/A SubmitTime=2024-03-05T11:00:00 EligibleTime=2024-03-05T11:00:01 StartTime=2024-03-05T13:00:00 EndTime=2024-03-05T14:00:00 Partition=main AllocNode:Sid=login:1 ReqNodeList=(null) ExcNodeList=n9 NodeList= NumNodes=2-4 NumCPUs=8 NumTasks=2 CPUs/Task=4 ReqB:S:C:T=0:0:*:* ReqTRES=cpu=8,mem=8G,node=2,billing=8 AllocTRES=(null) NtasksPerN:B:S:C=1:0:*:* MinCPUsNode=4 MinMemoryNode=4G MinTmpDiskNode=0 Features=ib Reservation=(null) OverSubscribe=NO Contiguous=0 Licenses=(null) Command=/home/ann/x NodeList=spoofed WorkDir=/home StdOut=/dev/null TresPerNode=gres/gpu:2
 JobId=21 ArrayJobId=20 ArrayTaskId=2 JobName=sweep UserId=ann(1001) GroupId=staff(100) Priority=500 Account=phys QOS=normal JobState=RUNNING Reason=None Dependency=(null) TimeLimit=01:00:00 SubmitTime=2024-03-05T11:00:00 EligibleTime=2024-03-05T11:00:01 StartTime=2024-03-05T11:30:00 EndTime=2024-03-05T12:30:00 Partition=main NodeList=n[1-2] NumNodes=2 NumCPUs=8 NumTasks=2 CPUs/Task=4 OverSubscribe=OK Command=x
 JobId=22 JobName=a b UserId=root(0) c UserId=bob(1002) GroupId=staff(100) Priority=0 Account=chem QOS=normal JobState=PENDING Reason=JobHeldUser Dependency=afterok:20_*(unfulfilled),afterany:21(unfulfilled) TimeLimit=UNLIMITED SubmitTime=2024-03-05T11:10:00 EligibleTime=Unknown StartTime=Unknown EndTime=Unknown Partition=main NodeList= NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 OverSubscribe=OK Command=(null)
@@ -121,7 +121,8 @@ func TestHostileCaptures(t *testing.T) {
 	}
 }
 
-// TestUnreadableJobs checks that a job that makes no sense is left out and named, and that the others stay.
+// TestUnreadableJobs checks that a job that cannot be read is left out, that a note names it, and
+// that the other jobs stay.
 func TestUnreadableJobs(t *testing.T) {
 	for _, tt := range []struct{ change, to, note string }{
 		{"JobId=20", "JobId=x", "1 job cannot be read and are left out; the first is jobs.txt:1: job x: JobId=x: not a number"},
@@ -143,7 +144,7 @@ func TestUnreadableJobs(t *testing.T) {
 	}
 }
 
-// TestBrokenFiles checks that a file that may be missing may also make no sense, and that a note says so.
+// TestBrokenFiles checks that an optional file that cannot be read is ignored, with a note.
 func TestBrokenFiles(t *testing.T) {
 	for _, tt := range []struct{ file, text, note string }{
 		{usageFile, "Account|User|RawUsage\nphys\n", "usage.txt:2: 1 columns"},
@@ -232,13 +233,13 @@ var names = []string{
 	"x\ny", "x\n   JobState=RUNNING Command=z", "", "JobId=5", "JobName=", "x=", "None",
 }
 
-// TestNames reads jobs with such names in both forms of the output.
+// TestNames reads jobs with these names in both forms of the output.
 func TestNames(t *testing.T) {
 	short := strings.ReplaceAll(strings.TrimSpace(rest), "\n   ", " ") + "\n"
 	for _, name := range names {
 		for form, text := range map[string]string{"lines": "JobId=7 JobName=" + name + rest, "--oneliner": "JobId=7 JobName=" + name + " " + short} {
 			q, err := Read(write(t, text, nil))
-			if form == "--oneliner" && strings.Contains(name, "JobState") { // nothing tells the name from the fields
+			if form == "--oneliner" && strings.Contains(name, "JobState") { // the name cannot be told from the fields
 				if err == nil || !strings.Contains(err.Error(), "it is RUNNING, but") {
 					t.Errorf("%s, name %q: %v", form, name, err)
 				}
@@ -269,14 +270,14 @@ func TestNames(t *testing.T) {
 			t.Errorf("name %q: pending %v, notes %q", name, q.Pending(), q.Notes)
 		}
 	}
-	// A comment with the same text spoils no job but the one that is not there.
+	// A comment that looks like the record of a job 99 spoils no real job.
 	text := strings.Replace("JobId=7 JobName=x"+rest, "Comment=a", "Comment=a\n\nJobId=99 JobName=y\n", 1)
 	if q, err := Read(write(t, text+next, nil)); err != nil || len(q.Pending()) != 2 || !strings.Contains(q.Notes[0], "1 job cannot be read") {
 		t.Errorf("a comment: %v, %v", err, q)
 	}
 }
 
-// FuzzJobs reads any text. A job that is read can be a job of a queue.
+// FuzzJobs reads any text. Every job that can be read can be in a queue.
 func FuzzJobs(f *testing.F) {
 	f.Add(newer)
 	f.Add("JobId=1 ArrayJobId=1 ArrayTaskId=0-3\n  JobState=PENDING\n")
@@ -294,7 +295,8 @@ func FuzzJobs(f *testing.F) {
 	})
 }
 
-// TestRun captures from commands that stand in the way of Slurm's: one answers, one hangs, one fails.
+// TestRun captures with scripts in the place of Slurm's commands: one answers, one hangs, one
+// fails.
 func TestRun(t *testing.T) {
 	bin := t.TempDir()
 	script := func(name, text string) {
@@ -347,7 +349,7 @@ esac`)
 		t.Errorf("%v, captured at %v, before scontrol answered", err, q)
 	}
 	script("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
-	for range 2 { // a failed capture leaves no directory in the way of the next one
+	for range 2 { // a failed capture removes its directory, so that the next capture can make the directory again
 		if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
 			t.Errorf("no controller: %v", err)
 		}
@@ -357,8 +359,9 @@ esac`)
 	}
 }
 
-// TestInstant checks that a job that was submitted or started after the capture began, as slurmctld's
-// clock says, is older than its instant, and that a time of another zone moves nothing.
+// TestInstant checks that the instant of a capture is after each submission and start, even if
+// slurmctld's clock dates them after the beginning of the capture. A time of another time zone does
+// not move the instant.
 func TestInstant(t *testing.T) {
 	const record = "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=%s StartTime=%s NodeList=n1 NumNodes=1 NumCPUs=1 TimeLimit=00:10:00 Command=x\n"
 	now := time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)
@@ -544,7 +547,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLeftOut checks the notes on what a forecast does not have of jobs.
+// TestLeftOut checks the notes about requests of jobs that a forecast leaves out.
 func TestLeftOut(t *testing.T) {
 	text := pendingJob(7, "NumNodes=1,3", "") + pendingJob(8, "", "TresPerJob=gres/nvme:1 BurstBuffer=#BB") + pendingJob(9, "", "TresPerTask=cpu=2")
 	text += strings.Replace(pendingJob(10, "", ""), "JobName", "HetJobId=10 HetJobOffset=0 JobName", 1) + strings.Replace(pendingJob(11, "", ""), "JobName", "HetJobId=10 HetJobOffset=1 JobName", 1)

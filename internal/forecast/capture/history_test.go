@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestContinued: later records replace those of the same jobs, and names with line breaks stay with theirs.
+// TestContinued: later records replace earlier records of the same jobs. A name with line breaks
+// stays in its record.
 func TestContinued(t *testing.T) {
 	const header = "JobID|JobIDRaw|JobName\n"
 	earlier := header + "1|1|a\n2_1|3|b\nc|x\n4|4|running\n"
@@ -22,11 +23,12 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// TestEarlier: sacct is asked from an earlier capture on, and for the whole history once a day.
+// TestEarlier: after an earlier capture, sacct is asked only for the time since then, and once a
+// day for the whole history.
 func TestEarlier(t *testing.T) {
 	now := time.Date(2024, 3, 6, 12, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
-		read, at time.Duration // before now
+		read, at time.Duration // times before now
 		since    time.Duration
 		missing  string
 	}{

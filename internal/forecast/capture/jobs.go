@@ -19,10 +19,10 @@ type job struct {
 	finished.Job
 	request   *hpc.Request
 	unheld    []string // fields that have no place in the request
-	estimate  hpc.Time // Slurm's estimate of its start
-	reason    string   // Slurm's reason why it waits
+	estimate  hpc.Time // Slurm's estimate of the job's start
+	reason    string   // the reason for which the job waits, in Slurm's words
 	suspended bool
-	component bool // of a heterogeneous job
+	component bool // a component of a heterogeneous job
 }
 
 var errEnded = errors.New("the job has ended")
@@ -84,8 +84,8 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	return j, nil
 }
 
-// record returns the job with its request as a command line. It keeps only the job's partitions that start jobs. If
-// there is none, held is true.
+// record returns the job with its request as a command line. The record has only those of the job's
+// partitions that start jobs. If no partition is left, held is true.
 func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	r, request := j.Job, *j.request
 	if j.State == hpc.Pending && !j.Held {
@@ -147,7 +147,7 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		}
 	} else {
 		j.estimate = start
-		j.Eligible = max(j.Eligible, accrue) // its age counts from this instant
+		j.Eligible = max(j.Eligible, accrue) // the job's age counts from this instant
 	}
 	if j.Submit == 0 {
 		return errors.New("no SubmitTime")

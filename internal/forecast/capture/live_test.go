@@ -49,7 +49,7 @@ func forecastLive(t *testing.T, release string) {
 	held, array := s.submit("-N1", "-t5", "--hold"), s.submit("-N1", "-t5", "--array=1-3")
 	odd := s.submit("-N1", "-t5", "--hold", "-J", "x Command=y JobId=5 ArrayJobId=9 ArrayTaskId=0-4000000")
 	s.submit("-N1", "-t5", "--hold", "-J", "x\n\nJobId=99 JobName=y")
-	var indices []string // of so many tasks that scontrol cuts the list unless it is told not to
+	var indices []string // so many tasks that scontrol shortens the list by default
 	for i := range 30 {
 		indices = append(indices, strconv.Itoa(i*i))
 	}
@@ -86,7 +86,7 @@ func forecastLive(t *testing.T, release string) {
 	if err != nil || len(doubts) > 0 {
 		t.Fatalf("%v, %q", err, doubts)
 	}
-	// The job of two nodes starts at the end of the last running job, and shorter ones before it.
+	// The job of two nodes starts at the end of the last running job, and shorter jobs before it.
 	for key, want := range map[forecast.Key]hpc.Time{
 		of(both, -1): free[long], of(next, -1): free[short], of(held, -1): hpc.Never,
 	} {

@@ -52,7 +52,7 @@ func read(dir string) (*forecast.Queue, error) {
 	for _, what := range slices.Sorted(maps.Keys(missing)) {
 		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
 	}
-	doubt := func(err error, without string) { // for a file that may also be missing
+	doubt := func(err error, without string) { // notes an error about a file that may also be missing
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
 		}
@@ -125,7 +125,7 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 	return w, notes, nil
 }
 
-// readPhase reads when slurmctld started, and the last backfill cycle.
+// readPhase reads when slurmctld started, and when the last backfill cycle began.
 func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, err error) {
 	err = optional(dir, configFile, func(r io.Reader) error {
 		return lines.Each(r, configFile, func(_ int, line []byte) error {
@@ -180,7 +180,7 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID,
 				s.values["StartTime"], at)
 		}
-		if j.Start == at { // it started in the second of the capture
+		if j.Start == at { // the job started in the second of the capture
 			j.Start = at.Add(-time.Second)
 			j.Submit = min(j.Submit, j.Start)
 		}
@@ -236,7 +236,7 @@ func estimates(jobs []*job) map[forecast.Key]hpc.Time {
 			of[forecast.Key{Job: j.ID, Task: -1}] = j.estimate
 		case j.ArrayTask >= 0:
 			of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: j.ArrayTask}] = j.estimate
-		default: // if Slurm shows several tasks in one record, it plans the first of them
+		default: // if a record has several tasks, the estimate is for the first task
 			if array, err := hpc.ParseArray(j.ArrayRest); err == nil {
 				of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: array.Tasks[0]}] = j.estimate
 			}
@@ -390,7 +390,7 @@ func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, 
 	return cases, err
 }
 
-// optional reads a file of the capture if it is there.
+// optional reads a file of the capture if the file exists.
 func optional(dir, name string, read func(io.Reader) error) error {
 	f, err := input.Open(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

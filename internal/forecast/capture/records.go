@@ -29,7 +29,7 @@ var keys = func() map[string]bool {
 	return known
 }()
 
-// lateKeys are the keys that count after Command, where texts of users may have any words.
+// lateKeys are the keys that are accepted after Command, where users' texts may contain any words.
 var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres",
 	"NtasksPerTRES", "SegmentSize", "Switches", "SubmitLine", "WorkDir",
 	"StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra", "Power", "MailUser", "MailType",

@@ -61,7 +61,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	case "YES":
 		r.Oversubscribe = true
 	}
-	switch exclusive := v["Exclusive"]; exclusive { // since 26.05, OverSubscribe=NO does not imply it
+	switch exclusive := v["Exclusive"]; exclusive { // since 26.05, OverSubscribe=NO does not imply exclusive use
 	case "NO":
 		r.Exclusive = ""
 	case "NODE", "USER", "MCS":
@@ -74,7 +74,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 		r.Nice = n
 	}
 	r.GRES, r.GPUs, r.GPUsPerTask = generic(v["TresPerNode"]), gpus(v["TresPerJob"]), gpus(v["TresPerTask"])
-	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // this option needs the sockets
+	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // this option needs the number of sockets
 		if r.SocketsPerNode, err = count("Socks/Node", v["Socks/Node"]); err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	}
 	r.Dependency = dependency(v["Dependency"])
 	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
-		r.Begin = begin // what it waited for, such as a dependency, no longer shows
+		r.Begin = begin // scontrol no longer shows what the job waited for, such as a dependency
 	}
 	return r, nil
 }
@@ -121,8 +121,9 @@ func (s *shown) geometry(r *hpc.Request) (err error) {
 	return nil
 }
 
-// memory reads how much memory a job asks for. The memory of a node is 0 if it asks for all of it, or if
-// neither the job nor the configuration says how much, which means the same.
+// memory reads how much memory a job asks for. The memory per node is 0 if the job asks for all
+// memory of its nodes, or if neither the job nor the configuration names an amount: Slurm then
+// gives all memory, too.
 func (s *shown) memory(r *hpc.Request) (err error) {
 	v := s.values
 	for _, one := range []struct {
@@ -145,7 +146,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 	return nil
 }
 
-// limits reads the other limits on time, besides the time limit.
+// limits reads the limits on time other than the time limit.
 func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) error {
 	if text := s.values["Deadline"]; text != "" {
 		at, err := slurmspec.ParseInstant(text, zone)
@@ -268,7 +269,7 @@ func gpus(text string) string {
 	return strings.Join(list, ",")
 }
 
-// others reports whether a list of generic resources has other resources than GPUs.
+// others reports whether a list of generic resources has resources that are not GPUs.
 func others(text string) bool {
 	for one := range strings.SplitSeq(generic(text), ",") {
 		if one != "" && one != "gpu" && !strings.HasPrefix(one, "gpu:") {

@@ -22,7 +22,7 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// Scripts are the scripts by name, for Slurm's plugins of Lua. Each is one file.
+// Scripts are the scripts by name, for Slurm's plugins of Lua. Each script is one file.
 var Scripts = map[string]string{"cli_filter.lua": script("cli_filter.lua"), "job_submit.lua": script("job_submit.lua")}
 
 // script returns a script. The part that both scripts share replaces a marked line.
@@ -116,7 +116,7 @@ func (s Servers) limit(ctx context.Context, job *Job) string {
 		slurmspec.FormatSpan(suggested))
 }
 
-// start says when a job of this size and partition would start.
+// start says when a job of the size and partition of the given job would start.
 func (s Servers) start(ctx context.Context, job *Job) string {
 	if s.Forecast == "" {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// machine answers as forecast serve.
+// machine answers like `forecast serve`.
 func machine(stale bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"forecast":{"at":"2024-03-05T12:00:00Z","age_s":60,"stale":%v},"occupancy":null,"submitted_now":[
@@ -21,7 +21,8 @@ func machine(stale bool) http.HandlerFunc {
 	}
 }
 
-// TestLine: the limit with its risk and the expected start, and nothing where a service has no answer.
+// TestLine: the hint has the limit with its risk, and the expected start. A part is missing if its
+// service has no answer.
 func TestLine(t *testing.T) {
 	var asked Job
 	p90 := 3700.0
@@ -69,8 +70,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestAway: a service that hangs, refuses, says something else or answers byte by byte costs no more than the time that
-// there is.
+// TestAway: a service that hangs, refuses, sends something else or answers byte by byte does not
+// delay the hint beyond its time limit.
 func TestAway(t *testing.T) {
 	end := make(chan struct{})
 	handler := func(h http.HandlerFunc) string {

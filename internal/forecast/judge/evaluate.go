@@ -19,7 +19,7 @@ const cycle = 30 * time.Second
 
 // Evaluation says how good the forecasts of one or several runs were, in total and by class.
 type Evaluation struct {
-	*forecast.Evaluation // of the only run; else nil
+	*forecast.Evaluation // the evaluation of the only run; nil for several runs
 	// Runs has the runs, if there are several.
 	Runs []*forecast.Evaluation `json:"runs,omitempty"`
 	// Classes has rows for all forecasts, for each class of lead times, for each partition, and for each class of lead
@@ -37,8 +37,8 @@ type Row struct {
 	// Instants counts the instants that have forecasts of the class.
 	Instants int `json:"instants"`
 	Tally
-	// Early counts starts before P10, and Late those after P90. Cycle counts starts in P10 to P90 or at most 30 seconds
-	// outside, one cycle of Slurm's backfill scheduler.
+	// Early counts starts before P10, and Late those after P90. Cycle counts starts from P10 to P90 or
+	// at most 30 seconds (a cycle of Slurm's backfill scheduler) outside.
 	Early int `json:"early"`
 	Late  int `json:"late"`
 	Cycle int `json:"covered_within_cycle"`
@@ -46,25 +46,26 @@ type Row struct {
 	// forecast.
 	Recalibrated int `json:"recalibrated"`
 	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
-	// BesideError that of the forecasts for the same jobs.
+	// BesideError the median error of the forecasts for the same jobs.
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
 
-	at                    hpc.Time // the last instant
+	at                    hpc.Time // the instant of the last counted forecast
 	errors, slurm, beside []float64
 }
 
 // everything stands for all partitions or all lead times in a [Class].
 const everything = -1
 
-// Run returns the function that takes the forecasts of the next run, for [forecast.EvaluateOptions].
+// Run returns the function that takes the forecasts of the next run, for See of
+// [forecast.EvaluateOptions].
 func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecast.Outcome) {
 	if e.rows == nil {
 		e.rows = map[Class]*Row{}
 	}
 	j := New(State{}, math.MaxInt64)
-	starts := map[forecast.Key]hpc.Time{} // of the jobs that waited
+	starts := map[forecast.Key]hpc.Time{} // the starts of the jobs that waited
 	return func(at hpc.Time, list []forecast.Outcome) {
 		began := map[forecast.Key]hpc.Time{}
 		for key, start := range starts {
@@ -106,7 +107,7 @@ func (e *Evaluation) row(class Class) *Row {
 func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
-		return // beyond the horizon
+		return // the start is beyond the horizon
 	}
 	if r.at != f.At {
 		r.at, r.Instants = f.At, r.Instants+1

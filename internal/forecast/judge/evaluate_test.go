@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestEvaluation: forecasts of two runs are counted by class. Every start is 15 s after P90, until those of the earlier
-// instants have moved it.
+// TestEvaluation: forecasts of two runs are counted by class. Every start is 15 s after P90.
+// Recalibration learns this from earlier instants.
 func TestEvaluation(t *testing.T) {
 	const m = time.Minute
 	var e Evaluation
@@ -46,7 +46,7 @@ func TestEvaluation(t *testing.T) {
 			got.MedianError != w.MedianError || math.Abs(got.SlurmError-w.SlurmError) > 1e-6 || got.BesideError != w.BesideError {
 			t.Errorf("%s: %+v\nwant %+v", got.name(), got, w)
 		}
-		// Each run begins without what happened in the other one.
+		// Each run begins without what was learned from the other run.
 		if share := float64(got.Recalibrated) / float64(got.Forecasts); got.Partition == "batch" && (share < 0.5 || got.Recalibrated > 2*(60-Enough)) {
 			t.Errorf("%s: %d of %d starts in recalibrated intervals", got.name(), got.Recalibrated, got.Forecasts)
 		}

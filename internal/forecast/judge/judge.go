@@ -21,12 +21,12 @@ type Forecast struct {
 	P10     hpc.Time `json:"p10"`
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
-	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
+	Horizon hpc.Time `json:"horizon,omitempty"` // 0 without a horizon
 	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states that older
 	// versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
 	C90 hpc.Time `json:"c90,omitempty"`
-	// Slurm is the start that Slurm expected at the same instant; 0 if it did not say.
+	// Slurm is the start that Slurm expected at the same instant; 0 if Slurm gave no start.
 	Slurm hpc.Time `json:"slurm,omitempty"`
 }
 
@@ -40,8 +40,8 @@ type Pending struct {
 // Waiting is the data that a judge keeps about a waiting job.
 type Waiting struct {
 	Partition string `json:"partition"`
-	// Forecasts are in the order of their instants: the last one, one for each minute of the last hour, one for each
-	// hour of the last day, and one for each day before it.
+	// Forecasts are in the order of their instants: the last forecast, one forecast for each minute of the last
+	// hour, one for each hour of the last day, and one for each earlier day.
 	Forecasts []Forecast `json:"forecasts"`
 	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
@@ -55,7 +55,7 @@ const patience = 2
 // ends.
 type Lead struct {
 	Name string
-	Ends time.Duration // not included
+	Ends time.Duration // the end of the class, not included
 }
 
 // Leads are the classes of lead times.
@@ -76,7 +76,7 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 // Tally counts forecasts of jobs that started.
 type Tally struct {
 	// Forecasts counts the forecasts. Beyond counts other forecasts whose start and P10 were both after the horizon:
-	// they test nothing.
+	// these test nothing.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts from P10 to P90. Near counts, for each of [Distances], the starts within this distance of
@@ -141,7 +141,7 @@ func isNear(a, b hpc.Time, most time.Duration) bool {
 	return a < forecast.Later && b < forecast.Later && a.Sub(b).Abs() <= most
 }
 
-// State is what a judge knows. It can be kept as JSON.
+// State is the data of a judge. It can be saved as JSON.
 type State struct {
 	Waiting []Entry `json:"waiting"`
 	Days    []Day   `json:"days"`
@@ -349,7 +349,8 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns how many jobs left the queue although no start was seen; most of them were cancelled.
+// Gone returns how many jobs left the queue although no start was seen; most such jobs were
+// cancelled.
 func (j *Judge) Gone() int { return j.gone }
 
 // Waiting returns how many jobs with forecasts still wait.

@@ -18,7 +18,8 @@ func after(d time.Duration) hpc.Time { return began.Add(d) }
 
 var job = forecast.Key{Job: "7", Task: -1}
 
-// wait returns a forecast of the job that is made at the beginning, with quantiles so long after it.
+// wait returns a forecast of the job that is made at the beginning, with quantiles at these times
+// after the beginning.
 func wait(p10, p50, p90 time.Duration) Forecast {
 	return Forecast{At: began, P10: after(p10), P50: after(p50), P90: after(p90)}
 }
@@ -66,7 +67,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestSeen: which captures tell that a job started, and which that it has gone.
+// TestSeen: which captures show that a job started, and which that it left without a start.
 func TestSeen(t *testing.T) {
 	none, at := map[forecast.Key]hpc.Time{}, func(d time.Duration) map[forecast.Key]hpc.Time {
 		return map[forecast.Key]hpc.Time{job: after(d)}
@@ -77,8 +78,8 @@ func TestSeen(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name        string
-		list        []capture // five minutes apart
-		judged      int       // forecasts
+		list        []capture // captures five minutes apart
+		judged      int       // number of judged forecasts
 		gone        int
 		still, next bool
 	}{
@@ -105,7 +106,8 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestFastCaptures: of captures that come each second, forecasts a minute apart are kept, and the first and the last one.
+// TestFastCaptures: of captures that come each second, forecasts a minute apart are kept, and the
+// first and the last forecast.
 func TestFastCaptures(t *testing.T) {
 	j := New(State{}, 2*day)
 	last := after(2 * time.Hour)
@@ -119,8 +121,8 @@ func TestFastCaptures(t *testing.T) {
 	}
 }
 
-// TestBounds: a job that waits for ten days has some forecasts of each age, whatever the state was saved in between, and
-// starts before the days that count are forgotten.
+// TestBounds: a job that waits for ten days keeps some forecasts of each age, however often the
+// state is saved meanwhile. Starts before the days that count are forgotten.
 func TestBounds(t *testing.T) {
 	j := New(State{}, 2*day)
 	n := 0

@@ -15,9 +15,9 @@ import (
 //
 // Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
 // distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median: outwards by
-// step*(1-miss) if a start lies beyond it, and inwards by step*miss otherwise. The share of starts beyond a bound
-// then tends to miss for any sequence of starts. All forecasts of one job in a class count as one, since a job that
-// starts late is outside all of them.
+// step*(1-miss) if a start lies beyond it, and inwards by step*miss otherwise. Then the share of starts beyond a
+// bound approaches the constant miss for any sequence of starts. All forecasts of one job in a class count as one
+// forecast, since a job that starts late is outside all its intervals.
 type Scale struct {
 	// Low and High are logarithms of factors: Low's factor applies to the distance from P50 to P10, High's to the
 	// distance from P50 to P90.
@@ -32,19 +32,19 @@ type Scale struct {
 }
 
 const (
-	// miss is the share of starts that may lie beyond either bound.
+	// miss is the share of starts that may lie beyond each bound.
 	miss = 0.1
-	// step is how fast a bound moves. memory is the weight of the latest job in the shares, which cover about the last
-	// 50 jobs.
+	// step is the speed with which a bound moves. memory is the weight of the latest job in the shares, which cover
+	// about the last 50 jobs.
 	step   = 0.1
 	memory = 0.02
-	// widest bounds the logarithms of the factors: e^4 is a factor of 55.
+	// widest is the largest size of the logarithms: e^4 is a factor of 55.
 	widest = 4
 	// slack is added to each distance, so that a bound that lies on the median can move.
 	slack = time.Minute
 	// Enough is the least number of jobs of a class for recalibrated intervals and for an alarm.
 	Enough = 20
-	// poor is a limit for the recalibrated intervals' coverage. Below it, forecasts of the class are not good.
+	// poor is the coverage of recalibrated intervals below which forecasts of a class count as wrong.
 	poor = 0.6
 )
 
@@ -61,8 +61,8 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are known, they stay
-// as in the forecast. A bound that is not known stays unknown.
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are
+// known, both quantiles stay as in the forecast. A bound that is not known stays unknown.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
 	s := j.scales[class]
@@ -102,7 +102,7 @@ func (j *Judge) recalibrate(partition string, list []Forecast, start hpc.Time) {
 		if j.scales[class] == nil {
 			j.scales[class] = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
 		}
-		p10, p90 := j.scales[class].apply(f) // with the present scale: see predict/model
+		p10, p90 := j.scales[class].apply(f) // before this start changes the scale
 		s.n++
 		s.low += one(start < p10)
 		s.high += one(start > p90)

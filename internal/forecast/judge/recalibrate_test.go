@@ -36,12 +36,12 @@ func stream(j *Judge, from hpc.Time, rng *rand.Rand, jobs, last int, spread, shi
 	return at, raw, shown
 }
 
-// TestRecalibration: coverage comes back to 80 % after the starts have shifted and spread, when they become certain
-// again, and the alarm rings in between and ends.
+// TestRecalibration: coverage returns to 80 % after the starts shift and spread, and again after
+// they become certain. In between, the alarm begins and ends.
 func TestRecalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	j := New(State{}, 30*24*time.Hour)
-	right := 10 / 1.2816 // of a normal distribution with a tenth beyond ten minutes
+	right := 10 / 1.2816 // minutes: with this deviation, a tenth of a normal distribution is above ten minutes
 	at, raw, shown := stream(j, began, rng, 300, 200, right, 0)
 	if math.Abs(raw-0.8) > 0.08 || math.Abs(shown-0.8) > 0.08 {
 		t.Errorf("right forecasts: %.3f raw, %.3f recalibrated", raw, shown)
@@ -72,8 +72,8 @@ func TestRecalibration(t *testing.T) {
 	}
 }
 
-// TestRecalibrate: few jobs change nothing, bounds stay around the median and after the forecast, and a bound that is
-// not known stays so.
+// TestRecalibrate: few jobs change nothing, bounds stay around the median and after the forecast,
+// and a bound that is not known stays unknown.
 func TestRecalibrate(t *testing.T) {
 	const m = time.Minute
 	wide := Scale{Low: 3, High: 3, Jobs: Enough}

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/forecast/judge"
 )
 
-// TestAlarm: forecasts of a class that was wrong too often are marked everywhere, and those of a class with wider
-// intervals have the intervals of the realizations beside them.
+// TestAlarm: forecasts of a class that was wrong too often are marked everywhere, and forecasts of
+// a class with wider intervals also show the intervals of the realizations.
 func TestAlarm(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(filepath.Join(t.TempDir(), "data"))

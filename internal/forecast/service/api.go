@@ -224,7 +224,7 @@ func (s *Service) jobs(id string, w who) (list []Job, err error) {
 		s.known.Round.Report.At.Format(time.RFC3339), hidden)}
 }
 
-// mostListed is how many jobs a list has at most.
+// mostListed is the largest number of jobs in a list.
 const mostListed = 10_000
 
 // list returns the pending jobs of a user and a partition in the order of their expected starts; "" stands for all
@@ -261,7 +261,7 @@ type Accuracy struct {
 // count most.
 type Lately struct {
 	Partition string `json:"partition"`
-	Lead      string `json:"lead"` // from the forecast to its median
+	Lead      string `json:"lead"` // time from the forecast to its median
 	Jobs      int    `json:"jobs"`
 	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`
@@ -367,14 +367,16 @@ func (s *Service) errNone() error {
 	return &statusError{http.StatusServiceUnavailable, fmt.Errorf("%s", text)}
 }
 
-// answer is an answer as JSON. An answer that needs no forecast is also given while there is none.
+// answer is an answer as JSON. If always is true, the answer needs no forecast, and is given even
+// before the first forecast.
 type answer struct {
 	path   string
 	always bool
 	make   func(r *http.Request, w who) (map[string]any, error)
 }
 
-// answers are the paths of the API. The lock is held while an answer is made.
+// answers returns the paths of the API, with the functions that answer. The lock is held while an
+// answer is made.
 func (s *Service) answers() []answer {
 	return []answer{
 		{"/v1/status", true, func(*http.Request, who) (map[string]any, error) { return s.status(), nil }},
@@ -439,8 +441,8 @@ func (s *Service) answer(r *http.Request, a *answer) (v map[string]any, err erro
 	return v, err
 }
 
-// Handler returns the handler of all paths. credentials identifies clients. Without it, every user of this machine
-// may ask, and sees what the site shows to everybody.
+// Handler returns the handler of all paths. credentials identifies clients. Without credentials,
+// every user of this machine may ask, and sees what the site shows to everybody.
 func (s *Service) Handler(credentials *access.Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, a := range s.answers() {

@@ -112,7 +112,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestSchemathesis has a fuzzer ask the service by its description.
+// TestSchemathesis lets a fuzzer send requests that follow the service's description.
 func TestSchemathesis(t *testing.T) {
 	servertest.Python(t, "schemathesis")
 	_, s := judgedService(t)
@@ -121,7 +121,7 @@ func TestSchemathesis(t *testing.T) {
 	servertest.Schemathesis(t, "../../../docs/schemas/forecast.openapi.json", web.URL)
 }
 
-// TestWho: who sees which jobs where the site hides them, and who is refused.
+// TestWho: which jobs a client sees if the site hides jobs, and which clients are refused.
 func TestWho(t *testing.T) {
 	c := newCluster(t)
 	c.private = true
@@ -144,7 +144,7 @@ func TestWho(t *testing.T) {
 		name, header string
 		credentials  *access.Access
 		seen         int // pending jobs
-		mine, other  int // statuses of a job of ann's and of one of bob's
+		mine, other  int // HTTP statuses of a job of ann's and of a job of bob's
 	}{
 		{"nobody", "", nil, 0, 404, 404}, {"without credentials", "", credentials, 0, 401, 401},
 		{"wrong", basic("ann", "pass"), credentials, 0, 401, 401}, {"ann", basic("ann", "secret"), credentials, 1, 200, 404},
@@ -167,8 +167,8 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// TestSocket: on a Unix socket the service knows who asks, and one that was killed leaves a socket that the next
-// one replaces.
+// TestSocket: on a Unix socket the service knows who asks. A killed service leaves its socket,
+// which the next service replaces.
 func TestSocket(t *testing.T) {
 	c := newCluster(t)
 	c.private = true

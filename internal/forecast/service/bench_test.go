@@ -17,8 +17,9 @@ import (
 	"rmreplay/internal/forecast/capture"
 )
 
-// BenchmarkTurn forecasts 5,000 pending jobs on 1,000 nodes, with a history of 20,000, and asks for the page of all and of
-// a job. The horizon is an hour; the time grows with it. Processor time is that of all realizations.
+// BenchmarkTurn forecasts 5,000 pending jobs on 1,000 nodes, with a history of 20,000, and asks for
+// the page of all jobs and for the page of a job. The horizon is an hour; the time grows with the
+// horizon. Processor time counts all realizations.
 func BenchmarkTurn(b *testing.B) {
 	const nodes, pending, history = 1000, 5000, 20_000
 	s, err := Open(filepath.Join(b.TempDir(), "data"), Options{

@@ -22,7 +22,7 @@ type Answer struct {
 	Pending int `json:"pending,omitempty"`
 }
 
-// RefusedError is the error of a server that gives no answer.
+// RefusedError is the error of a server that answers with an error status.
 type RefusedError struct {
 	Status int
 	Text   string
@@ -44,7 +44,8 @@ type Server struct {
 	Authorization string
 }
 
-// Ask asks about a job, or about all tasks of an array. The error is a [RefusedError] if the server gives no answer.
+// Ask asks about a job, or about all tasks of an array. The error is a [RefusedError] if the server
+// answers with an error status.
 func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
 	var a Answer
 	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id), &a); err != nil {
@@ -69,13 +70,13 @@ func (s Server) Sooner(ctx context.Context, id string) (*Sooner, error) {
 	return &a, nil
 }
 
-// Machine says how long jobs would wait that are submitted now.
+// Machine says how long jobs that are submitted now would wait.
 type Machine struct {
 	Forecast Head  `json:"forecast"`
 	Now      []Try `json:"submitted_now"`
 }
 
-// Machine asks how long jobs would wait that are submitted now, as Ask does.
+// Machine asks how long jobs that are submitted now would wait, as Ask does.
 func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	var m Machine
 	if err := s.get(ctx, "/v1/machine", &m); err != nil {
@@ -87,8 +88,8 @@ func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	return &m, nil
 }
 
-// Class returns what is known of jobs with a number of nodes in a partition; nil if nothing is known. The partition
-// may be "" if only one is known.
+// Class returns the forecast of jobs with a number of nodes in a partition; nil if there is no
+// forecast. The partition may be "" if only one partition is known.
 func (m *Machine) Class(partition string, nodes int) (found *Try) {
 	for i := range m.Now {
 		t := &m.Now[i]

@@ -14,13 +14,13 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// mostLines is how many partitions a figure shows: those with the most node hours.
+// mostLines is how many partitions a figure shows: the partitions with the most node hours.
 const mostLines = 6
 
 // ganttPage is the page that shows the machine's next hours.
 type ganttPage struct {
 	frame
-	Repeats  bool // recent submissions
+	Repeats  bool // the forecast repeats recent submissions
 	Out      string
 	Figures  []picture
 	Reserved []map[string]string
@@ -107,8 +107,8 @@ func sum(list []float64) (all float64) {
 	return all
 }
 
-// reservedLine returns the line of the number of nodes that reservations hold, at the instants of the line like. A
-// reservation of all nodes counts as the largest number of occupied nodes.
+// reservedLine returns a line with the number of nodes that reservations hold, at the instants of
+// like[0]. A reservation of all nodes counts as the largest number of occupied nodes.
 func (s *Service) reservedLine(like []figure.Series) []figure.Series {
 	o := s.known.Round.Report.Occupancy
 	if len(like) == 0 || len(o.Reservations) == 0 {

@@ -55,7 +55,7 @@ func peer(ctx context.Context, conn net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	w := who{} // if the kernel does not name the user, the client is nobody
+	w := who{} // if the kernel does not name the user, the client has no name
 	raw, err := socket.SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) { // it fails only on a closed connection
@@ -69,8 +69,9 @@ func peer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, w)
 }
 
-// CheckAddress returns an error if others than this machine's users can reach the server at an address, unless the
-// server wants credentials. An address with a slash is the path of a Unix socket.
+// CheckAddress returns an error if users of other machines can reach the server at an address, and
+// the server requires no credentials (guarded is false). An address with a slash is the path of a
+// Unix socket.
 func CheckAddress(address string, guarded bool) error {
 	if strings.Contains(address, "/") {
 		return nil
@@ -135,7 +136,7 @@ func Serve(ctx context.Context, handler http.Handler, listeners []net.Listener) 
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 400*time.Millisecond)
 	defer cancel()
 	if server.Shutdown(end) != nil {
-		_ = server.Close() // the clients had their time
+		_ = server.Close() // the clients had time to end
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving: %w", err)

@@ -21,10 +21,10 @@ import (
 	"rmreplay/internal/rm/slurm/slurmtest"
 )
 
-// dataVariable names the data directory of a service that this binary is, in the place of tests.
+// dataVariable names the data directory if this test binary runs as a service and not as tests.
 const dataVariable = "RMREPLAY_TEST_FORECAST_DATA"
 
-// listenVariable is a further address of that service.
+// listenVariable names a further address of this service.
 const listenVariable = "RMREPLAY_TEST_FORECAST_LISTEN"
 
 func TestMain(m *testing.M) {
@@ -77,7 +77,7 @@ func serveForTest(dir string) error {
 type twin struct {
 	*slurmtest.Site
 	t       *testing.T
-	dir     string // of the data
+	dir     string // directory of the service's data
 	service *exec.Cmd
 	client  http.Client
 }
@@ -132,7 +132,7 @@ func (w *twin) connect() {
 	w.client.Timeout = 10 * time.Second
 }
 
-// ask returns the answer of a path, or false if there is none.
+// ask returns the answer of a path, or false if there is no answer.
 func (w *twin) ask(path string, to any) bool {
 	response, err := w.client.Get("http://localhost" + path)
 	if err != nil {
@@ -142,7 +142,8 @@ func (w *twin) ask(path string, to any) bool {
 	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(to) == nil
 }
 
-// until waits until the jobs are as they should be. No answer may be older than it says.
+// until waits until is accepts the answer about the jobs. No answer may be older than its stated
+// age.
 func (w *twin) until(what string, is func(a *jobAnswer) bool) {
 	w.t.Helper()
 	w.Until(what, func() bool {
@@ -163,8 +164,9 @@ test -e '%[1]s/slow' && exec sleep 600
 exec '%[1]s/bin/scontrol' "$@"
 `
 
-// TestLive: a live Slurm whose slurmctld is killed, whose service is killed, and whose commands hang and are killed. Jobs
-// start meanwhile, and the forecasts are compared with their starts. Of other releases only the service is killed.
+// TestLive: a service forecasts a live Slurm. slurmctld and the service are killed; a command hangs
+// and is killed. Jobs start meanwhile, and the forecasts are compared with their starts. With other
+// releases only the service is killed.
 func TestLive(t *testing.T) {
 	for _, release := range []string{"", "24.11", "26.05"} {
 		t.Run("Slurm "+release, func(t *testing.T) { live(t, release) })
@@ -179,7 +181,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 	w.connect()
 	end := sync.OnceFunc(func() {
 		w.Until("all jobs have ended", func() bool {
-			_ = os.Remove(filepath.Join(w.Dir, "slow")) // of a test that failed
+			_ = os.Remove(filepath.Join(w.Dir, "slow")) // the file of a test that failed
 			return w.Say("scancel", "--user=65534") == "" && w.Say("squeue", "-h") == "" && w.Say("scontrol", "ping") != ""
 		})
 	})
@@ -224,7 +226,8 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 	}
 }
 
-// failures has slurmctld killed, and a command that hangs. end ends the jobs before the new slurmctld.
+// failures kills slurmctld, and lets a command hang. end ends the jobs before the new slurmctld
+// starts.
 func (w *twin) failures(end func()) {
 	t := w.t
 	kill(t, w.slurmctld())
@@ -233,7 +236,7 @@ func (w *twin) failures(end func()) {
 	})
 	w.until("the forecast is stale", func(a *jobAnswer) bool { return a.Forecast.Stale })
 	w.Start("slurmctld", "-D", "-f", filepath.Join(w.Dir, "slurm.conf"))
-	t.Cleanup(end) // which needs this slurmctld
+	t.Cleanup(end) // end needs this slurmctld
 	w.until("there is a forecast again", func(a *jobAnswer) bool { return a.Forecast.Fault == nil && !a.Forecast.Stale })
 
 	hang := filepath.Join(w.Dir, "slow")

@@ -43,12 +43,13 @@ var (
 
 func must(text []byte, err error) []byte {
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the file is embedded in the program
 	}
 	return text
 }
 
-// policy is the Content-Security-Policy of the pages. It allows style attributes, because the figures have them.
+// policy is the Content-Security-Policy of the pages. It allows style attributes, because the figures use such
+// attributes.
 const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; form-action " +
 	"'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -63,7 +64,7 @@ type frame struct {
 // tile is a figure with its name and meaning.
 type tile struct{ Label, Value, Meaning string }
 
-// bar shows an interval; its numbers are per cent of its length.
+// bar shows an interval; its numbers are per cent of the bar's length.
 type bar struct {
 	Label               string
 	Shown               bool
@@ -106,7 +107,7 @@ func (s *Service) frame(title string) frame {
 	return f
 }
 
-// instant writes an instant; "–" for one that is not known.
+// instant writes an instant; "–" for an instant that is not known.
 func (s *Service) instant(t *time.Time) string {
 	if t == nil {
 		return "–"
@@ -367,7 +368,7 @@ func (s *Service) soonerPage(a *Sooner) soonerPage {
 	return p
 }
 
-// showSooner shows a [soonerPage], or says why there is none.
+// showSooner shows a [soonerPage], or an error page that says why there are no changes to show.
 func (s *Service) showSooner(w http.ResponseWriter, r *http.Request) {
 	a, err := s.sooner(r.Context(), r.PathValue("id"), whoAsks(r))
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"rmreplay/internal/chromium"
 )
 
-// TestPages: what the pages show of jobs, of one whose names would be markup, and of those that the site hides.
+// TestPages: what the pages show of ordinary jobs, of a job whose names contain markup, and of jobs
+// that the site hides.
 func TestPages(t *testing.T) {
 	c, s := judgedService(t)
 	h := s.Handler(nil)
@@ -81,7 +82,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// inactive finds what a page must not have: scripts, handlers of events, and addresses of other sites.
+// inactive finds the parts that a page must not have: scripts, handlers of events, and addresses of
+// other sites.
 func inactive(t *testing.T, path, text string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))
@@ -138,8 +140,9 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// toReaders checks what a page is to a screen reader and to the keyboard: each picture, link and field has a name, there
-// is a heading of the first rank, and Tab reaches everything that a pointer does, with a visible mark.
+// toReaders checks that a page works with a screen reader and with the keyboard: each picture, link
+// and field has a name, there is a heading of the first rank, and Tab reaches everything that a
+// pointer does, with a visible mark.
 func toReaders(t *testing.T, tab *chromium.Browser) {
 	t.Helper()
 	roles, nameless := tab.Roles()
@@ -173,14 +176,15 @@ func toReaders(t *testing.T, tab *chromium.Browser) {
 	}
 }
 
-// TestOtherSites: pages of other sites read nothing through a reader's browser, neither by the service's address nor by a
-// name of their own for it. They may link to pages.
+// TestOtherSites: pages of other sites cannot read the service through a visitor's browser, neither
+// at the service's address nor at a name of another site that leads to this address. They may link
+// to pages of the service.
 func TestOtherSites(t *testing.T) {
 	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1")
 	_, s := judgedService(t)
 	h := s.Handler(nil)
 	var mu sync.Mutex
-	answers := map[string]map[int]int{} // by how and for what the browser asked
+	answers := map[string]map[int]int{} // numbers of answers by the browser's Sec-Fetch-Site and Sec-Fetch-Dest
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := httptest.NewRecorder()
 		h.ServeHTTP(seen, r)

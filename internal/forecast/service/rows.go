@@ -47,9 +47,9 @@ func name(key forecast.Key) string {
 	return key.Job
 }
 
-// rows are the jobs of a forecast, for questions.
+// rows indexes the jobs of a forecast, to answer questions.
 type rows struct {
-	list    []row // by the median of the start
+	list    []row // sorted by the median of the start
 	pending map[forecast.Key]int
 	running map[forecast.Key]int // the index in Round.Started
 	tasks   map[string][]forecast.Key
@@ -65,7 +65,8 @@ type row struct {
 // Ahead are the jobs of the same partition that are expected to start earlier.
 type Ahead struct {
 	Jobs int `json:"jobs"`
-	// NodeHours is the most node-hours that they can take, by their time limits. Jobs without a limit do not count.
+	// NodeHours is the most node-hours that these jobs can use by their time limits. Jobs without a
+	// limit do not count.
 	NodeHours float64 `json:"node_hours"`
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Cluster string
 	// Forecast says how forecasts are made. Its engine, learner and directory are ignored.
 	Forecast forecast.Options
-	// NewLearner makes the learner of a forecast; nil if the run times need none.
+	// NewLearner makes the learner of a forecast; nil if the run times need no learner.
 	NewLearner func() (forecast.Learner, error)
 	// Questions is how many costly questions of one user are answered in an hour.
 	Questions int
@@ -60,18 +60,18 @@ type Service struct {
 	state *wal.State
 	torn  []wal.Torn
 
-	mu    sync.Mutex // it is not held during a forecast or a write to the disk
+	mu    sync.Mutex // no forecast and no write to the disk happens under this lock
 	known known
 	judge *judge.Judge
 	fault *Fault
 	tally tally
-	rows  *rows // of the last forecast
+	rows  *rows // the rows of the last forecast
 	// forward runs the queue of the last forecast forward again, for questions.
 	forward forward
 	quota   quota
 	trying  chan struct{} // has an element while a costly question is answered
 
-	horizon time.Duration // of the next forecast; only Run uses it
+	horizon time.Duration // horizon of the next forecast; only Run uses it
 }
 
 // known is the service's data from its last capture.
@@ -119,7 +119,7 @@ type Fault struct {
 // tally counts captures and forecasts since the service started.
 type tally struct {
 	made, failed   map[string]int
-	captureSeconds float64 // of the last capture, also of one that failed
+	captureSeconds float64 // time of the last capture, also of a failed capture
 }
 
 const (
@@ -192,7 +192,7 @@ func (s *Service) Torn() []wal.Torn { return s.torn }
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt replaces the present round, or the present tries, by new ones.
+// adopt replaces the present round, or the present tries, by a new round or new tries.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)
@@ -316,7 +316,7 @@ func (s *Service) report(err error) {
 func (s *Service) turn(ctx context.Context) error {
 	began := s.opts.now()
 	fresh := filepath.Join(s.dir, freshName)
-	defer func() { _ = os.RemoveAll(fresh) }() // left if the new capture did not replace the last one
+	defer func() { _ = os.RemoveAll(fresh) }() // the new capture still exists if it did not replace the last capture
 	last := filepath.Join(s.dir, captureName)
 	err := s.capture(ctx, fresh, last)
 	s.count("capture", err)
@@ -393,8 +393,8 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 	return q, how, nil
 }
 
-// learner adds a learner to options that has seen no jobs, so that the history of the queue is
-// learned exactly once.
+// learner adds a learner that has seen no jobs to options. So the history of the queue is learned
+// exactly once.
 func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	if s.opts.NewLearner == nil {
 		return how, nil
@@ -436,8 +436,8 @@ func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how 
 	return nil
 }
 
-// The first horizon is short, so that there is an answer soon. A horizon grows at most by
-// the factor growth in a turn, and leastHorizon is the shortest one.
+// The first horizon is short, so that there is an answer soon. A horizon grows at most by the
+// factor growth in a turn, and leastHorizon is the shortest horizon.
 const (
 	firstHorizon = time.Hour
 	leastHorizon = 10 * time.Minute

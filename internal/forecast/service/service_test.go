@@ -20,13 +20,13 @@ import (
 	"rmreplay/internal/forecast/capture"
 )
 
-// cluster is a cluster in the test's own time, whose queue is captured. It has two nodes.
+// cluster is a made-up cluster of two nodes with a clock of its own. Its queue is captured.
 type cluster struct {
 	t       testing.TB
 	at      time.Time
 	jobs    []job
 	private bool
-	files   map[string]string // beside those below, or in their place
+	files   map[string]string // added to the files below, or in their place
 	failure error
 	asked   []capture.Options
 }
@@ -34,8 +34,8 @@ type cluster struct {
 // job is a job of the cluster. It runs if it has a start.
 type job struct {
 	id, user, name, reason, more string
-	start                        time.Duration // from began
-	node                         int           // on which it runs; 0 for a job that waits
+	start                        time.Duration // time since began
+	node                         int           // the node on which the job runs; 0 for a job that waits
 }
 
 var began = time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)
@@ -49,7 +49,7 @@ func newCluster(t testing.TB) *cluster {
 	}}
 }
 
-// capture is a capture, in the place of Slurm's commands.
+// capture makes a capture without Slurm's commands.
 func (c *cluster) capture(_ context.Context, dir string, opts capture.Options) error {
 	c.asked = append(c.asked, opts)
 	if c.failure != nil {
@@ -203,7 +203,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestJudged: a job starts, another one is cancelled, and a service that was killed knows the same as one that was not.
+// TestJudged: a job starts, and another job is cancelled. A service that was killed judges as a
+// service that was not killed.
 func TestJudged(t *testing.T) {
 	c, dir := newCluster(t), filepath.Join(t.TempDir(), "data")
 	s := c.open(dir)
@@ -262,7 +263,8 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-// TestFault: slurmctld does not answer. The forecast becomes older and stale, and says so; Slurm is asked less often.
+// TestFault: slurmctld does not answer. The forecast becomes older and is marked as stale; Slurm is
+// asked less often.
 func TestFault(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(filepath.Join(t.TempDir(), "data"))
@@ -324,7 +326,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestHorizon: a forecast that takes too long looks less far ahead, and further again when it can.
+// TestHorizon: after a forecast that took too long the horizon is shorter. It grows again when
+// forecasts are faster.
 func TestHorizon(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(filepath.Join(t.TempDir(), "data"))

@@ -26,7 +26,7 @@ type Sooner struct {
 	Beyond []string   `json:"beyond_horizon,omitempty"`
 	// Changes are sorted by their gain of the median, the largest first.
 	Changes []Gain `json:"changes"`
-	// NotTried are the changes that there was no time to try.
+	// NotTried are the changes that were not tried for lack of time.
 	NotTried []string `json:"not_tried,omitempty"`
 }
 
@@ -70,11 +70,12 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the means to run the queue of the last forecast forward again. It is not kept on the disk.
+// forward has the data to run the queue of the last forecast forward again. These data are not kept on
+// the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options
-	answers map[string]*Sooner // by job
+	answers map[string]*Sooner // answers by the job's ID
 }
 
 const (

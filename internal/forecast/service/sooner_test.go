@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// soonerCluster is a cluster with an idle partition that all may use, and one that is for another account.
+// soonerCluster is a cluster with an idle partition that all may use, and a partition for another
+// account.
 func soonerCluster(t testing.TB) *cluster {
 	c := newCluster(t)
 	c.files = map[string]string{
@@ -24,8 +25,8 @@ func soonerCluster(t testing.TB) *cluster {
 	return c
 }
 
-// TestSooner: changes that Slurm would refuse are not tried, the gains are those of the queue with the change, and
-// answers are kept and counted.
+// TestSooner: changes that Slurm would refuse are not tried, the gains equal the gains in a changed
+// queue, and answers are kept and counted.
 func TestSooner(t *testing.T) {
 	c := soonerCluster(t)
 	s := c.open(filepath.Join(t.TempDir(), "data"))
@@ -66,7 +67,7 @@ func TestSooner(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, refused.Error)
 		}
 	}
-	// The same question again is not counted; three different ones are.
+	// The same question again is not counted; three different questions count.
 	for i, path := range []string{"/v1/jobs/3/sooner", "/v1/jobs/3/sooner", "/v1/jobs/4/sooner", "/v1/jobs/6_2/sooner", "/v1/jobs/6_1/sooner"} {
 		want := 200
 		if i == 4 {

@@ -14,7 +14,7 @@ import (
 // Size is a class of jobs by their number of nodes.
 type Size struct {
 	Name string
-	Most int // nodes; 0 for any number
+	Most int // largest number of nodes; 0 for any number
 }
 
 // Sizes are the classes of size.

@@ -20,17 +20,19 @@ import (
 	"rmreplay/internal/rm/slurm/slurmtest"
 )
 
-// The environment of TestTwin. twinVariable is how long it runs, such as 90m, or "on" until it is interrupted;
-// killsVariable how many processes are killed meanwhile, and tableVariable the file of the table.
+// The environment variables of TestTwin. twinVariable has the duration, such as 90m, or "on" to run
+// until an interrupt. killsVariable has the number of processes that are killed meanwhile, and
+// tableVariable the file of the table.
 const (
 	twinVariable  = "RMREPLAY_TWIN"
 	killsVariable = "RMREPLAY_TWIN_KILLS"
 	tableVariable = "RMREPLAY_TWIN_TABLE"
 )
 
-// TestTwin is a live Slurm in real time, fed with generated jobs, beside the service with its pages (make twin). With
-// a duration and a number of kills it tests that no forecast is older than it says, what the captures cost slurmctld,
-// and that the service's memory does not grow: slurmctld, the service, and a command of a capture are killed in turn.
+// TestTwin is a live Slurm in real time, fed with generated jobs, beside the service with its pages
+// (make twin). With a duration and a number of kills, slurmctld, the service and a command of a
+// capture are killed in turn. Then the test measures how much time captures cost slurmctld, and
+// fails if a forecast is older than its stated age or the service's memory grows.
 func TestTwin(t *testing.T) {
 	how := os.Getenv(twinVariable)
 	if how == "" {
@@ -81,12 +83,12 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 	}
 }
 
-// mostQueued is how many jobs a twin's queue has at most: with more, nobody submits.
+// mostQueued is the number of queued jobs at which a twin submits no more jobs.
 const mostQueued = 40
 
-// feed submits jobs until the context ends: one in eight seconds, with run times of half a minute or so and limits of a
-// few minutes. That is more than the nodes run, so the queue is soon as long as it may be. It returns how many
-// slurmctld took.
+// feed submits jobs until the context ends: one job every eight seconds, with run times of half a
+// minute or so and limits of a few minutes. The nodes run fewer jobs, so the queue soon has
+// mostQueued jobs. feed returns how many jobs slurmctld accepted.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
@@ -112,21 +114,21 @@ func (w *twin) feed(ctx context.Context) (n int) {
 	}
 }
 
-// measured is what a twin was like.
+// measured has the measurements of a twin.
 type measured struct {
 	*twin
 	rows    []string
-	worst   float64        // how much older than it said a forecast was, in seconds
+	worst   float64        // the largest difference of a forecast's age and its stated age, in seconds
 	oldest  float64        // age in seconds
-	memory  [][][2]float64 // of each process of the service: time in minutes, and MiB
-	calls   float64        // of the commands of captures
-	seconds float64        // that slurmctld took for them
+	memory  [][][2]float64 // for each process of the service: time in minutes, and memory in MiB
+	calls   float64        // number of commands of captures
+	seconds float64        // slurmctld's time for these commands
 	last    map[string][2]float64
 	minutes float64
 	killed  int
 }
 
-// run samples a twin each five seconds until the context ends, and kills a process now and then.
+// run samples a twin every five seconds until the context ends, and kills a process now and then.
 func (m *measured) run(ctx context.Context, span time.Duration, kills int) {
 	began, killed := time.Now(), 0
 	for ctx.Err() == nil {
@@ -203,7 +205,7 @@ func (m *measured) sample(minute float64) {
 	}
 }
 
-// judge writes the table, and what it comes to.
+// judge writes the table, and checks its figures.
 func (m *measured) judge() {
 	head := "minute\tage_s\tstated_age_s\tstale\tpending\tservice_mib\trpcs\trpc_s\n"
 	if path := os.Getenv(tableVariable); path != "" {
@@ -250,7 +252,7 @@ func slope(groups [][][2]float64) (slope, deviation float64, n int) {
 	return slope, math.Sqrt((syy - slope*sxy) / (free - 1) / sxx), n
 }
 
-// TestSlope draws two processes whose memory grows alike from different beginnings.
+// TestSlope draws two processes whose memory grows at the same rate from different beginnings.
 func TestSlope(t *testing.T) {
 	groups := make([][][2]float64, 2)
 	for i := range 200 {

@@ -28,15 +28,15 @@ type Change struct {
 	Request        hpc.Request
 }
 
-// The most partitions and QOS that are tried.
+// The largest numbers of partitions and QOS that are tried, and the shortest time limit.
 const (
 	mostPartitions = 4
 	mostQOS        = 3
 	leastLimit     = time.Minute
 )
 
-// Changes returns the changes of a queue's job that the site allows, those that cost the user least first. dir is the
-// site's cluster directory. The error says that the site's configuration cannot be read.
+// Changes returns the changes of a queue's job that the site allows, the changes that cost the user least first. dir
+// is the site's cluster directory. The error says that the site's configuration cannot be read.
 func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *finder) limits() {
 	}
 }
 
-// partitions adds the other partitions, those with the most nodes first.
+// partitions adds the other partitions, the partitions with the most nodes first.
 func (f *finder) partitions() {
 	own := strings.Split(f.job.Partition, ",")
 	others := slices.DeleteFunc(slices.Clone(f.cluster.Partitions), func(p conf.Partition) bool {

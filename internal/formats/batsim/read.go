@@ -25,7 +25,7 @@ var Format = workload.Format{
 	Looks: "a workload of Batsim", Recognize: recognize, Read: Read,
 }
 
-// The rules that jobs may break. A job that breaks the first one cannot be replayed.
+// The rules that jobs may break. A job that breaks the first rule cannot be replayed.
 const (
 	RuleNoRecord  = "batsim_not_a_job"
 	RuleNoProfile = "batsim_no_run_time" // its profile has no run time, so it runs until its time limit
@@ -62,7 +62,7 @@ type profile struct {
 	Type   string   `json:"type"`
 	Delay  *float64 `json:"delay"`
 	Return int      `json:"ret"`
-	// Of a sequence:
+	// The fields of a sequence:
 	Sequence []scalar `json:"seq"`
 	Parts    []scalar `json:"sequence"`
 	Repeat   float64  `json:"repeat"`

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// column is a column of the table. Its cells are a field of the jobs, and an empty cell means
-// that the field is not set.
+// column is a column of the table. Its cells have the values of one field of the jobs. An empty
+// cell means that the field is not set.
 type column struct {
 	name string
 	// always says that Write writes the column even if no job sets the field.
@@ -63,7 +63,7 @@ var written = map[string]bool{
 	"recorded_start": true, "recorded_end": true, "recorded_state": true,
 }
 
-// recorded returns the job's recorded fate. If there is none, it makes an empty one.
+// recorded returns the job's recorded fate. If the job has no recorded fate, it sets an empty one.
 func recorded(job *hpc.Job) *hpc.Recorded {
 	if job.Recorded == nil {
 		job.Recorded = &hpc.Recorded{}

@@ -158,7 +158,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestInert: texts that spreadsheets would take for formulas are written inert, and read as they were.
+// TestInert: texts that spreadsheets would take for formulas are written with a quote before them,
+// and read without it.
 func TestInert(t *testing.T) {
 	at := hpc.Unix(1709280000)
 	w := &workload.Workload{Jobs: workload.JobsOf(

@@ -30,8 +30,8 @@ const (
 	userUID, userGroup, userGID = "user_uid", "user_group", "user_gid"
 )
 
-// recognize takes a header with the columns id and submit. It is less sure of a header with any two
-// known columns. For such a header the reader reports missing or unknown columns.
+// recognize accepts a header with the columns id and submit. It is less sure of a header with any
+// two known columns. For such a header the reader reports missing or unknown columns.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))

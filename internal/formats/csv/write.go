@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes a table of the jobs and counts what the table cannot express. It leaves out
-// columns in which no job has a value, except for the most usual ones. Instants are in UTC.
+// Write writes a table of the jobs and counts what the table cannot express. It leaves out columns
+// without values, except for the usual columns (see written). Instants are in UTC.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	t := writer{csv: inert.NewWriter(w), losses: workload.Losses{}, users: map[string]hpc.User{}}
 	for _, u := range wl.Users {

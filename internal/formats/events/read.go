@@ -21,7 +21,7 @@ var Format = workload.Format{
 	Looks: `UB events "-dt …"`, Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a line that begins with an option. A file with comments only may be a file
+// recognize accepts a line that begins with an option. A file with comments only may be a file
 // without events; the reader then says that it has no job.
 func recognize(head []byte) workload.Confidence {
 	switch line, comments := lines.First(head); {
@@ -110,7 +110,7 @@ func (t *tail) Read(p []byte) (int, error) {
 
 // cutOff returns an error if the file ends in the middle of its last line. A line is complete if it
 // ends in a line break, or with a script that another job has as well. A job without a script is
-// cut off if other jobs have one. For other lines the reader cannot tell, so it accepts them.
+// cut off if other jobs have a script. For other lines the reader cannot tell, so it accepts them.
 func (e *reader) cutOff(lastByte byte) error {
 	switch {
 	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment

@@ -164,14 +164,14 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestCutOff: a file that ends in the middle of a line is refused, or counted where the reader
-// cannot tell.
+// TestCutOff: the reader refuses a file that ends in the middle of a line. If the reader cannot
+// tell, it accepts the last line and counts it under a rule.
 func TestCutOff(t *testing.T) {
 	const whole = "-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a pseudo.job\n-dt 9 -e submit_batch_job | -n 12 -t 5 --uid=u -J job_12 pseudo.job"
 	cut := errors.New("x:2: the last line has neither a line end nor a script, as the others do: the file is cut off (want the whole line)")
 	for _, test := range []struct {
 		text    string
-		err     error // nil: none
+		err     error // nil if the file is read
 		counted int
 	}{
 		{whole, nil, 0},

@@ -50,7 +50,7 @@ const (
 	least      = 19 // some files leave out the last fields
 )
 
-// recognize takes a first record of 19 to 40 fields, which begins with five numbers.
+// recognize accepts a first record of 19 to 40 fields, which begins with five numbers.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	fields := strings.Fields(line)

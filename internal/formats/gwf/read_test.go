@@ -62,7 +62,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestAbsurdMemory: a log with bytes where KiB belong asks for more than any node has, and says so.
+// TestAbsurdMemory: a request for more memory than any node has, as in a log that gives bytes for
+// KiB, is dropped and counted.
 func TestAbsurdMemory(t *testing.T) {
 	fields := strings.Fields(record("1", 10, 0, 1, 1, 1, -1, 1))
 	fields[fieldMemory] = "68719476736"
@@ -94,7 +95,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestPartialExecutions checks that parts of a job are not jobs if a record has the whole one.
+// TestPartialExecutions checks that parts of a job are not jobs if a record has the whole job.
 func TestPartialExecutions(t *testing.T) {
 	whole, part, alone := record("1", 10, 0, 300, 1, 1, -1, 1), record("1", 10, 0, 100, 1, 1, -1, 2), record("2", 20, 0, 50, 1, 1, -1, 3)
 	for _, text := range []string{whole + part + part + alone, part + part + alone + whole} {

@@ -32,7 +32,7 @@ var Format = workload.Format{
 // NoteDependency counts jobs whose dependency condition has no counterpart in Slurm.
 const NoteDependency = "dependency_not_read"
 
-// recognize takes a first line with a record of lsb.acct.
+// recognize accepts a first line with a record of lsb.acct.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	for _, event := range []string{`"JOB_FINISH" "`, `"EVENT_ADRSV_FINISH" "`, `"JOB_RESIZE" "`} {
@@ -419,7 +419,7 @@ func (j *job) name(number int64, t tail) {
 }
 
 // require reads a resource requirement such as "select[type==any] span[ptile=16]
-// rusage[mem=4000,ngpus_physical=2/host]". Anything else in it changes nothing.
+// rusage[mem=4000,ngpus_physical=2/host]". Other parts are ignored.
 func (j *job) require(text string) {
 	for item := range items(text) {
 		count := int(item.amount)
@@ -473,8 +473,8 @@ func (j *job) requireGPUs(text string) {
 type item struct {
 	section, name string
 	amount        float64 // from 1 on; times unit less than 2^31
-	unit          float64 // in MiB; 1 if none is given
-	per           string  // host, task or job; empty without
+	unit          float64 // the unit in MiB; 1 if the text gives no unit
+	per           string  // host, task or job; "" if not given
 }
 
 // units are the suffixes of an amount of memory, with their values in MiB.

@@ -11,11 +11,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// record is what differs between records in the tests.
+// record has the fields that differ between the records of the tests.
 type record struct {
 	job, procs, submit, start, end, status, exit, index, reason, limit int64
 	hosts, name, req, depend, command                                  string
-	effective, ranges                                                  string // behind the run limit; "1 3 9 2" are indices
+	effective, ranges                                                  string // after the run limit; "1 3 9 2" are indices
 }
 
 var usual = record{job: 41, procs: 8, submit: 1709280000, start: 1709280060, end: 1709280120, status: 64, limit: 3600, hosts: `2 "4*n1" "4*n2"`, name: "run", req: "span[ptile=4] rusage[mem=4000,ngpus_physical=2.00]", command: "sleep"}
@@ -71,10 +71,10 @@ func TestFates(t *testing.T) {
 		with(func(r *record) { r.status, r.reason = 32, termOwner }):           func(j *hpc.Job) bool { return j.Recorded.State == hpc.Cancelled && j.RunTime == time.Minute },
 		with(func(r *record) { r.status, r.start, r.hosts = 32, 0, "0" }):      func(j *hpc.Job) bool { return j.CancelAfter == 2*time.Minute },
 		with(func(r *record) { r.limit = -1 }):                                 func(j *hpc.Job) bool { return j.TimeLimit == 0 },
-		with(func(r *record) { r.depend = "done(40) && ended(39)" }):           func(j *hpc.Job) bool { return j.Dependency == "" }, // both had ended
+		with(func(r *record) { r.depend = "done(40) && ended(39)" }):           func(j *hpc.Job) bool { return j.Dependency == "" }, // both jobs had ended
 		with(func(r *record) { r.command = "echo \"a b\"\necho \"c" }):         func(j *hpc.Job) bool { return j.Name == "run" && j.TimeLimit == time.Hour },
 		with(func(r *record) { r.hosts = `4 "n1" "n1" "n3" "n1"` }):            func(j *hpc.Job) bool { return j.Recorded.Nodes == "n[1,3]" && j.Recorded.Processors == 4 },
-		usual.String()[:strings.Index(usual.String(), ` "" "" 0 2048`)] + "\n": func(j *hpc.Job) bool { return j.Tasks == 8 && j.Account == "proj" }, // of an old version
+		usual.String()[:strings.Index(usual.String(), ` "" "" 0 2048`)] + "\n": func(j *hpc.Job) bool { return j.Tasks == 8 && j.Account == "proj" }, // an old version
 	} {
 		w := parse(t, text)
 		if j := w.Jobs.At(0); w.Jobs.Len() != 1 || !check(j) || len(w.Unusable) > 0 {
@@ -92,7 +92,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// The words of a resource requirement, as versions from 10.1 on have them.
+// TestRequirements reads resource requirements in the notation of versions from 10.1 on.
 func TestRequirements(t *testing.T) {
 	for req, check := range map[string]func(j *hpc.Job) bool{
 		"rusage[mem=4GB]":                          func(j *hpc.Job) bool { return j.MemPerNode == 4096 },
@@ -109,7 +109,7 @@ func TestRequirements(t *testing.T) {
 			t.Errorf("%s: %+v", req, j.Request)
 		}
 	}
-	// bsub -gpu stands only in the effective requirement.
+	// LSF records the options of bsub -gpu only in the effective requirement.
 	j := parse(t, with(func(r *record) { r.req, r.effective = "", "rusage[ngpus_physical=2.00]" })).Jobs.At(0)
 	if j.GRES != "gpu:2" || j.TimeLimit != time.Hour {
 		t.Errorf("effective requirement: %+v", j.Request)

@@ -32,8 +32,8 @@ var Format = workload.Format{
 const (
 	// NoteArrayParent counts records of whole job arrays. Their tasks have records of their own.
 	NoteArrayParent = "array_as_a_whole"
-	// NoteChunks counts jobs that asked for chunks of different sizes. Our jobs ask for the same on
-	// each node, so these jobs get the mean.
+	// NoteChunks counts jobs that asked for chunks of different sizes. In a workload a job asks for
+	// the same resources on each node, so these jobs get the mean.
 	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
@@ -159,8 +159,8 @@ func isKey(c byte) bool {
 	return c == '_' || c == '.' || c == '-' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// New returns a reader of accounting logs. The files may come in any order, but a job's last
-// record decides about it.
+// New returns a reader of accounting logs. The files may come in any order, but the last record
+// that is read of a job decides how it ended.
 func New(source string, opts workload.ReadOptions) finished.Reader {
 	return &reader{b: finished.NewBuilder(source, opts), open: make(map[string]*job)}
 }
@@ -179,7 +179,7 @@ type job struct {
 	deleted hpc.Time // when somebody deleted it or the server aborted it
 	asked   bool     // a record said what it asked for
 	shared  bool     // its nodes shared hosts, and this was counted
-	closed  bool     // it has ended, and the builder has it
+	closed  bool     // it has ended, and was given to the builder
 }
 
 // Read reads the log of a day.
@@ -202,7 +202,7 @@ func (s *reader) line(line []byte) error {
 	}
 	switch r.kind {
 	case 'Q', 'S', 'E', 'R', 'D', 'A':
-	default: // reservations, licences, checkpoints, phases of the release of nodes
+	default: // reservations, licences, checkpoints, releases of nodes
 		s.b.Note(finished.NoteOtherRecord)
 		return nil
 	}
@@ -291,7 +291,7 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 	return nil
 }
 
-// close hands over a job that has ended.
+// close gives the builder a job that has ended.
 func (s *reader) close(j *job) error {
 	j.closed = true
 	text := j.text
@@ -330,7 +330,7 @@ func (j *job) fate() hpc.State {
 	return hpc.Failed
 }
 
-// Finish hands over the jobs whose end is not in the logs.
+// Finish gives the builder the jobs whose end is not in the logs, and returns the workload.
 func (s *reader) Finish() (*workload.Workload, []string, error) {
 	for _, id := range s.ids {
 		j := s.open[id]

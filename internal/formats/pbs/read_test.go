@@ -79,7 +79,7 @@ func TestProfessional(t *testing.T) {
 	} {
 		w := parse(t, proEnd("7", text))
 		j, want := w.Jobs.At(0), map[string]int{}
-		if j.Recorded.State == hpc.TimedOut { // by a limit that is not known
+		if j.Recorded.State == hpc.TimedOut { // the limit is not known
 			want[finished.NoteExitsForOther] = 1
 		}
 		if !check(j) || !maps.Equal(w.Rules, want) {
@@ -91,8 +91,9 @@ func TestProfessional(t *testing.T) {
 	}
 }
 
-// TestSharedNodes: Torque's nodes are virtual. Where several were on one host, the job has its hosts; where
-// each had one, and where nothing is known of hosts, it has what it asked for.
+// TestSharedNodes: Torque's nodes are virtual. If several were on one host, the job asks for as
+// many nodes as it had hosts. If each was on its own host, or if the hosts are not known, the job
+// keeps its request.
 func TestSharedNodes(t *testing.T) {
 	ask := " Resource_List.nodect=4 Resource_List.nodes=4:ppn=2 Exit_status=0"
 	for hosts, want := range map[string]hpc.Request{
@@ -114,7 +115,8 @@ func TestSharedNodes(t *testing.T) {
 	}
 }
 
-// TestVirtualMemory: a limit of virtual memory is not a request for memory, and a note says so.
+// TestVirtualMemory: a limit of virtual memory is not a request for memory. A note counts such
+// jobs.
 func TestVirtualMemory(t *testing.T) {
 	for ask, n := range map[string]int{"vmem=8gb": 1, "pvmem=2gb": 1, "vmem=8gb Resource_List.mem=4gb": 0, "mem=4gb": 0} {
 		w := parse(t, proEnd("7", "exec_host=a/0 Resource_List.nodes=1 Exit_status=0 Resource_List."+ask))
@@ -194,21 +196,21 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestOtherLogs reads records that sites with other servers or schedulers have.
+// TestOtherLogs reads records as other servers and schedulers write them.
 func TestOtherLogs(t *testing.T) {
 	end := func(text string) string { return "03/01/2024 09:00:00;E;7.s;user=u " + text + " Exit_status=0\n" }
 	times := "ctime=1709280000 qtime=1709280001 etime=1709280001 start=1709280060 end=1709280120 "
 	for text, check := range map[string]func(j *hpc.Job) bool{
-		// PBS Professional on a machine of Cray: the host starts the processing elements.
+		// PBS Professional on a Cray machine: exec_host is the host that starts the processing elements.
 		times + "exec_host=login1/3 Resource_List.mppwidth=64 Resource_List.mppnppn=8 Resource_List.mppdepth=2 Resource_List.ncpus=1 Resource_List.select=1": func(j *hpc.Job) bool {
 			return j.Tasks == 128 && j.MinNodes == 8 && j.TasksPerNode == 16 && j.Recorded.Nodes == "" && j.Recorded.Processors == 128
 		},
 		times + "exec_host=login1/3 Resource_List.mppwidth=3 Resource_List.ncpus=1": func(j *hpc.Job) bool { return j.Tasks == 3 && j.MinNodes == 0 },
-		// The nodes stand where their number does.
+		// The specification of the nodes is in nodect, which usually has only their number.
 		times + "exec_host=a/0-27 Resource_List.nodect=1:ppn=24:gpu=4:mem=128:big": func(j *hpc.Job) bool {
 			return j.Tasks == 24 && j.GPUs == "4" && j.Constraint == "big" && j.Begin == 0
 		},
-		// Cobalt's manner: no ctime, and decimals.
+		// Cobalt writes no ctime, and times with decimals.
 		"qtime=1709280000.75 start=1709280060.1 end=1709280120.9 exec_host=R00-M0 Resource_List.nodect=512": func(j *hpc.Job) bool {
 			return j.MinNodes == 512 && j.RunTime == time.Minute && j.Recorded.Start.Sub(j.Submit) == time.Minute
 		},
@@ -225,7 +227,7 @@ func TestOtherLogs(t *testing.T) {
 	}
 }
 
-// TestUnevenChunks checks that chunks of different sizes, which a job cannot ask for, are counted once a job.
+// TestUnevenChunks checks that jobs with chunks of different sizes are counted once each.
 func TestUnevenChunks(t *testing.T) {
 	for list, uneven := range map[string]int{
 		"select=1:ncpus=16:mem=60gb+1:ncpus=4:mem=4gb": 1, "select=1:ncpus=4:ngpus=1+3:ncpus=4": 1, "nodes=1:ppn=16+2:ppn=4": 1,

@@ -243,7 +243,7 @@ func (q *request) size(name, value string) (err error) {
 // chunks reads "2:ppn=8:gpus=1:fast+1:ppn=4" (Torque) and "2:ncpus=8:mem=4gb:ngpus=1" (PBS
 // Professional). A chunk without a count is one node; host says that a chunk names a host.
 func chunks(text string) (list []chunk, host bool, err error) {
-	text, _, _ = strings.Cut(text, "#") // "#shared"
+	text, _, _ = strings.Cut(text, "#") // options for all nodes follow, such as "#shared"
 	for part := range strings.SplitSeq(text, "+") {
 		words := strings.Split(part, ":")
 		c := chunk{count: number(words[0]), cpus: 1}
@@ -322,7 +322,7 @@ func (q *request) set(j *finished.Job) bool {
 		return false
 	}
 	if q.shared = !q.isSelect && len(q.chunks) > 0 && j.AllocNodes < nodes && j.AllocCPUs >= cpus; q.shared {
-		nodes = 0 // the chunks may share a node; with fewer processors, they would be only those of the script's host
+		nodes = 0 // the nodes were virtual. With fewer CPUs, only the script's host is recorded
 	}
 	j.ReqCPUs, j.ReqNodes = cpus, nodes
 	if gpus = cmp.Or(q.gpus, gpus); gpus > 0 {

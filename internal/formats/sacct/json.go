@@ -201,7 +201,7 @@ func (w *flexWords) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// jsonJob has the fields of a job that are read.
+// jsonJob has the fields of a job that the reader uses.
 type jsonJob struct {
 	Account  flexWord `json:"account"`
 	Cluster  flexWord `json:"cluster"`

@@ -26,7 +26,7 @@ var Format = workload.Format{
 	Looks: "what sacct -P or --json prints", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a header with a column for the job's ID, or the JSON object of --json.
+// recognize accepts a header with a column for the job's ID, or the JSON object of --json.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if strings.HasPrefix(line, "{") {
@@ -82,8 +82,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return NewReader().One(r, name, opts)
 }
 
-// Accounting reads what sacct prints, with -P or with --json. missing says which facts no record
-// has, and what follows from that.
+// Accounting reads what sacct prints, with -P or with --json. missing lists the facts that the
+// records lack, and the consequences for a replay.
 func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
 	err error) {
 	reader := NewReader()(name, opts)
@@ -198,7 +198,7 @@ type columnKind uint8
 
 const (
 	freeText  columnKind = iota // may hold bars and line breaks
-	plainText                   // a word that should not, though Slurm does not check it
+	plainText                   // a word that should not have bars or line breaks, though Slurm does not check that
 	someTime
 	someDuration
 	someNumber
@@ -600,8 +600,8 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	return s.b.Add(&r, string(text))
 }
 
-// timeError adds to an error in a time that an environment variable of sacct decides how times are
-// written.
+// timeError adds a hint to the error about a time: the user's SLURM_TIME_FORMAT may have changed
+// how sacct writes times.
 func timeError(err error) error {
 	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
 }

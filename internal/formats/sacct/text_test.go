@@ -536,8 +536,8 @@ func TestCutArrays(t *testing.T) {
 	}
 }
 
-// TestLastColumn checks that lines behind a record belong to its last column if that may hold line breaks,
-// and that errors name the record's own line.
+// TestLastColumn checks that lines after a record belong to its last column if this column may hold
+// line breaks, and that errors name the record's own line.
 func TestLastColumn(t *testing.T) {
 	const header = "JobID|JobName|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
 	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"
@@ -568,7 +568,8 @@ func TestLastColumn(t *testing.T) {
 	}
 }
 
-// TestTimeFormat checks that times in a format of the user's name the variable that made them.
+// TestTimeFormat checks the error for times in a format of the user's own: it names
+// SLURM_TIME_FORMAT.
 func TestTimeFormat(t *testing.T) {
 	_, err := sacct.Read(strings.NewReader("JobID|User|Submit|Start|End|State|ReqCPUS\n1|a|18 May 08:00|18 May 08:10|18 May 09:00|COMPLETED|4\n"), "x", workload.ReadOptions{})
 	if err == nil || !strings.Contains(err.Error(), `job 1: Submit "18 May 08:00": not a time`) || !strings.Contains(err.Error(), "SLURM_TIME_FORMAT was set (want it unset)") {
@@ -576,7 +577,8 @@ func TestTimeFormat(t *testing.T) {
 	}
 }
 
-// TestCutLineBehindName checks that a record that was cut off is not taken for a part of the name before it.
+// TestCutLineBehindName checks that a record that was cut off does not become a part of the name in
+// the line before it.
 func TestCutLineBehindName(t *testing.T) {
 	const header = "User|JobID|Submit|Start|End|State|ReqCPUS|JobName\n"
 	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"

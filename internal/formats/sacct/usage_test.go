@@ -13,7 +13,7 @@ import (
 
 const usedColumns = "JobID|User|Submit|Start|End|AllocCPUS|State|NTasks|AveRSS|TRESUsageInTot|TRESUsageOutTot\n"
 
-// TestUsage holds what steps say of memory and I/O. The memory of a job is that of its largest step,
+// TestUsage reads the memory and I/O of steps. The memory of a job is that of its largest step,
 // divided by its processors; the bytes of all steps are added.
 func TestUsage(t *testing.T) {
 	w := readSacct(t, usedColumns+

@@ -54,7 +54,7 @@ const (
 	RuleNoSubmit     = "swf_no_submit_time"     // field 2 is negative
 	RuleNoProcessors = "swf_no_processors"      // neither field 8 nor field 5 is positive
 	RuleNoRunTime    = "swf_no_run_time"        // field 4 is negative
-	RulePartial      = "swf_partial_execution"  // a part of a job that was checkpointed: another record has the whole job
+	RulePartial      = "swf_partial_execution"  // a part of a checkpointed job, of which another record has the whole
 	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
 	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
 	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is not a time
@@ -90,7 +90,7 @@ const (
 const (
 	statusFailed    = 0
 	statusCompleted = 1
-	statusPartial   = 2 // to 4: a part of a job that was checkpointed, of which 3 and 4 mark the last part
+	statusPartial   = 2 // to 4: a part of a checkpointed job; 3 and 4 mark the last part
 	statusLastPart  = 4
 	statusCancelled = 5
 )
@@ -400,12 +400,12 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 	case !s.numbers.has(n):
 		s.numbers.add(n)
 		return nil
-	case s.parts[n] != nil && !s.whole[n] && !isPart(r): // dropParts removes them
+	case s.parts[n] != nil && !s.whole[n] && !isPart(r): // dropParts removes the parts
 		s.whole[n] = true
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
-	if isPart(r) { // dropParts counts the part, unless it removes it
+	if isPart(r) { // dropParts counts the parts that it keeps
 		return nil
 	}
 	return s.book.Fall(workload.RuleRenamed, "job number %d occurs twice", n)

@@ -406,8 +406,9 @@ func readEvents(t *testing.T, text string) *workload.Workload {
 	return w
 }
 
-// TestPartialExecutions checks that the parts of a job that was checkpointed are not jobs, in any order,
-// unless no record has the whole job, and that the log is written again as it was.
+// TestPartialExecutions checks that the parts of a checkpointed job are dropped if a record has the
+// whole job, whatever the order of the records. Without such a record, the parts are jobs. A
+// written log has the same records again.
 func TestPartialExecutions(t *testing.T) {
 	line := func(number, submit, runTime, status int) string {
 		return fmt.Sprintf("%d %d 10 %d 4 -1 -1 4 600 -1 %d 1 1 1 1 1 -1 -1\n", number, submit, runTime, status)

@@ -207,7 +207,7 @@ func (s *writer) header(out *bufio.Writer) {
 		return found && strings.TrimSpace(key) == "UnixStartTime"
 	}
 	at := slices.IndexFunc(comments, isStart)
-	if at >= 0 { // otherwise a reader would use a second one, which was ignored because it followed a record
+	if at >= 0 { // drop later ones: the reader ignored them because they followed a record
 		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
 	}
 	switch {
@@ -231,8 +231,8 @@ func (s *writer) header(out *bufio.Writer) {
 }
 
 // sized returns the comments with the size of the machine under a key. It keeps a comment of the
-// source that says the same size, and replaces one with another size: the workload may have been
-// scaled.
+// source that has the same size, and replaces a comment with another size: the workload may have
+// been scaled.
 func sized(comments []string, key string, size int) []string {
 	text := fmt.Sprintf(" %s: %d", key, size)
 	has := false

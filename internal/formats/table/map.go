@@ -40,7 +40,7 @@ type Map struct {
 	Columns   []string `yaml:"columns"` // the names of the columns
 	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
 
-	Zone    string   `yaml:"zone"`    // time zone of times that give none, such as Europe/Zurich; default: the reader's
+	Zone    string   `yaml:"zone"`    // time zone of times without a zone, such as Europe/Zurich; default: the reader's
 	Time    string   `yaml:"time"`    // how times are written; see [Field.Time]
 	Origin  string   `yaml:"origin"`  // the instant from which relative times count
 	Unknown []string `yaml:"unknown"` // texts that mean that a value is not known
@@ -119,7 +119,7 @@ const (
 )
 
 // fieldSpec is a field of a job: how it is read, and the usual names of its column, in lower case
-// and without other characters than letters and digits, the surest first.
+// with letters and digits only, the surest first.
 type fieldSpec struct {
 	name    string
 	kind    kind
@@ -247,8 +247,8 @@ func ParseMap(text []byte, path string) (*Map, error) {
 	return m, nil
 }
 
-// decode decodes a map. The decoder (goccy/go-yaml 1.19.2) panics for some values with a tag, where
-// a list may stand.
+// decode decodes a map. The decoder (goccy/go-yaml 1.19.2) panics for some values with a tag if the
+// field may be a list.
 func decode(text []byte, m *Map) (err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -345,7 +345,7 @@ func (f *Field) check(spec fieldSpec) error {
 	return checkTime(f.Time)
 }
 
-// zone returns the time zone for times that give none.
+// zone returns the time zone for times without a zone.
 func (m *Map) zone(otherwise *time.Location) (*time.Location, error) {
 	if m.Zone == "" {
 		return otherwise, nil

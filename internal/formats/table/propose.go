@@ -38,7 +38,8 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	return fits, p.write(w, name, fits)
 }
 
-// looksLikeHeader reports whether texts are names of columns: none is empty or a number.
+// looksLikeHeader reports whether texts are names of columns: all texts are non-empty and not
+// numbers.
 func looksLikeHeader(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, err := strconv.ParseFloat(name, 64)
@@ -53,7 +54,7 @@ func numbered(count int) (names []string) {
 	return names
 }
 
-// proposal is a map that is being made.
+// proposal is a map under construction.
 type proposal struct {
 	table   table
 	columns []string
@@ -261,8 +262,9 @@ func (p *proposal) suits(k kind, column string) bool {
 	return 2*good >= len(values)
 }
 
-// timeOf returns how instants are written: for numbers it decides by their size; other texts are
-// ISO 8601, or have the usual order of day, month and year that fits most of them.
+// timeOf returns how instants are written, in the notation of [Field.Time]. For numbers it decides
+// by their size. For other texts it is ISO 8601, or the usual order of day, month and year that
+// fits most of the texts.
 func (p *proposal) timeOf(values []string) string {
 	n, err := strconv.ParseFloat(values[0], 64)
 	switch {
@@ -467,9 +469,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's, each with a Slurm state that it could mean,
-// since sites use words such as killed in several ways. A job that has an end neither runs nor
-// waits, so such a state is strange, too: somebody ended the job.
+// strange returns the states that are not Slurm's, each with a Slurm state that it could mean. The
+// user must check them, because sites use words such as killed in several ways. RUNNING and PENDING
+// are strange for a job that has an end; CANCELLED is proposed for them.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])

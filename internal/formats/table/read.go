@@ -68,8 +68,8 @@ func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) 
 	return nil
 }
 
-// Finish returns the workload of all tables. missing says which facts no row has, and what follows
-// from that.
+// Finish returns the workload of all tables. missing lists the facts that the rows lack, and the
+// consequences for a replay.
 func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
 	return s.b.Close("table")
 }
@@ -218,7 +218,7 @@ type values struct {
 	optional  []error // mistakes in other fields, which are ignored
 }
 
-// value reads a field, unless it is not known. A mistake is one of the optional ones.
+// value reads a field, unless it is not known. A mistake is added to v.optional.
 func value[V any](v *values, name string, read func(*Field, string) (V, error)) (out V) {
 	text, known := v.c.values[name]
 	if !known {

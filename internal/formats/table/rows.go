@@ -33,8 +33,8 @@ type row struct {
 
 // table is an open table.
 type table interface {
-	// names returns the names of the columns. For a text or a Parquet file these are all names; for
-	// JSON, the names in the first records.
+	// names returns the names of the columns. Text and Parquet files give the names of all columns,
+	// JSON the names in the first records.
 	names() []string
 	// each calls f with every row. The row has the cells of the given columns, in this order;
 	// an empty name stands for no column. The cells are valid only during the call.

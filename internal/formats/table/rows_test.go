@@ -23,8 +23,7 @@ fields:
   state: "state"
 `
 
-// TestRandomRows checks that no row of a table becomes nothing without a rule: the rows are the jobs and the rows
-// under rules.
+// TestRandomRows checks that each row of a table becomes a job or is counted under a rule.
 func TestRandomRows(t *testing.T) {
 	m, err := ParseMap([]byte(rowsMap), "map.yaml")
 	if err != nil {

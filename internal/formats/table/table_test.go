@@ -106,7 +106,8 @@ func TestParquet(t *testing.T) {
 	if w.Jobs.Len() != 1500 || a.User != "ann" || b.User != "" || b.ID != "1499" || b.RunTime != 60500*time.Millisecond || b.Tasks != 4 {
 		t.Errorf("%d jobs, %+v, %+v", w.Jobs.Len(), a, b)
 	}
-	// Submit is UTC; Start, an hour later on the clock, is local time, which is an hour ahead.
+	// The file has the submission in UTC and the start in local time, one hour ahead of UTC. The start
+	// is written an hour later, so both are the same instant.
 	if a.Recorded.Start != a.Submit {
 		t.Errorf("submit %s, start %s", a.Submit, a.Recorded.Start)
 	}
@@ -191,7 +192,7 @@ func state(j *hpc.Job) any  { return j.Recorded.State }
 func exit(j *hpc.Job) any   { return j.ExitCode }
 func nodes(j *hpc.Job) any  { return j.Recorded.Nodes }
 
-// TestTimes takes instants from others where a table has no column for them.
+// TestTimes reads tables without a column for some instants, which then follow from other columns.
 func TestTimes(t *testing.T) {
 	for mapText, text := range map[string]string{
 		"origin: 2024-03-01T08:00:00Z\ntime: relative\nfields: {submit: s, wait: w, run_time: r, nodes: n}": "s,w,r,n\n0,60,120,2\n",
@@ -263,7 +264,7 @@ func TestMapErrors(t *testing.T) {
 	}
 }
 
-// The first rows of public data sets, in their manner.
+// Tables in the form of public data sets, by the name of their map.
 var dataSets = map[string]string{
 	"helios":         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n7,uA,vcB,8,32,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:42:01,2020-06-09 18:43:01,60,60\n",
 	"nrel-eagle":     "job_id,user,account,partition,qos,wallclock_req,nodes_req,processors_req,gpus_req,mem_req,submit_time,start_time,end_time,run_time,state,name,work_dir,submit_line\n7,user1,acc1,part1,normal,3600.0,2,72,8,0.0,2019-01-01 08:00:00,2019-01-01 08:01:00,2019-01-01 08:02:00,60.0,FAILED,name1,w1,s1\n",
@@ -300,8 +301,9 @@ func TestDataSets(t *testing.T) {
 	}
 }
 
-// TestTypicalHeaders proposes a map for tables of sites: the names of columns in English as people write them, each
-// with a value. A name whose values are of another kind has no place.
+// TestTypicalHeaders proposes maps for tables whose columns have names that sites use, each with a
+// value. It lists the names by the field that must get the column. A column whose values do not
+// suit its name gets no field ("").
 func TestTypicalHeaders(t *testing.T) {
 	const at, later, clock = "2026-06-01 08:00:00", "2026-06-01 09:00:00", "04:00:00"
 	for field, headers := range map[string]map[string][]string{
@@ -347,7 +349,7 @@ func TestPropose(t *testing.T) {
 		"JobID;User;Submit Time;Start Time;End Time;CPUs;Walltime Limit (min);Mem_GB;Colour\n7;17;01.03.2024 08:00:00;01.03.2024 08:01:00;01.03.2024 08:02:00;4;60;2;red\n": {
 			`submit: {column: "Submit Time", time: "%d.%m.%Y %H:%M:%S"}`, `user: {column: "User", prefix: user}`, `memory: {column: "Mem_GB", unit: GB}`, "#   Colour (red)", `unit: minutes}`,
 		},
-		// Kubernetes counts thousandths of CPUs, and its phases are not those of a batch system.
+		// Kubernetes counts thousandths of CPUs, and its pod phases are not job states.
 		"name,cpu_milli,memory_mib,num_gpu,pod_phase,creation_time,scheduled_time,deletion_time\np1,11908,512,1,Running,0,5,90\np2,500,512,0,Pending,7,,60\n": {
 			`submit: {column: "creation_time", time: "relative"}`, `start: {column: "scheduled_time", time: "relative"}`,
 			`cpus: {column: "cpu_milli", times: 0.001} # guess: thousandths of cpu`, `values: {"Running": CANCELLED, "Pending": CANCELLED}`, "# zone: Europe",
@@ -355,7 +357,8 @@ func TestPropose(t *testing.T) {
 		"Result;Finished;x\nok;2026-06-01 08:00:00;1\nkilled;2026-06-01 09:00:00;2\nwithdrawn;;3\ncrash;2026-06-01 09:00:00;4\nbroken;;5\n": {
 			`state: {column: "Result", values: {"ok": COMPLETED, "killed": CANCELLED, "withdrawn": CANCELLED, "crash": FAILED, "broken": FAILED}} # guess`, "",
 		},
-		// What a job asked for, beside the instants that say how long it ran. No zone is claimed: --timezone counts.
+		// Start and end give the run time, so walltime is the time limit. The map names no zone, so that
+		// --timezone counts.
 		"id,submit,began,ended,walltime\n1,2026-06-01 08:00:00,2026-06-01 08:01:00,2026-06-01 08:02:00,01:00:00\n": {
 			`time_limit: {column: "walltime", unit: clock} # guess: what the job asked for`, "\n# zone: Europe", "",
 		},
@@ -417,7 +420,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if strings.HasPrefix(text, "PAR1") {
-			return // the library's business, and slow
+			return // this would test the Parquet library, and is slow
 		}
 		if w, _, err := readWith(m, text, workload.ReadOptions{}); err == nil {
 			checkJobs(t, w)
@@ -444,7 +447,8 @@ func FuzzParseMap(f *testing.F) {
 	})
 }
 
-// TestInert: a table of ours has a quote before texts that spreadsheets would take for formulas.
+// TestInert: tables written by rmreplay have a quote before texts that a spreadsheet would take for
+// formulas. The reader removes it.
 func TestInert(t *testing.T) {
 	w := read(t, "fields: {id: job, user: who, name: name, submit: s, start: b, end: e, cpus: n}\n",
 		"job,who,name,s,b,e,n\n7,'@ann,'=1+1,1709280000,1709280060,1709280120,4\n8,'bob',''=2,1709280000,1709280060,1709280120,4\n")
@@ -454,9 +458,7 @@ func TestInert(t *testing.T) {
 	}
 }
 
-// TestProposeWait checks that a column of waits is not taken for the partition because of its name, and
-// that numbers of queues are.
-// A table of a workload that workload convert writes has all that its map needs.
+// TestProposeConverted: for a table that `workload convert` writes, the proposed map is complete.
 func TestProposeConverted(t *testing.T) {
 	const text = "id,submit,user,group,account,partition,time_limit_s,min_nodes,tasks,cpus_per_task,run_time_s,recorded_start,recorded_end,recorded_state,recorded_processors\n" +
 		"15,1996-09-30T10:38:01Z,ann,staff,,,53940,,4,,3477,1996-10-02T16:01:01Z,1996-10-02T16:58:58Z,COMPLETED,4\n"
@@ -473,6 +475,8 @@ func TestProposeConverted(t *testing.T) {
 	}
 }
 
+// TestProposeWait: the map takes a column called queue for the wait if its values are waits, and for
+// the partition if they are names or numbers of queues.
 func TestProposeWait(t *testing.T) {
 	const header = "id,user,submit_time,start_time,end_time,cpus,queue\n"
 	for text, want := range map[string]string{

@@ -32,7 +32,7 @@ var unitsOf = map[kind]map[string]float64{
 // maxSeconds bounds every duration, so that sums cannot overflow.
 const maxSeconds = 4e9
 
-// unknownTexts are texts that mean in every field that a value is not known.
+// unknownTexts are texts that mean "not known" in every field.
 var unknownTexts = []string{"", "nan", "none", "null", "nat", "n/a", "na", "unknown", "<na>", "nil", "-", "\\n"}
 
 // isUnknown reports whether a text means that the value is not known.

@@ -24,7 +24,7 @@ var Format = workload.Format{
 	Write: func(w io.Writer, wl *workload.Workload) (workload.Losses, error) { return nil, Write(w, wl) },
 }
 
-// recognize takes a JSON object. It is sure only of an object with the version of a trace's
+// recognize accepts a JSON object. It is sure only of an object with the version of a trace's
 // header.
 func recognize(head []byte) workload.Confidence {
 	switch line, _ := lines.First(head); {
@@ -212,7 +212,7 @@ func (t *reader) line(_ int, line []byte) error {
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8 (want a trace as rmreplay writes it)")
 	}
-	if bytes.HasPrefix(line, jobPrefix) { // the line is as we write it, like most lines of most traces
+	if bytes.HasPrefix(line, jobPrefix) { // the line has the form that Write gives it, as most lines of most traces
 		return t.job(line)
 	}
 	var kind struct {

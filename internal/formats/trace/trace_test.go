@@ -159,8 +159,7 @@ func TestReadTraceErrors(t *testing.T) {
 	}
 }
 
-// TestReadTraceEpoch checks from when relative times count, and when a workload begins, if the
-// header does not say it.
+// TestReadTraceEpoch checks the epoch and the beginning of a workload if the header gives no epoch.
 func TestReadTraceEpoch(t *testing.T) {
 	const (
 		relative = `{"type":"job","id":"a","submit":10,"run_time_s":1}` + "\n"

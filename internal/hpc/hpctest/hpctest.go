@@ -11,10 +11,10 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Draw sets what v points to, with every field of every struct in it, to random values. It
-// looks at the types only, so that a new field of hpc.Job becomes part of every property
-// that uses it. Instants are after the Unix epoch and durations are not negative, or
-// [hpc.Unlimited]; pointers may be nil, slices and maps may be empty.
+// Draw sets what v points to to random values, with all fields of all structs in it. It goes by the
+// types only, so a new field of hpc.Job becomes part of every property that uses Draw. Instants are
+// after the Unix epoch. Durations are not negative, or [hpc.Unlimited]. Pointers may be nil; slices
+// and maps may be empty.
 func Draw[T any](t *rapid.T, label string, v *T) {
 	draw(t, label, reflect.ValueOf(v).Elem())
 }

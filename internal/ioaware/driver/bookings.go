@@ -16,19 +16,19 @@ type Reservation struct {
 	Nodes      []string
 }
 
-// Bookings are the intervals in which nodes are reserved, sorted by their beginnings. Where
-// reservations of a node overlap or touch, the node has a single booking.
+// Bookings are the intervals in which nodes are reserved, sorted by begin. If reservations of a
+// node overlap or touch, the node has a single booking for all of them.
 type Bookings []booking
 
 type booking struct {
 	span
 	nodes map[string]bool
-	first map[string]bool // the booking's nodes that have no earlier booking
+	first map[string]bool // the booking's nodes without an earlier booking
 }
 
 type span struct{ begin, end hpc.Time }
 
-// Book makes bookings from reservations. It sorts the list.
+// Book makes bookings from reservations. It sorts list by begin.
 func Book(list []Reservation) Bookings {
 	slices.SortStableFunc(list, func(a, b Reservation) int { return cmp.Compare(a.Begin, b.Begin) })
 	spans := map[string][]span{} // by node
@@ -61,7 +61,7 @@ func Book(list []Reservation) Bookings {
 	})
 }
 
-// NextEnd returns the first instant at which nodes stop being reserved; [hpc.Never] if there is none.
+// NextEnd returns the first instant at which a booking ends; [hpc.Never] if there are no bookings.
 func (b Bookings) NextEnd() hpc.Time {
 	next := hpc.Never
 	for i := range b {
@@ -70,8 +70,8 @@ func (b Bookings) NextEnd() hpc.Time {
 	return next
 }
 
-// Count counts the nodes in service among the given nodes: all is their total number, and uses
-// their number in each pool.
+// Count counts those of the given nodes that are in service: all is their number, and uses their
+// number in each pool.
 type Count func(nodes iter.Seq[string]) (all int, uses map[string]int)
 
 // Reserved returns the reserved nodes that are in service.
@@ -85,9 +85,9 @@ func (b Bookings) Reserved(count Count) []ioaware.Reserved {
 	return list
 }
 
-// Overlaps returns, as negative numbers, the nodes of a running job that are also reserved, whether
-// the reservation is the job's own or begins later. The job already counts these nodes
-// ([ioaware.Running]).
+// Overlaps returns, as negative numbers, the nodes of a running job that are also reserved, either
+// by the job's own reservation or by one that begins later. The job itself already counts these
+// nodes ([ioaware.Running]).
 func (b Bookings) Overlaps(nodes []string, count Count) (list []ioaware.Reserved) {
 	for i := range b {
 		in := func(set map[string]bool) iter.Seq[string] {

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// served counts the nodes a, b and c; a and b are in the pool x.
+// served counts the nodes a, b and c. The nodes a and b are in the pool x.
 func served(nodes iter.Seq[string]) (all int, uses map[string]int) {
 	uses = map[string]int{}
 	for n := range nodes {
@@ -26,14 +26,14 @@ func served(nodes iter.Seq[string]) (all int, uses map[string]int) {
 	return all, uses
 }
 
-// TestBookings: a node that several reservations have at a time is reserved once.
+// TestBookings: a node counts as reserved once at a time, in however many reservations it is.
 func TestBookings(t *testing.T) {
 	type uses = map[string]int
 	for _, c := range []struct {
 		what     string
 		list     []Reservation
 		want     []ioaware.Reserved
-		overlaps []ioaware.Reserved // of a job on a
+		overlaps []ioaware.Reserved // expected for a job on the nodes a and d
 	}{
 		{"none", nil, []ioaware.Reserved{}, nil},
 		{"apart", []Reservation{{5, 9, []string{"a", "c"}}, {1, 3, []string{"a", "a", "d"}}}, []ioaware.Reserved{
@@ -59,7 +59,8 @@ func TestBookings(t *testing.T) {
 	}
 }
 
-// TestBookingsCountNodes: at every instant as many nodes are reserved as any reservation has then.
+// TestBookingsCountNodes: at every instant, Reserved counts each node that is in a reservation
+// once.
 func TestBookingsCountNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Reservation {

@@ -1,6 +1,6 @@
-// Package driver decides from outside a cluster's scheduler when the cluster's jobs start. The jobs
-// wait held. In rounds, the driver plans by the rules of package ioaware, and releases the jobs
-// that start now. The cluster's scheduler then chooses their nodes and starts them.
+// Package driver decides, from outside a cluster's scheduler, when jobs start. The jobs are held at
+// first. The driver plans in rounds by the rules of package ioaware, and releases the jobs that
+// start now. The cluster's scheduler then chooses their nodes and starts them.
 //
 // The package does no I/O and reads no clock: a [Cluster] returns the state and carries out the
 // decisions. A replay under virtual time and a live cluster implement it.
@@ -16,12 +16,12 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// Cluster is a cluster whose jobs wait held.
+// Cluster is a cluster whose jobs are held until the driver releases them.
 type Cluster interface {
 	// State returns the state of the cluster. The caller may change what it returns.
 	State() (State, error)
 	// Release lets the cluster's scheduler start a held job, and Hold keeps a pending job from
-	// starting. An error concerns only this job, which may have ended meanwhile.
+	// starting. An error concerns only this job, which may have ended in the meantime.
 	Release(job string) error
 	Hold(job string) error
 }
@@ -31,14 +31,14 @@ type State struct {
 	Now hpc.Time
 	ioaware.Cluster
 	Running []Running
-	// Pending are the jobs that the driver may start, in the order of their priority. Jobs of other
-	// partitions, and jobs that their users or an administrator hold, are not among them.
+	// Pending are the jobs that the driver may start, in order of priority. It excludes jobs of
+	// other partitions, and jobs that their users or an administrator hold.
 	Pending []Pending
 }
 
-// Running is a running job, whoever started it.
+// Running is a running job, whether or not the driver started it.
 type Running struct {
-	ID string // the cluster's name of the job
+	ID string // the job's name in the cluster
 	ioaware.Running
 }
 
@@ -46,23 +46,23 @@ type Running struct {
 type Pending struct {
 	ID string
 	ioaware.Job
-	// Released says that the job is not held: it was released, and has not started.
+	// Released is true for a job that was released but has not started.
 	Released bool
 }
 
-// Driver plans rounds. If a driver dies, a new driver takes over the jobs that it finds.
+// Driver plans rounds. After a driver has died, a new driver takes over its jobs.
 type Driver struct {
 	Options ioaware.Options
 	// Patience is how long a released job may take to start. After that the driver holds it again,
-	// because something outside the plan keeps it from starting: the position of the free nodes, a
-	// reservation or a limit.
+	// because something that the plan does not know keeps it from starting: the location of the
+	// free nodes, a reservation or a limit.
 	Patience time.Duration
 
 	waits map[string]*wait // by job
 }
 
-// PatienceOf returns the patience for rounds at an interval; 0 for rounds that follow changes. Every
-// slurmctld that has time to schedule at all starts a job within 10 seconds.
+// PatienceOf returns the patience for rounds at a fixed interval, or for rounds that follow changes
+// if interval is 0. Unless it is overloaded, slurmctld starts a released job within 10 seconds.
 func PatienceOf(interval time.Duration) time.Duration {
 	if interval == 0 {
 		return ioaware.MostPause
@@ -72,32 +72,32 @@ func PatienceOf(interval time.Duration) time.Duration {
 
 // wait is what the driver remembers about a pending job.
 type wait struct {
-	released hpc.Time // 0 if it is held
-	tries    int      // releases after which the job did not start
+	released hpc.Time // 0 for a held job
+	tries    int      // number of releases after which the job did not start
 	next     hpc.Time // the earliest instant of the next release
 }
 
 // The shortest and the longest pause after a release without a start; the pause doubles each time.
-// A replay gives up a job that was released mostTries times.
+// A replay gives up a job after mostTries releases.
 const (
 	firstPause = 2 * time.Minute
 	mostPause  = time.Hour
 	mostTries  = 8
 )
 
-// Round is what a round decided.
+// Round is the result of a round.
 type Round struct {
 	ioaware.Round
-	Released []string // jobs that start now
-	Held     []string // jobs that were released, did not start and are held again
+	Released []string // jobs that were released now
+	Held     []string // jobs that did not start after their release, and were held again
 	// Open says that a later round can release more jobs, even if no job is submitted.
 	Open bool
 	// Failed joins the errors of all refused releases and holds.
 	Failed error
 }
 
-// Round plans a round and carries it out. It returns an error if the state could not be read. Then
-// nothing was decided.
+// Round plans a round and carries it out. If the state cannot be read, it returns an error and
+// decides nothing.
 func (d *Driver) Round(c Cluster) (Round, error) {
 	state, err := c.State()
 	if err != nil {
@@ -131,8 +131,8 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	return round, nil
 }
 
-// divide returns the running jobs and the jobs that the plan may start. A released job counts as
-// running until the patience is over; then divide holds it again.
+// divide returns the running jobs, and the jobs that the plan may start. A released job counts as
+// running until its patience is over; then divide holds the job again.
 func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioaware.Running, candidates []*Pending) {
 	for i := range state.Running {
 		running = append(running, state.Running[i].Running)
@@ -168,7 +168,7 @@ func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioawar
 	return running, candidates
 }
 
-// Pools makes pools of sets of nodes in service, by name.
+// Pools makes pools from sets of nodes in service.
 func Pools(members map[string]map[string]bool) map[string]ioaware.Pool {
 	pools := make(map[string]ioaware.Pool, len(members))
 	names := slices.Sorted(maps.Keys(members))
@@ -193,8 +193,8 @@ func share(a, b map[string]bool) bool {
 	return false
 }
 
-// Uses returns the number of nodes that a job may have in each pool, for a job whose nodes are not
-// known.
+// Uses returns the number of nodes that a job may have in each pool, for a job whose nodes are
+// unknown.
 func Uses(pools map[string]ioaware.Pool, job *ioaware.Job) map[string]int {
 	uses := map[string]int{}
 	for _, pool := range pools[job.Pool].Overlaps {
@@ -203,7 +203,7 @@ func Uses(pools map[string]ioaware.Pool, job *ioaware.Job) map[string]int {
 	return uses
 }
 
-// take adds the licenses of a released job, which the cluster does not count yet.
+// take counts the licenses of a released job as used; the cluster does not count them yet.
 func take(c *ioaware.Cluster, licenses map[string]int64) {
 	for name, n := range licenses {
 		if l, known := c.Licenses[name]; known {
@@ -222,7 +222,7 @@ func (d *Driver) remember(pending []Pending) {
 		if w == nil {
 			w = &wait{}
 		}
-		if !job.Released && w.released != 0 { // it was held, or requeued, by somebody else
+		if !job.Released && w.released != 0 { // the job was held or requeued by someone else
 			w.released = 0
 		}
 		waits[job.ID] = w

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// fake is a cluster whose scheduler starts released jobs, unless they are stuck.
+// fake is a cluster whose scheduler starts released jobs, except those in stuck.
 type fake struct {
 	now     hpc.Time
 	nodes   int
@@ -57,7 +57,7 @@ func (f *fake) set(job string, released bool, what string) error {
 func (f *fake) Release(job string) error { return f.set(job, true, "release") }
 func (f *fake) Hold(job string) error    { return f.set(job, false, "hold") }
 
-// advance lets time pass: released jobs start, and running ones end at their limits.
+// advance lets time pass: running jobs end at their limits, and released jobs start.
 func (f *fake) advance(d time.Duration) {
 	f.now = f.now.Add(d)
 	f.running = slices.DeleteFunc(f.running, func(r Running) bool { return r.End <= f.now })
@@ -83,7 +83,8 @@ func aware() *Driver {
 	return &Driver{Options: ioaware.Options{Strategy: ioaware.Aware}, Patience: 30 * time.Second}
 }
 
-// TestReleases: the jobs that the plan starts now are released, and those in flight count.
+// TestReleases: the driver releases the jobs that the plan starts now. In later rounds, released
+// jobs that have not started yet count like running ones.
 func TestReleases(t *testing.T) {
 	f := newFake(10, 1000, wants("a", 4, 10, 600), wants("b", 4, 10, 600), wants("c", 4, 10, 300), wants("d", 4, 10, 0))
 	d := aware()
@@ -91,7 +92,8 @@ func TestReleases(t *testing.T) {
 	if err != nil || strings.Join(round.Released, " ") != "a c" || !round.Open {
 		t.Fatalf("released %q, open %t, %v, want a and c", round.Released, round.Open, err)
 	}
-	// Nothing has started yet: the released jobs hold their nodes and licenses all the same.
+	// No job has started yet, but the nodes and licenses of the released jobs are in use for the
+	// plan.
 	f.now = f.now.Add(10 * time.Second)
 	if round, err = d.Round(f); err != nil || len(round.Released) > 0 {
 		t.Errorf("released %q beside jobs in flight, %v", round.Released, err)
@@ -103,8 +105,9 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestStuck: a job that does not start after its release is held again, and tried again later and
-// later. Other jobs start meanwhile, and the replay ends without it.
+// TestStuck: a job that does not start after its release is held again, and released again after
+// growing pauses. Other jobs start meanwhile. After mostTries, the driver no longer waits for the
+// job.
 func TestStuck(t *testing.T) {
 	f := newFake(4, 1000, wants("stuck", 4, 10, 0), wants("next", 4, 1, 0))
 	f.stuck["stuck"] = true
@@ -126,7 +129,8 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestAdopts: a new driver knows nothing of the releases before it, and waits for these jobs.
+// TestAdopts: a driver finds a job that an earlier driver released. It counts the job's nodes, and
+// releases no other job for which they would be needed.
 func TestAdopts(t *testing.T) {
 	released := wants("a", 4, 10, 0)
 	released.Released = true
@@ -150,8 +154,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestProperties: whatever happens, no more nodes and licenses are in use than there are, every job
-// starts once, and a driver that loses its memory in between changes nothing of that.
+// TestProperties: running jobs never use more nodes or licenses than there are, and every job
+// starts, also if the driver is replaced by a new one between rounds.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake(rapid.IntRange(1, 8).Draw(t, "nodes"), 1000)

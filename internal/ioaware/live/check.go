@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/hostlist"
 )
 
-// Check returns an error if the cluster does not fit the driver. It says what slurm.conf needs.
+// Check returns an error if the cluster's configuration does not suit the driver. The error says
+// what slurm.conf needs.
 func (c *Cluster) Check(ctx context.Context) error {
 	c.ctx = ctx
 	text, err := c.Run(ctx, "scontrol", "show", "config")
@@ -62,8 +63,8 @@ func checkScheduling(config map[string]string) error {
 		strings.Join(want, "\n  "))
 }
 
-// checkPartitions checks that the partitions exist, give whole nodes to jobs and share nodes with no
-// other partition: the driver counts nodes.
+// checkPartitions checks that the partitions exist, allocate whole nodes and share no nodes with
+// other partitions, because the driver only counts nodes.
 func (c *Cluster) checkPartitions(text, selectType string) error {
 	owners := map[string][]string{}
 	seen := map[string]bool{}
@@ -79,7 +80,7 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 		}
 		names, err := hostlist.Expand(f["Nodes"])
 		if err != nil {
-			continue // a partition without nodes: (null)
+			continue // a partition without nodes has (null)
 		}
 		for _, n := range names {
 			owners[n] = append(owners[n], name)

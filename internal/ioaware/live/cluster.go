@@ -1,10 +1,10 @@
-// Package live carries out the decisions of package driver on a live cluster, by Slurm's own
-// commands: squeue, sinfo and scontrol. It changes only pending jobs of the driver's partitions,
-// and never a job that its user or an administrator holds.
+// Package live carries out the decisions of package driver on a live cluster, with Slurm's commands
+// squeue, sinfo and scontrol. It only changes pending jobs in the driver's partitions, and never a
+// job that its user or an administrator holds.
 //
-// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When it is
-// released, it gets another mark. So a restarted driver knows which holds are the driver's, and so
-// does the watchdog, which releases the held jobs of a dead driver.
+// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When the driver
+// releases the job, it changes the mark. So a restarted driver knows which jobs the driver holds.
+// So does the watchdog, which releases the jobs that a dead driver holds.
 package live
 
 import (
@@ -23,33 +23,33 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has
-// the command's standard error.
+// Command runs one of Slurm's commands and returns its output, with times in UTC. The error
+// contains the command's standard error.
 type Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 
 // Forecaster predicts the I/O of jobs, and measures the use of the file system.
 type Forecaster interface {
-	// Estimate predicts the jobs of a class; the zero Estimate if nothing is known.
+	// Estimate predicts the I/O of a class's jobs; it is zero if the class is unknown.
 	Estimate(ctx context.Context, class string) (ioaware.Estimate, error)
 	// Used returns the measured use, in licenses.
 	Used(ctx context.Context) (int64, error)
 }
 
-// Config says which jobs the driver may start.
+// Config configures a [Cluster].
 type Config struct {
-	// Partitions are the partitions in which the driver starts jobs. No other partition may have their
-	// nodes.
+	// Partitions are the partitions in which the driver starts jobs. Other partitions must not have
+	// the same nodes.
 	Partitions []string
-	// FileSystem is the name of the license that stands for the file system, and Total the number
-	// of these licenses if slurm.conf has none.
+	// FileSystem is the name of the license for the file system. Total is the number of these
+	// licenses if slurm.conf does not have them.
 	FileSystem string
 	Total      int64
-	Forecaster Forecaster // nil if only requested licenses count
+	Forecaster Forecaster // nil to count only requested licenses
 	Run        Command
 	Now        func() hpc.Time
-	// Say is called with one line of text for each thing that happens.
+	// Say is called with a line of text for each event.
 	Say func(format string, args ...any)
-	// DryRun says what would be done and changes nothing.
+	// DryRun reports what would be done, and changes nothing.
 	DryRun bool
 }
 
@@ -61,9 +61,9 @@ type Cluster struct {
 	jobs  map[string]*job
 	deaf  bool // the forecaster did not answer in the last round
 	blind bool // scontrol did not show the reservations in the last round
-	// The other fields describe the last state, for [Cluster.Loop]: the time that its questions took,
-	// slurmctld's counters before the questions, the measured use, whether a job that had just ended
-	// still had nodes, and when the first reserved nodes become free.
+	// The other fields describe the last state, for [Cluster.Loop]: how long reading it took,
+	// slurmctld's counters before that, the measured use, whether a job that had just ended still
+	// had nodes, and when the first reserved nodes become free.
 	asked      time.Duration
 	counted    map[string]string
 	measured   int64
@@ -71,22 +71,22 @@ type Cluster struct {
 	booked     hpc.Time
 }
 
-// New returns the cluster of a configuration.
+// New returns a cluster with a configuration.
 func New(c Config) *Cluster {
 	return &Cluster{Config: c, jobs: map[string]*job{}, booked: hpc.Never}
 }
 
-// Round lets a driver decide once.
+// Round makes one round of decisions.
 func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, error) {
 	c.ctx = ctx
 	return d.Round(c)
 }
 
-// State implements [driver.Cluster]. It also holds new jobs of the driver that are not held yet.
+// State implements [driver.Cluster]. It also holds new jobs in the driver's partitions.
 func (c *Cluster) State() (driver.State, error) {
 	began := time.Now()
 	c.booked = hpc.Never
-	c.counted, _ = c.counters(c.ctx) // without counters the next look finds a change
+	c.counted, _ = c.counters(c.ctx) // on error, changed finds a change
 	jobs, err := c.list()
 	if err != nil {
 		return driver.State{}, err
@@ -135,7 +135,7 @@ func addRunning(state *driver.State, j *job, planned ioaware.Job, nodes members,
 		var serving int
 		serving, running.Uses = nodes.count(slices.Values(on))
 		running.Twice = booked.Overlaps(on, nodes.count)
-		if drained := planned.Nodes - serving; drained > 0 { // the job counts drained nodes, the cluster does not
+		if drained := planned.Nodes - serving; drained > 0 { // the job counts drained nodes, but the cluster does not
 			running.Twice = append(running.Twice, ioaware.Reserved{From: state.Now, Until: hpc.Never, Nodes: -drained})
 		}
 	}
@@ -160,17 +160,16 @@ func (c *Cluster) list() ([]job, error) {
 	return jobs, nil
 }
 
-// takes reports whether the driver decides when a pending job starts. It holds a job that it has
-// not seen before.
+// takes reports whether the driver decides about a pending job. The first time, it holds the job.
 func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	mark := markOf(j.AdminComment)
 	switch {
-	case j.held() && !j.heldByDriver(): // held by somebody else
+	case j.held() && !j.heldByDriver(): // by someone else
 		return false
 	case j.held() && mark == markHeld:
 		return true
-	case j.held(): // below: the driver takes the hold over
-	case mark == markHeld, mark == markSubmitted: // a driver died after the release and before the mark
+	case j.held(): // the driver takes the hold over below
+	case mark == markHeld, mark == markSubmitted: // a driver died between the release and the mark
 		c.note(j, j.name(), markReleased)
 		return true
 	case mark == markReleased:
@@ -186,7 +185,7 @@ func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	return true
 }
 
-// limitOf returns a time limit.
+// limitOf converts a time limit from Slurm's JSON.
 func limitOf(minutes number) time.Duration {
 	if minutes <= 0 || minutes == infinite || minutes > 1<<31 {
 		return hpc.Unlimited
@@ -214,17 +213,17 @@ func (c *Cluster) nodes() (members, error) {
 	return nodes, nil
 }
 
-// inService reports whether jobs may start on a node in this state now, or when it is free.
-// Reserved nodes count as in service: their reservation says how long they are taken.
+// inService reports whether jobs can start on a node in this state, now or when it is free.
+// Reserved nodes are in service; until when they are reserved is known from the reservations.
 func inService(state string) bool {
-	if strings.HasSuffix(state, "*") { // the node does not answer
+	if strings.HasSuffix(state, "*") { // the node does not respond
 		return false
 	}
 	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"},
 		strings.TrimRight(state, "~#$@^!%-+"))
 }
 
-// licenses returns the cluster's licenses.
+// licenses returns the cluster's licenses, with their numbers.
 func (c *Cluster) licenses() (map[string]ioaware.License, error) {
 	text, err := c.Run(c.ctx, "scontrol", "-o", "show", "licenses")
 	if err != nil {
@@ -245,7 +244,7 @@ func (c *Cluster) licenses() (map[string]ioaware.License, error) {
 	return list, nil
 }
 
-// fields reads the fields of a line of "scontrol -o" whose values have no spaces.
+// fields parses a line of "scontrol -o". Values must not contain spaces.
 func fields(line string) map[string]string {
 	m := map[string]string{}
 	for _, word := range strings.Fields(line) {
@@ -256,7 +255,7 @@ func fields(line string) map[string]string {
 	return m
 }
 
-// forecast asks the forecaster for the measured use, and returns a function that predicts jobs. If
+// forecast gets the measured use from the forecaster, and returns a function that predicts jobs. If
 // the forecaster does not answer, only requested licenses count in this round.
 func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 	nothing := func(*job) ioaware.Estimate { return ioaware.Estimate{} }
@@ -291,8 +290,8 @@ func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 	}
 }
 
-// Release implements [driver.Cluster]. The mark is changed after the release. If the driver dies in
-// between, the next driver sees by the old mark that the job was the driver's.
+// Release implements [driver.Cluster]. It changes the mark after the release. If the driver dies in
+// between, the old mark tells the next driver that the job was the driver's.
 func (c *Cluster) Release(name string) error {
 	j := c.jobs[name]
 	if c.DryRun {
@@ -307,7 +306,8 @@ func (c *Cluster) Release(name string) error {
 	return nil
 }
 
-// note changes the mark of a job. A failure changes no decision: it is only reported.
+// note changes the mark of a job. A failure is only reported, because the mark does not affect
+// decisions.
 func (c *Cluster) note(j *job, name, mark string) {
 	if c.DryRun {
 		return

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// commandTime is how long one of Slurm's commands may take. The command's own time-out for
-// slurmctld's answers is shorter (MessageTimeout).
+// commandTime is the time limit of one of Slurm's commands. It exceeds the command's own time limit
+// for slurmctld's answers (MessageTimeout).
 const commandTime = 2 * time.Minute
 
-// Exec is the [Command] that runs Slurm's commands of the environment's PATH.
+// Exec is a [Command] that runs Slurm's commands from PATH.
 func Exec(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// job is a job as "squeue --json" shows it. All releases since 22.05 have these members.
+// job is a job in the output of "squeue --json". All releases since 22.05 have these members.
 type job struct {
 	ID           number `json:"job_id"`
 	ArrayID      number `json:"array_job_id"`
@@ -37,7 +37,7 @@ type job struct {
 	End          number `json:"end_time"`
 }
 
-// readJobs reads what "squeue --json" prints.
+// readJobs parses the output of "squeue --json".
 func readJobs(text []byte) ([]job, error) {
 	var answer struct {
 		Jobs   *[]job `json:"jobs"`
@@ -57,8 +57,8 @@ func readJobs(text []byte) ([]job, error) {
 	return *answer.Jobs, nil
 }
 
-// number is a number in Slurm's JSON. Newer releases write it as an object. A number that is not
-// set becomes -1, and an infinite number becomes infinite.
+// number is a number in Slurm's JSON. Newer releases write an object instead. A number that is not
+// set becomes unset, and an infinite one becomes infinite.
 type number int64
 
 const (
@@ -66,7 +66,8 @@ const (
 	infinite number = 1<<63 - 1
 )
 
-// marks are special numbers of older releases: INFINITE and NO_VAL of 32 and 64 bits (slurm.h).
+// marks are the special numbers of older releases: INFINITE and NO_VAL with 32 and 64 bits
+// (slurm.h).
 var marks = map[json.Number]number{
 	"4294967295": infinite, "4294967294": unset, "18446744073709551615": infinite, "18446744073709551614": unset,
 }
@@ -112,7 +113,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// words is a word, or the list of words that newer releases write.
+// words is a word, or a list of words in newer releases.
 type words []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -141,19 +142,19 @@ func (j *job) onNodes() bool {
 		"RESIZING")
 }
 
-// completes reports whether the job has ended within the last minute and still has nodes. The nodes
-// are free within seconds, unless one fails.
+// completes reports whether the job ended within the last minute and still has nodes. These become
+// free within seconds, unless a node fails.
 func (j *job) completes(now hpc.Time) bool {
 	return j.State.has("COMPLETING") && j.End > number(now.Add(-time.Minute).UnixSeconds())
 }
 
-// held reports whether somebody holds the job.
+// held reports whether the job is held, by the driver or by someone else.
 func (j *job) held() bool { return j.Priority == 0 }
 
 // heldByDriver reports whether the driver, or the site's job_submit.lua, holds the job. slurmctld
-// treats a hold by job_submit.lua as the user's hold, and the driver turns it into an operator's
-// hold. If the reason is JobHeldUser after that, an operator has made it the user's hold again
-// (scontrol uhold). For root's jobs slurmctld keeps the reason.
+// treats a hold by job_submit.lua as one by the user, and the driver turns it into one by an
+// operator. If the reason is JobHeldUser after that, an operator has made it a user's hold again
+// (scontrol uhold). For root's jobs, slurmctld does not change the reason.
 func (j *job) heldByDriver() bool {
 	mark := markOf(j.AdminComment)
 	return j.held() && (mark == markSubmitted || mark == markHeld && (j.Reason != "JobHeldUser" || j.User == 0))
@@ -167,7 +168,7 @@ func (j *job) waitsForOthers(now hpc.Time) bool {
 		slices.Contains([]string{"Dependency", "DependencyNeverSatisfied", "BeginTime", "Reservation"}, j.Reason)
 }
 
-// name is how Slurm's commands name the job: 12, or 12_3 for a task of an array.
+// name returns the job's name in Slurm's commands: 12, or 12_3 for a task of an array.
 func (j *job) name() string {
 	switch {
 	case j.ArrayID > 0 && j.Tasks == "" && j.Task >= 0:
@@ -179,13 +180,13 @@ func (j *job) name() string {
 	return strconv.FormatInt(int64(j.ID), 10)
 }
 
-// names are the names of the tasks in the record.
+// names returns the names of all tasks in the record.
 func (j *job) names() []string {
 	if j.Tasks == "" {
 		return []string{j.name()}
 	}
 	array, err := hpc.ParseArray(j.Tasks)
-	if err != nil { // squeue shortens long lists: the other tasks follow when these have become jobs
+	if err != nil { // squeue shortens long lists; the other tasks follow in later rounds
 		end := strings.LastIndexByte(j.Tasks, ',')
 		if end < 0 {
 			return nil
@@ -201,15 +202,15 @@ func (j *job) names() []string {
 	return list
 }
 
-// sortJobs sorts jobs by the times of their submission.
+// sortJobs sorts jobs by submit time.
 func sortJobs(list []job) {
 	slices.SortStableFunc(list, func(a, b job) int {
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// The marks in the admin comment of a job. They say that the site's job_submit.lua has submitted
-// the job held, that the driver holds it, or that the driver has released it.
+// The marks in a job's admin comment. They say that the site's job_submit.lua submitted the job
+// held, that the driver holds it, or that the driver released it.
 const (
 	markSubmitted = "submitted"
 	markHeld      = "held"
@@ -217,7 +218,7 @@ const (
 	markPrefix    = "rmreplay-io="
 )
 
-// markOf returns the mark in an admin comment; empty if there is none.
+// markOf returns the mark in an admin comment, and "" if there is no mark.
 func markOf(comment string) string {
 	_, rest, found := strings.Cut(comment, markPrefix)
 	mark, _, ended := strings.Cut(rest, ";")
@@ -227,7 +228,7 @@ func markOf(comment string) string {
 	return mark
 }
 
-// marked returns an admin comment with its mark replaced. The rest of the comment stays.
+// marked returns an admin comment with a new mark. The rest of the comment does not change.
 func marked(comment, mark string) string {
 	if old := markOf(comment); old != "" {
 		comment = strings.Replace(comment, markPrefix+old+";", "", 1)

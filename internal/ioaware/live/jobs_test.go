@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/ioservice"
 )
 
-// squeues are the same jobs as older and newer releases print them.
+// squeues has, for an older and a newer release of Slurm, what squeue prints of the same jobs.
 var squeues = map[string]string{
 	"22.05": `{"errors": [], "jobs": [
  {"job_id": 7, "array_job_id": 0, "array_task_id": null, "array_task_string": "", "partition": "batch", "job_state": "PENDING", "state_reason": "JobHeldAdmin", "priority": 0, "user_id": 1000,
@@ -38,10 +38,10 @@ var squeues = map[string]string{
   "admin_comment": "rmreplay-io=released;", "comment": "", "dependency": "", "resv_name": "", "licenses": "", "node_count": {"set":true,"infinite":false,"number":1}, "time_limit": {"set":true,"infinite":false,"number":10}, "submit_time": {"set":true,"infinite":false,"number":90}, "eligible_time": {"set":true,"infinite":false,"number":90}, "end_time": {"set":true,"infinite":false,"number":700}}], "errors": []}`,
 }
 
-// slurm is a Slurm that prints texts and notes what changes it.
+// slurm answers Slurm's commands with given texts, and notes the commands that change something.
 type slurm struct {
 	jobs, sinfo, licenses, sdiag string
-	reservations                 string // none if empty
+	reservations                 string // empty: Slurm prints that there are none
 	changes                      []string
 	refuses                      string
 }
@@ -76,13 +76,13 @@ func (s *slurm) cluster(change ...func(*Config)) *Cluster {
 
 const licenseLine = "LicenseName=lustre Total=10 Used=0 Free=10 Reserved=0 Remote=no\n"
 
-// TestRound plays a round with what older and newer releases print.
+// TestRound plays a round with the output of an older and of a newer release.
 func TestRound(t *testing.T) {
 	for release, text := range squeues {
 		s := &slurm{jobs: text, sinfo: "n1 idle batch\nn1 idle long\nn2 allocated batch\nn3 down* batch\nn4 drained batch\nn5 mixed batch\n", licenses: licenseLine}
 		round, err := s.cluster().Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}})
-		// Three nodes are in service, one of them in use. The array was submitted first, and its
-		// tasks have no time limit.
+		// Three nodes are in service, and one of these is in use. The array was submitted first,
+		// and its tasks have no time limit.
 		if err != nil || strings.Join(round.Released, " ") != "9_1 9_2" {
 			t.Errorf("%s: released %q, %v", release, round.Released, err)
 		}
@@ -93,7 +93,8 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// TestWhose: the driver touches its own jobs only.
+// TestWhose: the driver changes only jobs that it may start. It leaves jobs that others hold, that
+// wait for something else, or that are in another partition.
 func TestWhose(t *testing.T) {
 	for _, c := range []struct{ what, members, want string }{
 		{"new", `"priority": 7`, "update JobId=1 Priority=0 AdminComment=rmreplay-io=held;|release 1|update JobId=1 AdminComment=rmreplay-io=released;"},
@@ -168,7 +169,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestCheck: what does not fit is refused with the lines that are missing.
+// TestCheck: a configuration with which the driver cannot work is refused. The error has the lines
+// that slurm.conf needs.
 func TestCheck(t *testing.T) {
 	good := "SchedulerType           = sched/builtin\nSchedulerParameters     = defer,batch_sched_delay=0,sched_interval=5\nSelectType              = select/cons_tres\n"
 	partition := "PartitionName=batch OverSubscribe=EXCLUSIVE Nodes=n[1-3]\nPartitionName=other OverSubscribe=NO Nodes=n4\n"
@@ -198,17 +200,17 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestService asks a service, and one that answers garbage.
+// TestService asks a service, first with good answers and then with garbage.
 func TestService(t *testing.T) {
 	answers := map[string]string{
 		"usage": `{"req_id":"1","status":"OK","response":{"lustre":"2034"}}`, "job_utilization": `{"req_id":"1","status":"OK","response":{"lustre":"500","time_limit":"6"}}`,
 	}
-	var lock sync.Mutex // of the answers
+	var lock sync.Mutex // for answers
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // it has no connection
+	defer l.Close() // no connection is open then
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -242,7 +244,7 @@ func TestService(t *testing.T) {
 			t.Errorf("%q: %d, no error", bad, used)
 		}
 	}
-	// A round goes on without the service.
+	// Without answers of the service, a round still releases jobs.
 	slurm := &slurm{jobs: squeues["22.05"], sinfo: "n1 idle batch\nn2 idle batch\n", licenses: licenseLine}
 	if round, err := slurm.cluster(func(c *Config) { c.Forecaster = s }).Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}}); err != nil || len(round.Released) == 0 {
 		t.Errorf("without estimates: %+v, %v", round, err)

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lease is the driver's lock file. The driver keeps it locked as long as it runs, and touches it in
-// every round. The lock keeps a second driver from starting on the machine, and the file's time
-// tells the watchdog whether the driver is dead.
+// Lease is the driver's lock file. The driver locks it as long as it runs, and touches it in every
+// round. The lock prevents a second driver on the machine. The file's time tells the watchdog
+// whether the driver is dead.
 type Lease struct{ file *os.File }
 
 // errTaken says that another process has locked the file.
 var errTaken = errors.New("a driver has it")
 
-// Take locks the file at a path. It makes the file if it does not exist. The kernel frees the lock
+// Take locks the file at a path, and creates the file if necessary. The kernel releases the lock
 // when the process ends.
 func Take(path string) (*Lease, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -39,7 +39,7 @@ func lock(f *os.File) error {
 	return err
 }
 
-// Touch notes in the file's time that the driver works.
+// Touch sets the file's time, which shows that the driver works.
 func (l *Lease) Touch() error {
 	now := time.Now()
 	if err := os.Chtimes(l.file.Name(), now, now); err != nil {
@@ -48,11 +48,11 @@ func (l *Lease) Touch() error {
 	return nil
 }
 
-// Close frees the lock.
+// Close releases the lock.
 func (l *Lease) Close() error { return l.file.Close() }
 
-// Dead reports whether no driver has touched the lock file for the given time: the driver is dead
-// or hangs, or there was none.
+// Dead reports whether the lock file was not touched for the given time, because the driver is
+// dead, hangs, or was never started.
 func Dead(path string, after time.Duration) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -18,7 +18,8 @@ import (
 	"rmreplay/internal/rm/slurm/slurmtest"
 )
 
-// driverVariable has the test program be a driver, with the lease that it names.
+// driverVariable is an environment variable with the path of a lease. If it is set, the test
+// program runs as a driver with this lease.
 const driverVariable = "RMREPLAY_TEST_LEASE"
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func now() hpc.Time { return hpc.Time(time.Now().UnixNano()) }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// drive decides in rounds until the process is killed.
+// drive takes the lease at path and plays rounds until the process is killed.
 func drive(path string) error {
 	lease, err := Take(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func drive(path string) error {
 	return context.Cause(ctx)
 }
 
-// site is a live Slurm: nine nodes for the driver, and one for another partition.
+// site is a live Slurm with nine nodes for the driver, and one node in another partition.
 type site struct {
 	*slurmtest.Site
 	t *testing.T
@@ -79,19 +80,21 @@ PartitionName=batch Nodes=n[1-9] Default=YES OverSubscribe=EXCLUSIVE MaxTime=60
 PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
 `})}
 	runs := filepath.Join(s.Dir, "runs")
-	if err := errors.Join(os.WriteFile(runs, nil, 0o666), os.Chmod(runs, 0o666)); err != nil { // jobs write it
+	if err := errors.Join(os.WriteFile(runs, nil, 0o666), os.Chmod(runs, 0o666)); err != nil { // all users' jobs write it
 		t.Fatal(err)
 	}
 	return s
 }
 
-// submit submits a job that notes that it runs, and sleeps.
+// submit submits a job that writes its ID to the file of runs and then sleeps. It returns the job's
+// ID.
 func (s *site) submit(seconds string, args ...string) string {
 	s.t.Helper()
 	return s.Submit("echo $SLURM_JOB_ID >> "+s.Dir+"/runs\nsleep "+seconds, append([]string{"--time=1"}, args...)...)
 }
 
-// runs returns the jobs that have run, sorted.
+// runs returns the IDs of the jobs that have started, sorted. A job that started twice is listed
+// twice.
 func (s *site) runs() []string {
 	text, err := os.ReadFile(filepath.Join(s.Dir, "runs"))
 	if err != nil && !os.IsNotExist(err) {
@@ -108,7 +111,7 @@ func (s *site) queue() []string {
 	return slices.Sorted(strings.FieldsSeq(string(out)))
 }
 
-// field returns a field of a job.
+// field returns a field of what scontrol shows of a job.
 func (s *site) field(job, name string) string {
 	out, err := Exec(s.t.Context(), "scontrol", "-o", "show", "job", job)
 	if err != nil {
@@ -117,8 +120,8 @@ func (s *site) field(job, name string) string {
 	return fields(string(out))[name]
 }
 
-// TestKilledDriver runs jobs on a live Slurm with a driver that is killed again and again. Every job
-// runs once, and the holds of others stay.
+// TestKilledDriver runs jobs on a live Slurm with a driver that is killed again and again. Every
+// job must run once, and the jobs that others hold must stay held.
 func TestKilledDriver(t *testing.T) {
 	for _, release := range []string{"", "24.11", "26.05"} {
 		t.Run("Slurm "+release, func(t *testing.T) {
@@ -160,7 +163,7 @@ func killDriver(t *testing.T, release string, jobs, kills int) {
 	want = append(want, after, other)
 	array := s.submit("1", "--array=1-3")
 	given := s.submit("1", "--nodes=9")
-	// The driver takes the holds of job_submit.lua over.
+	// The driver turns the holds by job_submit.lua into its own.
 	round, err := c.Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}, Patience: time.Hour})
 	if err != nil || round.Failed != nil || len(round.Released) == 0 {
 		t.Errorf("a round released %q, %v, %v", round.Released, err, round.Failed)
@@ -206,7 +209,7 @@ func killDriver(t *testing.T, release string, jobs, kills int) {
 	if len(slices.Compact(slices.Clone(runs))) != len(runs) {
 		t.Errorf("jobs ran twice: %q (array %s)", runs, array)
 	}
-	// The watchdog releases what the driver held, and nothing else.
+	// The watchdog releases only the jobs that the driver held.
 	late := s.submit("1")
 	n, err := c.ReleaseAll(t.Context())
 	if n != 1 || err != nil {

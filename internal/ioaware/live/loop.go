@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// Loop lets a driver decide in rounds until ctx ends. interval is the time between two rounds; with
-// 0, rounds follow changes ([ioaware.Rounds]). Loop calls told with the outcome of each round.
+// Loop makes rounds until ctx ends. interval is the time between two rounds; with 0, rounds follow
+// changes ([ioaware.Rounds]). Loop calls told with the result of each round.
 func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Duration, told func(driver.Round, error)) {
 	began := time.Now() // rounds follow the monotonic clock
 	elapsed := func() hpc.Time { return hpc.Time(time.Since(began)) }
@@ -47,20 +47,19 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// share is the largest part of the time that the driver spends asking Slurm, if rounds follow
-// changes. So rounds are rarer with a large queue.
+// share is the highest part of the time that the driver spends asking Slurm, if rounds follow
+// changes. With a large queue, rounds are therefore less frequent.
 const share = 0.25
 
-// pause returns the time between two looks for changes.
+// pause returns the time between two checks for changes.
 func (c *Cluster) pause() time.Duration {
 	return min(max(ioaware.LeastPause, time.Duration(float64(c.asked)/share)), ioaware.MostPause)
 }
 
-// changed reports whether a round may decide something new: whether since the last round jobs have
-// been submitted or have ended, their last nodes are about to be free, nodes are no longer
-// reserved, or the measured use has fallen since that round. It asks slurmctld for its counters,
-// for which slurmctld needs no lock. A failure is not a change: the next round reports what is
-// wrong.
+// changed reports whether a round may decide something new, because of changes since the last
+// round: jobs were submitted or have ended, ended jobs still had nodes, nodes are no longer
+// reserved, or the measured use has fallen. It reads slurmctld's counters, for which slurmctld
+// needs no lock. A failure does not count as a change; the next round reports what is wrong.
 func (c *Cluster) changed(ctx context.Context) bool {
 	if c.completing || c.Now() >= c.booked {
 		return true
@@ -75,8 +74,8 @@ func (c *Cluster) changed(ctx context.Context) bool {
 	return err == nil && used < c.measured
 }
 
-// counters returns slurmctld's counters of jobs that were submitted or have ended, as sdiag prints
-// them. slurmctld resets them at midnight.
+// counters returns slurmctld's counters of submitted and ended jobs, from sdiag. slurmctld resets
+// them at midnight.
 func (c *Cluster) counters(ctx context.Context) (map[string]string, error) {
 	text, err := c.Run(ctx, "sdiag")
 	if err != nil {

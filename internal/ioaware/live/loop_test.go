@@ -14,12 +14,12 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// counts is what sdiag prints of jobs.
+// counts returns what sdiag prints with these numbers of jobs.
 func counts(submitted, started, completed int) string {
 	return fmt.Sprintf("Agent queue size:  0\n\nJobs submitted: %d\nJobs started:   %d\nJobs completed: %d\nJobs canceled:  0\nJobs failed:    0\n\nMain schedule statistics (microseconds):\n\tLast cycle: 7\n", submitted, started, completed)
 }
 
-// used is a forecaster that knows the measured use.
+// used is a forecaster that answers with a measured use, and has no estimates.
 type used struct{ licenses int64 }
 
 func (u *used) Used(context.Context) (int64, error) { return u.licenses, nil }
@@ -28,15 +28,15 @@ func (u *used) Estimate(context.Context, string) (ioaware.Estimate, error) {
 	return ioaware.Estimate{}, nil
 }
 
-// TestLoop: rounds follow what changes, and happen at least every 30 seconds.
+// TestLoop: a round follows a change that may let jobs start, and rounds are at most 30 s apart.
 func TestLoop(t *testing.T) {
 	completing := `{"jobs": [{"job_id": 1, "partition": "batch", "job_state": ["RUNNING", "COMPLETING"], "user_id": 1000, "node_count": 1, "time_limit": 10, "end_time": 490}]}`
 	for _, c := range []struct {
 		what     string
 		interval time.Duration
-		begin    string // the jobs
+		begin    string // what squeue prints at first, if not empty
 		change   func(s *slurm, u *used)
-		want     []int // seconds of rounds; the change is at 10 s
+		want     []int // expected seconds of rounds; the change is at 10 s
 	}{
 		{"nothing", 0, "", func(*slurm, *used) {}, []int{0, 30, 60}},
 		{"a submission", 0, "", func(s *slurm, _ *used) { s.sdiag = counts(2, 1, 0) }, []int{0, 12, 42, 72}},
@@ -76,7 +76,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLongQuestions: a queue that slurmctld needs long to list makes looks rare.
+// TestLongQuestions: if slurmctld needs long to list the queue, the driver looks for changes less
+// often.
 func TestLongQuestions(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: 3 * time.Second, 100 * time.Millisecond: 3 * time.Second, time.Second: 4 * time.Second, time.Minute: 30 * time.Second} {
 		if got := (&Cluster{asked: asked}).pause(); got != want {
@@ -85,7 +86,7 @@ func TestLongQuestions(t *testing.T) {
 	}
 }
 
-// TestReservationEnds: a round follows the first look, and the end of a reservation.
+// TestReservationEnds: there is a change at the first look, and when a reserved node becomes free.
 func TestReservationEnds(t *testing.T) {
 	at := hpc.Unix(500)
 	s := &slurm{jobs: `{"jobs": []}`, sinfo: "n1 maint batch\n", licenses: licenseLine, sdiag: counts(1, 1, 0)}
@@ -94,7 +95,7 @@ func TestReservationEnds(t *testing.T) {
 	for _, c := range []struct {
 		at   int64
 		want bool
-	}{{500, true}, {510, false}, {899, false}, {900, true}, {901, false}} { // at 510 s b has the node, too
+	}{{500, true}, {510, false}, {899, false}, {900, true}, {901, false}} { // at 510 s reservation b still has the node
 		at = hpc.Unix(c.at)
 		if got := cluster.changed(t.Context()); got != c.want {
 			t.Errorf("at %d s: changed %t, want %t", c.at, got, c.want)

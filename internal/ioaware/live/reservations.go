@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// reservations returns when nodes are reserved. If scontrol does not answer, no node counts as
-// reserved. Released jobs that a reservation keeps from starting are then held again.
+// reservations returns when nodes are reserved. If scontrol fails, nodes do not count as reserved.
+// Released jobs that cannot start because of a reservation are then held again.
 func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 	text, err := c.Run(c.ctx, "scontrol", "-o", "show", "reservation")
 	var list []driver.Reservation
@@ -28,9 +28,9 @@ func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 	return driver.Book(list)
 }
 
-// readReservations reads what "scontrol -o show reservation" prints, with times in UTC. It returns
-// the reservations with nodes that have not ended. scontrol names the nodes that slurmctld has
-// chosen. For a recurring reservation it shows the next time.
+// readReservations parses the output of "scontrol -o show reservation", with times in UTC. It
+// returns the reservations with nodes that have not ended. scontrol shows the nodes that slurmctld
+// has chosen and, for a recurring reservation, the next occurrence.
 func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err error) {
 	const source = "scontrol show reservation"
 	if !bytes.HasSuffix(text, []byte("\n")) {
@@ -46,17 +46,17 @@ func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: the nodes of %s: %w", source, r.Name, err)
 		}
-		if len(nodes) > 0 { // a reservation without nodes is one of licenses, or slurmctld has not found its nodes
+		if len(nodes) > 0 { // reservations without nodes are for licenses, or slurmctld has not found nodes yet
 			list = append(list, driver.Reservation{Begin: r.Start, End: r.Start.Add(r.Duration), Nodes: nodes})
 		}
 	}
 	return list, nil
 }
 
-// members has the nodes in service of each partition.
+// members maps partitions to their nodes in service.
 type members map[string]map[string]bool
 
-// size returns the number of nodes.
+// size returns the number of different nodes.
 func (m members) size() int {
 	all := map[string]bool{}
 	for _, nodes := range m {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// TestLiveReservations: on a live Slurm the driver starts no job on idle nodes that a reservation takes
-// before the job's limit, and counts the nodes of a job in its reservation once.
+// TestLiveReservations: on a live Slurm, the driver starts no job on idle nodes that a reservation
+// takes before the job's limit. Nodes of a job that runs in a reservation count once.
 func TestLiveReservations(t *testing.T) {
 	for _, release := range []string{"", "24.11", "26.05"} {
 		t.Run("Slurm "+release, func(t *testing.T) { reserve(t, release) })
@@ -32,7 +32,7 @@ func reserve(t *testing.T, release string) {
 			t.Fatal(err)
 		}
 	}
-	defer func() { // no step may outlive its slurmd
+	defer func() { // all jobs must end before their slurmd does
 		if _, err := Exec(t.Context(), "scancel", "--partition=batch"); err != nil {
 			t.Error(err)
 		}
@@ -48,7 +48,8 @@ func reserve(t *testing.T, release string) {
 		}
 		return round.Released
 	}
-	// Of nine idle nodes, two are reserved now and six in half an hour; slurmctld chooses two of these.
+	// Of nine idle nodes, two are reserved now, and six in half an hour: four that are named and
+	// two that slurmctld chooses.
 	scontrol("create", "reservation", "reservation=now", "starttime=now", "duration=120", "nodes=n[1-2]", "users=root", "flags=maint,ignore_jobs")
 	scontrol("create", "reservation", "reservation=later", "starttime=now+30minutes", "duration=60", "nodes=n[3-6]", "users=root")
 	scontrol("create", "reservation", "reservation=chosen", "starttime=now+30minutes", "duration=60", "nodecnt=2", "partitionname=batch", "users=root")
@@ -57,8 +58,8 @@ func reserve(t *testing.T, release string) {
 	s.Until("the job of the reservation runs", func() bool { return s.field(within, "JobState") == "RUNNING" })
 	s.Until("sinfo shows the reservation", func() bool { return strings.Contains(s.states(), "maint") })
 
-	wide := s.submit("60", "--nodes=8", "--time=1")  // seven nodes are idle and not reserved now
-	long := s.submit("60", "--nodes=2", "--time=60") // only one idle node is nobody's for an hour
+	wide := s.submit("60", "--nodes=8", "--time=1")  // only seven nodes are idle and not reserved now
+	long := s.submit("60", "--nodes=2", "--time=60") // only one idle node stays unreserved for an hour
 	small := s.submit("60", "--nodes=1", "--time=60")
 	short := s.submit("60", "--nodes=6", "--time=10")
 	if got, want := released(), []string{small, short}; !slices.Equal(got, want) {
@@ -90,7 +91,7 @@ func (s *site) states() string {
 	return string(out)
 }
 
-// TestReadReservations reads what scontrol of three releases printed.
+// TestReadReservations reads the outputs of scontrol of three releases.
 func TestReadReservations(t *testing.T) {
 	for release, begin := range map[string]string{"22.05": "13:50:48", "24.11": "13:50:55", "26.05": "13:51:02"} {
 		text, err := os.ReadFile("testdata/reservations-" + release + ".txt")
@@ -123,7 +124,7 @@ func TestReadReservations(t *testing.T) {
 				t.Errorf("%s, %s: %v (-want +got)\n%s", release, c.what, err, diff)
 			}
 		}
-		for cut := range text { // none of them is taken for the whole
+		for cut := range text { // no cut output may pass for a whole one
 			got, err := readReservations(text[:cut], after(1))
 			if err == nil && text[max(cut-1, 0)] != '\n' {
 				t.Errorf("%s, cut off after %d bytes: %d reservations", release, cut, len(got))
@@ -175,13 +176,14 @@ func FuzzReadReservations(f *testing.F) {
 	})
 }
 
-// reservation is what scontrol prints of a reservation from one second of 1970 until another one.
+// reservation returns the line that scontrol prints of a reservation. begin and end are seconds
+// since 1970 in UTC.
 func reservation(name string, begin, end int, nodes string) string {
 	at := func(s int) string { return hpc.Unix(int64(s)).Std().UTC().Format("2006-01-02T15:04:05") }
 	return fmt.Sprintf("ReservationName=%s StartTime=%s EndTime=%s Nodes=%s NodeCnt=1\n", name, at(begin), at(end), nodes)
 }
 
-// TestRoundWithReservations: of four nodes, one is drained and one is another job's.
+// TestRoundWithReservations: one of four nodes is drained, and job 1 runs on one of the nodes.
 func TestRoundWithReservations(t *testing.T) {
 	const jobs = `{"jobs": [
  {"job_id": 1, "partition": "batch", "job_state": "RUNNING", "user_id": 1000, "node_count": %d, "nodes": %q, "time_limit": 60, "end_time": 4000},

@@ -20,17 +20,16 @@ type Service struct {
 	Address string // HOST:PORT
 }
 
-// patience is how long the service may take for an answer.
+// patience is the time limit for an answer of the service.
 const patience = 5 * time.Second
 
-// classes matches the two ways in which a job's comment names its class: by the class's ID or by
-// its name.
+// A job's comment can name its class in two ways: by the class's ID or by its name.
 var (
 	classID   = regexp.MustCompile(`^variety_id=([^;]+);`)
 	className = regexp.MustCompile(`(?:^|;)jobtype=([A-Za-z0-9_]+);`)
 )
 
-// classOf returns the ID of the class that a job's comment names; empty if it names none.
+// classOf returns the ID of the class that a job's comment names; "" if it does not name a class.
 func classOf(comment string) string {
 	if m := classID.FindStringSubmatch(comment); m != nil && m[1] != "N/A" {
 		return m[1]
@@ -64,7 +63,7 @@ func (s Service) Used(ctx context.Context) (int64, error) {
 	return answered(answer, "lustre")
 }
 
-// answered returns a number from an answer; 0 if the number is missing, as for an unknown class.
+// answered returns a number in an answer; 0 if the number is missing, as for an unknown class.
 func answered(a ioservice.Answer, name string) (int64, error) {
 	text, given := a.Response[name]
 	if !given {
@@ -85,7 +84,7 @@ func (s Service) ask(ctx context.Context, request map[string]any) (a ioservice.A
 	if err != nil {
 		return a, fmt.Errorf("asking the service: %w", err)
 	}
-	defer conn.Close() // everything has been read
+	defer conn.Close() // the answer has been read
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return a, err

@@ -1,9 +1,9 @@
-// Package counters knows what jobs read from and wrote to a file system. It reads the counters that
-// nodes or servers sample, and the totals that profilers and Slurm record, and computes a job's use:
-// the mean and the variance of its rate, and its run time.
+// Package counters computes what jobs read from and wrote to a file system. It reads counters
+// sampled by nodes or servers, and totals recorded by profilers or Slurm. From these it computes a
+// job's use: the mean and the variance of its rate, and its run time.
 //
-// A counter only grows. If it falls, it was reset: the node booted or the file system was mounted
-// again. Its new value is then the number of bytes since the reset.
+// A counter never decreases unless it is reset, because the node booted or the file system was
+// mounted again. The new value is then the number of bytes since the reset.
 package counters
 
 import (
@@ -18,22 +18,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Cell is the length of an interval. A rate is averaged over such intervals before its variance is
-// computed.
+// Cell is the length of an interval. The variance of a rate is computed from its means over such
+// intervals.
 const Cell = 10 * time.Second
 
-// maxSpan bounds the length of a job, so that hostile times do not use up the memory.
+// maxSpan is the longest run time of a job, so that absurd times cannot exhaust the memory.
 const maxSpan = 400 * 24 * time.Hour
 
-// Sample is one reading of a counter: the bytes that a node has read and written, or the bytes that
-// a job has read and written on one server.
+// Sample is one reading of a counter: the number of bytes that a node, or a job on one server, has
+// read and written.
 type Sample struct {
 	Node   string   // the host, or the server's target
 	Alias  string   // another name of the node, such as LDMS's component_id, or ""
-	Target string   // distinguishes counters of one node, such as of two mounted file systems
-	Job    string   // the job that runs on the node, or "" or "0"
-	OfJob  bool     // the counter counts the job's bytes alone and began at 0
-	Begin  hpc.Time // when a job's counter was 0; 0 if not known
+	Target string   // distinguishes counters of one node, for example of two mounted file systems
+	Job    string   // the job on the node; "" or "0" if there is none
+	OfJob  bool     // the counter only counts this job's bytes, and started at 0
+	Begin  hpc.Time // when a job's counter was 0; 0 if unknown
 	Time   hpc.Time
 	Bytes  float64 // read and written
 }
@@ -41,9 +41,9 @@ type Sample struct {
 // Use is what a job did to the file system.
 type Use struct {
 	Start, End hpc.Time
-	RunTime    time.Duration // the job's run time; not always End-Start: see [Store.Job]
-	Mean       float64       // bytes per second, of all nodes together
-	Variance   float64       // of the rate, averaged over intervals of about [Cell]; (bytes per second)²
+	RunTime    time.Duration // run time of the job, which can differ from End-Start: see [Store.Job]
+	Mean       float64       // bytes per second, over all nodes
+	Variance   float64       // of the rate's means over intervals of about [Cell]; (bytes per second)²
 }
 
 // reading is a sample within its series.
@@ -52,25 +52,25 @@ type reading struct {
 	bytes float64
 }
 
-// key names a series: the samples of one counter.
+// key identifies a series: the samples of one counter.
 type key struct{ node, target, job string }
 
-// series has the readings of one counter, by time.
+// series has the readings of one counter, in order of time.
 type series struct {
 	key
 	alias    string
 	ofJob    bool
-	begin    hpc.Time // when a job's counter was 0; 0 if not known
+	begin    hpc.Time // when a job's counter was 0; 0 if unknown
 	readings []reading
 }
 
-// span is when a job's samples begin and end in one series.
+// span has the times of a job's first and last sample in one series.
 type span struct{ first, last hpc.Time }
 
 // Store holds samples and totals. It is not safe for concurrent use.
 type Store struct {
 	series map[key]*series
-	jobs   map[string]map[key]span // the series of each job
+	jobs   map[string]map[key]span // by job, the series with its samples
 	totals map[string]map[string]Total
 	newest hpc.Time
 }
@@ -116,11 +116,11 @@ func (s *Store) Add(x Sample) bool {
 	return true
 }
 
-// Newest is the time of the latest sample, or 0.
+// Newest returns the time of the latest sample, or 0.
 func (s *Store) Newest() hpc.Time { return s.newest }
 
-// Drop forgets samples and totals before an instant. Each series keeps one older sample. To avoid
-// copying at every call, it keeps all older samples until they are a quarter of the series.
+// Drop removes samples and totals before an instant. Each series keeps one older sample. To avoid
+// copying at every call, older samples are removed only when they are a quarter of the series.
 func (s *Store) Drop(before hpc.Time) {
 	for k, one := range s.series {
 		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading,
@@ -147,9 +147,9 @@ func (s *Store) Drop(before hpc.Time) {
 	}
 }
 
-// Rate returns the rate of all counters together between two instants, in bytes per second. Each
-// counter is taken from its first to its last sample in that time. Counters of jobs are used only
-// if there are no counters of nodes, since both count the same bytes. known is false if no counter
+// Rate returns the total rate of all counters between two instants, in bytes per second. For each
+// counter, it uses the first and the last sample in this time. Jobs' counters are used only if
+// there are no nodes' counters, because both count the same bytes. known is false unless a counter
 // has two samples.
 func (s *Store) Rate(from, to hpc.Time) (rate float64, known bool) {
 	rate, known = s.rate(from, to, false)
@@ -176,7 +176,7 @@ func (s *Store) rate(from, to hpc.Time, ofJobs bool) (rate float64, known bool) 
 	return rate, known
 }
 
-// keys returns the names of the series in one order, so that sums are the same in every run.
+// keys returns the keys of all series in a fixed order, so that sums are the same in every run.
 func (s *Store) keys() []key { return sorted(maps.Keys(s.series)) }
 
 func sorted(keys iter.Seq[key]) []key {
@@ -192,7 +192,7 @@ func within(readings []reading, from, to hpc.Time) []reading {
 	return readings[first:max(first, end)]
 }
 
-// added returns the bytes between two readings of a counter.
+// added returns the number of bytes between two readings of a counter.
 func added(a, b reading) float64 {
 	if b.bytes < a.bytes {
 		return b.bytes
@@ -200,10 +200,10 @@ func added(a, b reading) float64 {
 	return b.bytes - a.bytes
 }
 
-// Job returns the use of a job by its number. If start and end are 0, the samples give the job's
-// length: the time from the first to the last sample plus two mean intervals between samples, since
-// the job began before the first sample and ended after the last. found is false if there are no
-// two samples of one counter, and no totals.
+// Job returns the use of a job. If start and end are 0, the job's length is taken from the samples:
+// the time from the first to the last sample, plus two mean intervals between samples, because the
+// job began before the first sample and ended after the last. found is false unless there are two
+// samples of one counter, or totals.
 func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
 	var parts [][]reading
 	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
@@ -246,9 +246,9 @@ func firstKnown(times ...hpc.Time) hpc.Time {
 	return 0
 }
 
-// ofJob completes the readings of a counter that began at 0 with the job. If the job's start is not
-// known, the counter began one mean interval before the first reading. All bytes belong to the job,
-// so bytes that were counted after its end are attributed to the time before the end.
+// ofJob completes the readings of a counter that started at 0 with the job. If the job's start is
+// unknown, the counter is assumed to start one mean interval before the first reading. All bytes
+// belong to the job, so readings after its end are moved to the end.
 func ofJob(part []reading, start, end hpc.Time) []reading {
 	if len(part) == 0 {
 		return nil
@@ -269,8 +269,8 @@ func ofJob(part []reading, start, end hpc.Time) []reading {
 }
 
 // During returns the use of a job that had its nodes exclusively from start to end. It interpolates
-// the nodes' counters at both instants. A second is added to the end, since Slurm's times have no
-// fractions. found is false if no node has samples both before and after the job.
+// the nodes' counters at both instants. It adds a second to the end, because Slurm's times have no
+// fractions. found is false unless a node has samples before and after the job.
 func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
 	named := map[string]bool{}
 	for _, n := range nodes {
@@ -296,7 +296,7 @@ func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool
 }
 
 // profile spreads the bytes between two samples of a counter evenly over the time between them. It
-// returns the mean and the variance of the rate in max(1, round(duration/Cell)) cells of [start,
+// returns the mean and the variance of the rate over max(1, round(duration/Cell)) cells of [start,
 // end].
 func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
 	length := end.Sub(start)
@@ -328,9 +328,9 @@ func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
 	return use, true
 }
 
-// spread adds amount to the cells between two instants, in seconds from the first cell's begin. The
-// part outside the cells is left out. If the two instants are equal, one cell gets the whole
-// amount.
+// spread adds amount to the cells between two instants, which are in seconds from the beginning of
+// the first cell. The part outside of the cells is ignored. If both instants are equal, one cell
+// gets the whole amount.
 func spread(cells []float64, step, from, to, amount float64) {
 	last := len(cells) - 1
 	if to <= from {
@@ -345,15 +345,16 @@ func spread(cells []float64, step, from, to, amount float64) {
 	}
 }
 
-// Total is what a job read and wrote from its start to its end, as a profiler or Slurm recorded it.
+// Total is the number of bytes that a job read and wrote in its whole run time, recorded by a
+// profiler or Slurm.
 type Total struct {
 	Job        string
 	Start, End hpc.Time
 	Bytes      float64 // read and written
 }
 
-// AddTotal adds a total. A job may have several totals, such as one for each program that it ran.
-// They differ in name; a later total replaces an earlier total of the same name.
+// AddTotal adds a total. A job may have several totals with different names, for example one per
+// program. A later total replaces an earlier one of the same name.
 func (s *Store) AddTotal(name string, t Total) {
 	if s.totals[t.Job] == nil {
 		s.totals[t.Job] = map[string]Total{}
@@ -361,7 +362,8 @@ func (s *Store) AddTotal(name string, t Total) {
 	s.totals[t.Job][name] = t
 }
 
-// total returns the use of a job from its totals. The variance is 0, because totals do not tell it.
+// total returns the use of a job from its totals. The variance is 0, because totals do not contain
+// it.
 func (s *Store) total(id string) (use Use, found bool) {
 	var bytes float64
 	for _, name := range slices.Sorted(maps.Keys(s.totals[id])) {

@@ -17,7 +17,8 @@ var start = hpc.Unix(1_700_000_000)
 
 func at(seconds float64) hpc.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
 
-// filled is a store of one node's samples of job 7: pairs of seconds and bytes.
+// filled returns a store with samples of job 7 on one node. pairs are seconds after start and
+// bytes.
 func filled(node string, pairs ...float64) *Store {
 	s := NewStore()
 	fill(s, node, pairs...)
@@ -66,7 +67,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestDuring: counters are interpolated at the job's start and a second after its end.
+// TestDuring: the counters' values at a job's start and one second after its end are interpolated.
 func TestDuring(t *testing.T) {
 	s := filled("n1", -5, 0, 5, 1000, 15, 2000, 25, 3000)
 	s.Add(Sample{Node: "n2", Alias: "42", Time: at(0), Bytes: 0})
@@ -92,8 +93,8 @@ func TestDuring(t *testing.T) {
 	}
 }
 
-// TestProfileKeepsBytes: whatever the samples, the mean rate times the length is what the counters
-// added.
+// TestProfileKeepsBytes: for all samples, the mean rate times the length of the job is the number
+// of bytes that the counters added.
 func TestProfileKeepsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewStore()
@@ -105,7 +106,7 @@ func TestProfileKeepsBytes(t *testing.T) {
 				if i > 0 {
 					step := rapid.Float64Range(0, 1e6).Draw(t, "step")
 					if rapid.IntRange(0, 9).Draw(t, "reset") == 0 {
-						step = min(step, counter) / 2 // a counter that starts anew counts less than before
+						step = min(step, counter) / 2 // after a reset, a counter is below its old value
 						counter = 0
 					}
 					counter += step
@@ -228,8 +229,8 @@ func TestJobstats(t *testing.T) {
 	}
 }
 
-// TestJobsCounters: a server's counter of a job began at 0 when the job began, and all of it is the
-// job's.
+// TestJobsCounters: a server's counter for a job was 0 when the job began, so the job made all of
+// its bytes.
 func TestJobsCounters(t *testing.T) {
 	add := func(pairs ...float64) *Store {
 		s := NewStore()
@@ -295,7 +296,7 @@ func TestDarshan(t *testing.T) {
 	}
 	s := NewStore()
 	s.AddTotal("a", total)
-	s.AddTotal("a", total) // read again
+	s.AddTotal("a", total) // the same log, read a second time
 	s.AddTotal("b", Total{Job: "7", Start: at(100), End: at(110), Bytes: 5500})
 	if use, found := s.Job("7", 0, 0); !found || !near(use.Mean, 100) || use.RunTime != 110*time.Second {
 		t.Errorf("%+v, %v", use, found)

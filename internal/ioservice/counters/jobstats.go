@@ -10,12 +10,12 @@ import (
 )
 
 // Jobstats reads the output of "lctl get_param obdfilter.*.job_stats mdt.*.job_stats" and calls add
-// for each job of each target. jobid_var must be SLURM_JOB_ID, or a jobid_name that begins with the
-// job's number. It returns how many other entries it left out, such as entries of daemons.
+// for each job on each target. jobid_var must be SLURM_JOB_ID, or a jobid_name that begins with the
+// job's number. others is the number of entries that are not about jobs, for example about daemons.
 //
-// The format is described in the Lustre manual: "PARAMETER=" and "job_stats:", then for each job
-// "- job_id:", "snapshot_time:" and a line for each operation with its sum in braces. Lustre 2.15
-// and newer add start_time and elapsed_time, and fractions to the times.
+// The format is described in the Lustre manual: "PARAMETER=" and "job_stats:", then per job "-
+// job_id:", "snapshot_time:" and a line per operation with the sum in braces. Lustre 2.15 and newer
+// add start_time and elapsed_time, and fractions to the times.
 func Jobstats(r io.Reader, name string, add func(Sample)) (others int, err error) {
 	var p jobstats
 	p.add = add
@@ -87,7 +87,7 @@ func (p *jobstats) line(_ int, line []byte) error {
 	return nil
 }
 
-// end hands over the entry that was read.
+// end passes on the entry that was read.
 func (p *jobstats) end() error {
 	if !p.open {
 		return nil
@@ -104,8 +104,8 @@ func (p *jobstats) end() error {
 	return nil
 }
 
-// jobNumber returns the number at the beginning of a job ID, or "". It may end at a dot, a colon or
-// an underscore, as in "1234.nid00001".
+// jobNumber returns the number at the beginning of a job ID, or "". The number may be followed by a
+// dot, a colon, an underscore or a hyphen, as in "1234.nid00001".
 func jobNumber(id string) string {
 	end := strings.IndexFunc(id, func(r rune) bool { return r < '0' || r > '9' })
 	switch {

@@ -14,7 +14,7 @@ import (
 // errNoNumber says that the value of a counter is not a valid number.
 var errNoNumber = errors.New("not a counter (want a number of bytes from 0 up)")
 
-// bytesOf reads a counter.
+// bytesOf parses a counter.
 func bytesOf(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < 0 || n > math.MaxUint64 || math.IsNaN(n) {
@@ -23,10 +23,10 @@ func bytesOf(text string) (float64, error) {
 	return n, nil
 }
 
-// maxSeconds bounds instants: hpc.Time holds them in nanoseconds.
+// maxSeconds is the latest instant, in seconds since 1970, because hpc.Time is in nanoseconds.
 const maxSeconds = 9e9
 
-// instant reads seconds since 1970, with or without a fraction.
+// instant parses seconds since 1970, with or without a fraction.
 func instant(text string) (hpc.Time, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
@@ -37,19 +37,19 @@ func instant(text string) (hpc.Time, error) {
 	return hpc.Unix(seconds).Add(time.Duration(nanos)), nil
 }
 
-// LDMS reads the files that LDMS's store_csv writes for the samplers of the Lustre client, with the
-// columns #Time, ProducerName, component_id and job_id, and either client.read_bytes#llite.FS and
-// client.write_bytes#llite.FS, or read_bytes.sum and write_bytes.sum with fs_name and llite.
+// LDMS parses the files that LDMS's store_csv writes for the samplers of the Lustre client. Their
+// columns are #Time, ProducerName, component_id and job_id, and either client.read_bytes#llite.FS
+// and client.write_bytes#llite.FS, or read_bytes.sum and write_bytes.sum with fs_name and llite.
 type LDMS struct {
-	// FileSystem is the only file system to count, as "testfs" or "testfs-ffff8800". "" counts all.
+	// FileSystem is the file system to count, such as "testfs" or "testfs-ffff8800"; "" counts all.
 	FileSystem string
 
 	columns                           int
-	time, node, alias, job, fs, llite int // columns; -1: none
+	time, node, alias, job, fs, llite int // indices of columns; -1 for a missing column
 	counters                          []int
 }
 
-// Header reads the line of the columns' names.
+// Header parses the line with the names of the columns.
 func (l *LDMS) Header(line string) error {
 	names := strings.Split(strings.TrimPrefix(strings.TrimSpace(line), "#"), ",")
 	l.columns, l.counters = len(names), nil
@@ -80,13 +80,13 @@ func (l *LDMS) Header(line string) error {
 	return nil
 }
 
-// counts reports whether a file system, or an instance of it, is to be counted.
+// counts reports whether a file system, or an instance of it, must be counted.
 func (l *LDMS) counts(fs string) bool {
 	return l.FileSystem == "" || fs == l.FileSystem || strings.HasPrefix(fs, l.FileSystem+"-")
 }
 
-// Line reads a line below the header. skip says that the line is about a file system that does not
-// count.
+// Line parses a line after the header. skip is true if the line is about a file system that is not
+// counted.
 func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	cells := strings.Split(line, ",")
 	if len(cells) != l.columns {
@@ -121,10 +121,10 @@ func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	return x, false, nil
 }
 
-// Collectl reads the output of "collectl -sl -P" on one node. The output has rates in KB per
-// second; Collectl adds them up to a counter.
+// Collectl parses the output of "collectl -sl -P" on one node. It adds up the rates in the output,
+// in KB per second, to a counter.
 type Collectl struct {
-	Node string // the file's name, until its header names the host
+	Node string // name of the file, until the header names the host
 
 	zone                     *time.Location
 	date, clock, read, write int
@@ -133,7 +133,7 @@ type Collectl struct {
 	bytes                    float64
 }
 
-// Line reads a line. none says that the line is a header and has no sample.
+// Line parses a line. none is true for a header, which has no sample.
 func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -152,7 +152,7 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // reads fractions, too
+	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // accepts fractions, too
 	if err != nil || at.Unix() <= 0 || at.Unix() > maxSeconds {
 		return x, false, fmt.Errorf("%.40q: not a time (want 20240305 12:00:00)", words[c.date]+" "+words[c.clock])
 	}
@@ -172,7 +172,7 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	return Sample{Node: c.Node, Target: "collectl", Time: now, Bytes: c.bytes}, false, nil
 }
 
-// header reads a line of comments: the host, the zone, or the names of the columns.
+// header parses a comment line: the host, the time zone, or the names of the columns.
 func (c *Collectl) header(words []string) error {
 	for i, word := range words[:len(words)-1] {
 		switch word {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Darshan reads the output of "darshan-parser --total" of one log. It counts the bytes of the
-// modules POSIX and STDIO, through which MPI-IO and HDF5 do their I/O, too.
+// Darshan parses the output of "darshan-parser --total" for one log. It counts the bytes of the
+// modules POSIX and STDIO, which MPI-IO and HDF5 also use for their I/O.
 func Darshan(r io.Reader, name string) (t Total, err error) {
 	counted := false
 	err = lines.Each(r, name, func(_ int, line []byte) (err error) {
@@ -34,7 +34,7 @@ func Darshan(r io.Reader, name string) (t Total, err error) {
 		case "total_POSIX_BYTES_READ", "total_POSIX_BYTES_WRITTEN", "total_STDIO_BYTES_READ", "total_STDIO_BYTES_WRITTEN":
 			counted = true
 			var n float64
-			if value != "-1" { // Darshan writes -1 for a counter that it does not have
+			if value != "-1" { // Darshan writes -1 for a missing counter
 				n, err = bytesOf(value)
 			}
 			t.Bytes += n
@@ -50,7 +50,7 @@ func Darshan(r io.Reader, name string) (t Total, err error) {
 	case t.End < t.Start:
 		return t, fmt.Errorf("%s: end_time is before start_time", name)
 	case t.End == t.Start:
-		t.End = t.Start.Add(time.Second) // Darshan's times have no fractions
+		t.End = t.Start.Add(time.Second) // because Darshan's times have no fractions
 	}
 	return t, nil
 }
@@ -59,22 +59,22 @@ func Darshan(r io.Reader, name string) (t Total, err error) {
 type SacctJob struct {
 	Total
 	Comment, Name, Nodes string
-	Counted              bool // sacct has the bytes of at least one step
+	Counted              bool // whether sacct has the bytes of at least one step
 }
 
-// sacctColumns are the columns that [Sacct] reads. The columns in the second line may be absent.
+// sacctColumns are the columns that [Sacct] reads. Those in the second line may be missing.
 var sacctColumns = []string{
 	"JobID", "Start", "End", "TRESUsageInTot", "TRESUsageOutTot",
 	"JobIDRaw", "Comment", "JobName", "NodeList",
 }
 
-const sacctRequired = 5 // of sacctColumns
+const sacctRequired = 5 // number of required columns
 
-// Sacct reads the output of "sacct -P --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,
-// TRESUsageInTot,TRESUsageOutTot" with its steps and its header. The bytes of a job are the sum
-// over its steps: of fs/lustre if the site gathers it (AcctGatherFilesystemType), otherwise of
-// fs/disk. It calls add for each job that has ended, in the file's order, and returns how many jobs
-// had not ended.
+// Sacct parses the output of "sacct -P --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,
+// TRESUsageInTot,TRESUsageOutTot" with steps and header. A job's bytes are the sum over its steps:
+// of fs/lustre if the site gathers it (AcctGatherFilesystemType), and otherwise of fs/disk. It
+// calls add for each job that has ended, in the order of the file. open is the number of jobs that
+// have not ended.
 func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (open int, err error) {
 	var at map[string]int
 	var job *SacctJob
@@ -114,7 +114,7 @@ func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (o
 			return nil
 		}
 		if job == nil || jobID != id {
-			return nil // the step of a job that still runs, or that is not in the output
+			return nil // the step's job is still running, or is not in the output
 		}
 		n, counted, err := fileSystemBytes(cell("TRESUsageInTot"), cell("TRESUsageOutTot"))
 		job.Bytes, job.Counted = job.Bytes+n, job.Counted || counted
@@ -146,7 +146,7 @@ func sacctHeader(names []string) (map[string]int, error) {
 	return at, nil
 }
 
-// sacctJob reads the line of a job. ended is false if it has no start or no end.
+// sacctJob parses a job's line. ended is false if the start or the end is missing.
 func sacctJob(cell func(string) string, zone *time.Location) (job *SacctJob, ended bool, err error) {
 	job = &SacctJob{Comment: cell("Comment"), Name: cell("JobName"), Nodes: cell("NodeList")}
 	if job.Job = cell("JobIDRaw"); job.Job == "" {
@@ -168,7 +168,7 @@ func sacctJob(cell func(string) string, zone *time.Location) (job *SacctJob, end
 	return job, job.End > job.Start, nil
 }
 
-// fileSystemBytes returns the bytes of lists of TRES.
+// fileSystemBytes returns the sum of file system bytes in lists of TRES.
 func fileSystemBytes(lists ...string) (sum float64, counted bool, err error) {
 	for _, list := range lists {
 		values := map[string]string{}
@@ -192,7 +192,7 @@ func fileSystemBytes(lists ...string) (sum float64, counted bool, err error) {
 	return sum, counted, nil
 }
 
-// scaled reads a number as sacct writes it: 4.15M are 4.15 times 1024².
+// scaled parses a number in sacct's format: 4.15M means 4.15 times 1024².
 func scaled(text string) (float64, error) {
 	factor := 1.0
 	if i := strings.IndexByte("KMGTPE", text[len(text)-1]); i >= 0 {

@@ -1,4 +1,4 @@
-// Package recorded reads from a run record how much its jobs read from and wrote to file systems.
+// Package recorded computes from a run record what its jobs read from and wrote to file systems.
 package recorded
 
 import (
@@ -15,21 +15,21 @@ import (
 // Job is a job of a run that started and ended.
 type Job struct {
 	counters.Total
-	Comment string // of the submission
-	// Counted says that the record knows the job's request, and the run has file systems.
+	Comment string // of the job's submission
+	// Counted says that the record has the job's request, and that the run has file systems.
 	Counted bool
 }
 
-// Jobs returns the jobs of a run that started and ended, in the order of their ends, and the number
-// of all other jobs. Their bytes follow from the model of package bandwidth: the bytes that
-// counters would have counted. Each task of a job array is a job. It returns an error for a row
-// that cannot be read.
+// Jobs returns the jobs of a run that started and ended, ordered by their ends. open is the number
+// of all other jobs. The bytes are computed with the model of package bandwidth: they are what
+// counters would have counted. Each task of a job array is a separate job. Jobs returns an error
+// for a row that cannot be read.
 func Jobs(rows []run.Row, m *run.Manifest) (jobs []Job, open int, err error) {
 	moved, err := metrics.MovedBytes(rows, m)
 	if err != nil {
 		return nil, 0, err
 	}
-	requests := map[string]*hpc.Job{} // only an array's first row has the request
+	requests := map[string]*hpc.Job{} // only the first row of an array has the request
 	for i := range rows {
 		r := &rows[i]
 		if r.Request != "" {

@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// row is a job that writes 100 bytes/s to lustre for a time, and took longer.
+// row returns the row of a job that writes 100 bytes/s to lustre. It asked for the run time alone,
+// which it would need with the file system to itself, and ran for took.
 func row(id string, start int64, alone, took time.Duration, comment string) run.Row {
 	job := &hpc.Job{ID: id}
 	job.Comment, job.RunTime, job.IO = comment, alone, []hpc.Phase{{FileSystem: "lustre", Rate: 100}}
@@ -20,8 +21,8 @@ func row(id string, start int64, alone, took time.Duration, comment string) run.
 	}
 }
 
-// Two jobs share 100 bytes/s from 0 to 10 s; the second one is then stopped at its limit after half of
-// its bytes. The first one goes on alone, and has all of its bytes.
+// Two jobs share a bandwidth of 100 bytes/s for 10 s. The limit of the second job then ends it
+// after half of its bytes. The first job goes on alone, and writes all of its bytes.
 func TestJobs(t *testing.T) {
 	first, second := row("a", 1000, 10*time.Second, 15*time.Second, "jobtype=w;"), row("b", 1000, 10*time.Second, 10*time.Second, "")
 	second.State = hpc.TimedOut
@@ -29,7 +30,7 @@ func TestJobs(t *testing.T) {
 	open.End, open.State, open.Request = 0, hpc.Running, ""
 	rejected := run.Row{Job: "d", Task: -1, State: hpc.Rejected}
 	imported := row("e", 1001, time.Second, time.Second, "")
-	imported.Request = "" // the record has the row alone
+	imported.Request = "" // a job that was imported has no request
 	rows := []run.Row{first, second, open, rejected, imported}
 	m := &run.Manifest{FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: 100}}}
 	jobs, running, err := Jobs(rows, m)
@@ -46,7 +47,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%d: %+v, want %+v", i, j, want)
 		}
 	}
-	// Without file systems nothing was counted.
+	// In a simulation without file systems, no bytes were counted.
 	jobs, _, err = Jobs(rows, &run.Manifest{})
 	if err != nil || len(jobs) != 3 || jobs[2].Counted {
 		t.Errorf("%+v, %v", jobs, err)
@@ -57,7 +58,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// The tasks of an array have the request of the first one, and numbers of their own.
+// The tasks of an array share the request in the first task's row, and have numbers of their own.
 func TestTasks(t *testing.T) {
 	job := &hpc.Job{ID: "7"}
 	job.Array, job.RunTime, job.IO = "0-1", 10*time.Second, []hpc.Phase{{FileSystem: "lustre", Bytes: 1000}}

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/origin"
 )
 
-// Routes are the paths of the HTTP interface, with their methods, as docs/schemas/io.openapi.json
-// describes them.
+// Routes returns the paths of the HTTP interface with their methods, as described in
+// docs/schemas/io.openapi.json.
 func Routes() map[string]string {
 	routes := map[string]string{"/v1/classes": http.MethodGet, "/v1/status": http.MethodGet}
 	for _, kind := range ioservice.RequestTypes() {
@@ -28,7 +28,7 @@ func Routes() map[string]string {
 }
 
 // Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. The
-// result of status, if it is not nil, is added to the answer of /v1/status. Web pages of other
+// result of status, unless status is nil, is added to the answer of /v1/status. Web pages of other
 // sites cannot send requests.
 func (s *Server) Handler(status func() any) http.Handler {
 	mux := http.NewServeMux()
@@ -75,7 +75,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 			s.Limits.Message)))
 		return
 	case err != nil:
-		return // the client is gone
+		return // the client has disconnected
 	}
 	answer := s.Service.Answer(s.Now(), bytes.TrimSpace(text), kind)
 	code := http.StatusOK
@@ -88,7 +88,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	httpjson.Reply(w, code, answer)
 }
 
-// refusal is the answer to a message that is not a valid request.
+// refusal returns the answer to a message that is not a valid request.
 func refusal(reason string) ioservice.Answer {
 	return ioservice.Answer{ReqID: json.RawMessage(`"error"`), Status: ioservice.StatusError, Error: reason}
 }
@@ -99,7 +99,7 @@ func (s *Server) ServeHTTP(ctx context.Context, listener net.Listener, status fu
 		Handler: s.Handler(status), ReadHeaderTimeout: s.Limits.Request, ReadTimeout: s.Limits.Request,
 		WriteTimeout: s.Limits.Request + s.Limits.Write, IdleTimeout: s.Limits.Idle, MaxHeaderBytes: 16 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // Serve says so
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // Serve reports this
 	defer stop()
 	err := web.Serve(&limited{listener, make(chan struct{}, s.Limits.Connections)})
 	if errors.Is(err, http.ErrServerClosed) {
@@ -114,7 +114,7 @@ type limited struct {
 	slots chan struct{}
 }
 
-// Accept returns the next connection for which there is room.
+// Accept returns the next connection within the limit.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -125,7 +125,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		case l.slots <- struct{}{}:
 			return &counted{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
 		default:
-			_ = conn.Close() // there is no room
+			_ = conn.Close() // the limit is reached
 		}
 	}
 }
@@ -135,7 +135,7 @@ type counted struct {
 	free func()
 }
 
-// Close makes room for another connection.
+// Close closes the connection, and lets Accept return another one.
 func (c *counted) Close() error {
 	defer c.free()
 	return c.Conn.Close()

@@ -30,9 +30,9 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// forkClient speaks as the client of the Slurm-LDMS project's fork of Slurm: one connection that is
-// kept, requests without a newline, one read of 1,024 bytes for an answer, and three tries, each on a
-// new connection.
+// forkClient does what the client in the Slurm-LDMS project's fork of Slurm does: it keeps one
+// connection, sends requests without a newline, reads an answer with one call of up to 1,024 bytes,
+// and tries three times, each time on a new connection.
 type forkClient struct {
 	address string
 	conn    net.Conn
@@ -45,7 +45,7 @@ func (c *forkClient) ask(fields map[string]any) (map[string]any, error) {
 		if c.conn == nil {
 			conn, err := net.Dial("tcp", c.address)
 			if err != nil {
-				return nil, err // as the fork: no further try
+				return nil, err // as the fork, which then gives up
 			}
 			c.conn = conn
 		}
@@ -86,7 +86,7 @@ func (c *forkClient) once(fields map[string]any) (map[string]any, error) {
 	return answer, nil
 }
 
-// steady is a source that knows every job.
+// steady is a source with the same use for every job.
 type steady struct{}
 
 func (steady) Use(ioservice.Job) (counters.Use, bool) {
@@ -105,7 +105,7 @@ func newService(t testing.TB, log ioservice.Log, saved []byte, records [][]byte)
 	return s
 }
 
-// serve serves on a port until the test ends. It returns the server and its address.
+// serve runs a server on a free port until the test ends. It returns the server and its address.
 func serve(t testing.TB, change func(*Limits)) (*Server, string) {
 	t.Helper()
 	s := &Server{Service: newService(t, nil, nil, nil), Now: func() hpc.Time { return hpc.Unix(1_700_000_000) }, Limits: DefaultLimits()}
@@ -130,7 +130,7 @@ func serve(t testing.TB, change func(*Limits)) (*Server, string) {
 
 func usage() map[string]any { return map[string]any{"type": "usage", "request": []string{"lustre"}} }
 
-// works fails the test unless a client gets an answer.
+// works fails the test if a new client gets no good answer.
 func works(t *testing.T, address string) {
 	t.Helper()
 	c := forkClient{address: address}
@@ -161,16 +161,17 @@ func TestForkClient(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"time_limit": "1", "lustre": "1000"}, answer["response"]); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
-	s.closeAll() // as a restart of the service: the client tries again
+	s.closeAll() // like a restart of the service: the client must try again
 	if answer, err = c.ask(usage()); err != nil || answer["status"] != "OK" {
 		t.Errorf("%v, %v", answer, err)
 	}
 	_ = c.conn.Close()
 }
 
-// TestEpilogProgram has the request of the Slurm-LDMS project's epilog program (slurm_epilog_variety_id, sevi.c):
-// one object as cJSON prints it, without a newline, on a connection that it closes when it has the answer.
-// Clients that put white space before it work as well.
+// TestEpilogProgram sends what the epilog program of the Slurm-LDMS project sends
+// (slurm_epilog_variety_id, sevi.c): one object as cJSON prints it, without a newline, on a
+// connection that the program closes after the answer. White space before the object must not
+// matter.
 func TestEpilogProgram(t *testing.T) {
 	s, address := serve(t, nil)
 	for i, before := range []string{"", " ", "\n", "\r\n\t  \n"} {
@@ -197,7 +198,7 @@ func TestEpilogProgram(t *testing.T) {
 	}
 }
 
-// TestStream: requests may come in pieces, and several at once.
+// TestStream: a request may arrive in pieces, and several requests may arrive together.
 func TestStream(t *testing.T) {
 	_, address := serve(t, nil)
 	conn, err := net.Dial("tcp", address)
@@ -219,8 +220,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestBadClients: garbage, requests that never end, clients that read nothing and idle ones do not keep
-// others from being served.
+// TestBadClients: others are served although some clients send garbage or requests that never end,
+// read no answers, or are idle.
 func TestBadClients(t *testing.T) {
 	_, address := serve(t, func(l *Limits) {
 		l.Connections, l.Message, l.Request, l.Write = 8, 10_000, 50*time.Millisecond, 50*time.Millisecond
@@ -264,13 +265,13 @@ func TestBadClients(t *testing.T) {
 	if got := read(dial(`{"x":"` + strings.Repeat("a", 20_000))); got != "" && !strings.Contains(got, "more than 10000 bytes") {
 		t.Errorf("a long request: %q", got)
 	}
-	for range 40 { // clients that only connect
+	for range 40 { // these clients connect and send nothing
 		dial("")
 		works(t, address)
 	}
 	flood := dial("")
 	var group sync.WaitGroup
-	group.Go(func() { // a client that asks and does not read
+	group.Go(func() { // a client that sends requests and does not read answers
 		for err := error(nil); err == nil; {
 			_, err = flood.Write(bytes.Repeat([]byte(`{"type":"usage","req_id":"1"}`), 1000))
 		}
@@ -280,8 +281,8 @@ func TestBadClients(t *testing.T) {
 	works(t, address)
 }
 
-// TestHalfOpenClients: a client that has closed its side after a request gets the answer, and clients
-// that vanish within a request or before the answer do not keep others from being served.
+// TestHalfOpenClients: a client that has closed its sending side after a request gets the answer.
+// Others are served although some clients vanish within a request or before the answer.
 func TestHalfOpenClients(t *testing.T) {
 	_, address := serve(t, func(l *Limits) { l.Connections = 4 })
 	dial := func(text string) *net.TCPConn {
@@ -304,9 +305,9 @@ func TestHalfOpenClients(t *testing.T) {
 		t.Errorf("%q, %v", answer, err)
 	}
 	for i := range 40 {
-		text := request[:len(request)-i%2*10] // every second one stops within the request
+		text := request[:len(request)-i%2*10] // every second request is cut
 		conn := dial(text)
-		if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil { // a reset, as by a node that crashes
+		if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil { // sends a reset, like a node that crashes
 			t.Fatal(err)
 		}
 		works(t, address)
@@ -357,7 +358,7 @@ func FuzzFramer(f *testing.F) {
 	})
 }
 
-// TestSchemathesis has a fuzzer ask the service by its description.
+// TestSchemathesis lets the fuzzer Schemathesis make requests from the interface's description.
 func TestSchemathesis(t *testing.T) {
 	servertest.Python(t, "schemathesis")
 	s := &Server{Service: newService(t, nil, nil, nil), Now: func() hpc.Time { return hpc.Unix(1_700_000_000) }, Limits: DefaultLimits()}
@@ -366,7 +367,7 @@ func TestSchemathesis(t *testing.T) {
 	servertest.Schemathesis(t, "../../../docs/schemas/io.openapi.json", web.URL)
 }
 
-// TestHTTP asks every route, and validates the answers with the description of the interface.
+// TestHTTP sends requests to every described route, and validates the answers with the description.
 func TestHTTP(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "schemas", "io.openapi.json"))
 	if err != nil {
@@ -447,7 +448,8 @@ func TestHTTP(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-// exchange sends a request as a browser does, for a page of the same or of another site.
+// exchange sends a request as a browser does. site is the browser's Sec-Fetch-Site: same-origin for
+// a page of the service, cross-site for a page of another site. It returns the status and the body.
 func exchange(t *testing.T, method, url, body, site string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -468,7 +470,7 @@ func exchange(t *testing.T, method, url, body, site string) (int, []byte) {
 	return response.StatusCode, text
 }
 
-// BenchmarkRequests measures requests over one connection, as the fork's scheduler makes them.
+// BenchmarkRequests measures usage requests on one connection, as the fork's scheduler makes them.
 func BenchmarkRequests(b *testing.B) {
 	_, address := serve(b, nil)
 	c := forkClient{address: address}
@@ -481,7 +483,7 @@ func BenchmarkRequests(b *testing.B) {
 	_ = c.conn.Close()
 }
 
-// BenchmarkProcess measures requests whose answers wait for the disk, over 16 connections.
+// BenchmarkProcess measures requests whose answers wait for the disk, on 8 connections per CPU.
 func BenchmarkProcess(b *testing.B) {
 	log, saved, records, err := wal.OpenState(filepath.Join(b.TempDir(), "state"), "io")
 	if err != nil {

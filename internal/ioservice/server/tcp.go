@@ -1,11 +1,11 @@
-// Package server lets clients ask a [ioservice.Service] over TCP, with the protocol of the Slurm-LDMS
-// project, and over HTTP.
+// Package server lets clients send requests to an [ioservice.Service], over TCP with the protocol
+// of the Slurm-LDMS project, and over HTTP.
 //
 // The number of connections is limited. A client that reads slowly, stops in the middle of a
-// request or does nothing occupies one. When all are taken, a new connection replaces the one that
-// has been idle longest. Anything but white space between requests ends the connection. So the body
-// of an HTTP request cannot contain a request of this protocol. This matters because a web page can
-// make a browser send an HTTP request to any port.
+// request or is idle occupies a connection. When the limit is reached, a new connection replaces
+// the one that has been idle longest. Anything except white space between requests ends the
+// connection. Therefore the body of an HTTP request cannot contain a request of this protocol,
+// which is important because a web page can make a browser send HTTP requests to any port.
 package server
 
 import (
@@ -20,17 +20,18 @@ import (
 	"rmreplay/internal/ioservice"
 )
 
-// Limits of clients.
+// Limits limits what clients can do.
 type Limits struct {
 	Connections int
-	Message     int           // bytes of one request
-	Request     time.Duration // from a request's first byte to its last
+	Message     int           // bytes in one request
+	Request     time.Duration // from the first to the last byte of a request
 	Idle        time.Duration // between requests
-	Write       time.Duration // of an answer
+	Write       time.Duration // for sending an answer
 }
 
-// DefaultLimits returns limits for a site: the fork's backfill scheduler asks every 30 s, and its
-// job_submit plugin keeps a connection between submissions and makes a new one if it was closed.
+// DefaultLimits returns limits for a site. The fork's backfill scheduler asks every 30 s. Its
+// job_submit plugin keeps a connection between submissions, and makes a new one if the old one was
+// closed.
 func DefaultLimits() Limits {
 	return Limits{Connections: 256, Message: 1 << 20, Request: 30 * time.Second, Idle: 10 * time.Minute,
 		Write: 10 * time.Second}
@@ -39,26 +40,26 @@ func DefaultLimits() Limits {
 // Server answers clients.
 type Server struct {
 	Service *ioservice.Service
-	Now     func() hpc.Time // the instant of a request
+	Now     func() hpc.Time // returns the instant of a request
 	Limits  Limits
 
 	mu          sync.Mutex
 	connections map[*connection]bool
 }
 
-// connection is a connection of a client. active is when the client last did something, in real
-// time: the limits are about the real network, even if the requests have virtual times.
+// connection is a client's connection. active is the client's last activity in real time, because
+// the limits are about the real network, even if the requests have virtual times.
 type connection struct {
 	net.Conn
 	active time.Time
 }
 
-// Serve answers the clients of a listener until the context ends, and then closes their connections.
+// Serve serves the clients of a listener until ctx ends, and then closes their connections.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	stop := context.AfterFunc(ctx, func() {
-		_ = listener.Close() // Accept says so
+		_ = listener.Close() // Accept reports this
 		s.closeAll()
 	})
 	defer stop()
@@ -68,13 +69,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		switch {
 		case ctx.Err() != nil:
 			if conn != nil {
-				_ = conn.Close() // nothing was read
+				_ = conn.Close() // nothing has been read
 			}
 			s.closeAll()
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // too many open files, for example: a temporary error
+		case err != nil: // for example, too many open files: a temporary error
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
 			continue
@@ -88,7 +89,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// admit registers a connection, and closes the one that was idle longest if there are too many.
+// admit registers a connection. If there are too many, it closes the one that was idle longest.
 func (s *Server) admit(conn net.Conn) *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *Server) admit(conn net.Conn) *connection {
 			}
 		}
 		delete(s.connections, idle)
-		_ = idle.Close() // the client connects again if it needs to
+		_ = idle.Close() // the client reconnects if necessary
 	}
 	c := &connection{conn, time.Now()}
 	s.connections[c] = true
@@ -114,28 +115,29 @@ func (s *Server) release(c *connection) {
 	s.mu.Lock()
 	delete(s.connections, c)
 	s.mu.Unlock()
-	_ = c.Close() // the client has all its answers
+	_ = c.Close() // all answers have been sent
 }
 
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.connections {
-		_ = c.Close() // as above
+		_ = c.Close() // all answers have been sent
 	}
 }
 
-// talk answers a client's requests until it closes the connection, breaks a limit or sends something else.
+// talk answers a client's requests until the client disconnects, exceeds a limit or sends something
+// that is not a request.
 func (s *Server) talk(c *connection) {
 	var frames framer
 	buffer := make([]byte, 4096)
-	began := time.Time{} // when the request that is not complete began
+	began := time.Time{} // when the incomplete request began
 	for {
 		deadline := time.Now().Add(s.Limits.Idle)
 		if !began.IsZero() {
 			deadline = began.Add(s.Limits.Request)
 		}
-		_ = c.SetReadDeadline(deadline) // Read says if the connection is closed
+		_ = c.SetReadDeadline(deadline) // Read reports a closed connection
 		n, err := c.Read(buffer)
 		if n > 0 {
 			frames.add(buffer[:n])
@@ -168,9 +170,9 @@ func (s *Server) talk(c *connection) {
 	}
 }
 
-// send sends an answer. It returns false if the client is gone.
+// send sends an answer. It returns false if the client has disconnected.
 func (s *Server) send(c *connection, line []byte) bool {
-	_ = c.SetWriteDeadline(time.Now().Add(s.Limits.Write)) // Write says if the connection is closed
+	_ = c.SetWriteDeadline(time.Now().Add(s.Limits.Write)) // Write reports a closed connection
 	_, err := c.Write(line)
 	s.mu.Lock()
 	c.active = time.Now()
@@ -178,22 +180,22 @@ func (s *Server) send(c *connection, line []byte) bool {
 	return err == nil
 }
 
-// framer finds JSON objects in a stream, with or without white space between them. Objects may be
-// nested, so it counts braces, except in strings.
+// framer finds JSON objects in a stream, with or without white space between them. It counts braces
+// outside of strings, because objects may be nested.
 type framer struct {
 	data            []byte
-	at              int // everything before was looked at
+	at              int // index of the next byte to examine
 	depth           int
 	inText, escaped bool
 }
 
 func (f *framer) add(data []byte) { f.data = append(f.data, data...) }
 
-// pending is the number of bytes so far of an incomplete object.
+// pending returns the number of bytes received of an incomplete object.
 func (f *framer) pending() int { return len(f.data) }
 
-// next returns the next complete object, or nil. bad says that something other than an object came.
-// It is then not known where the next request begins.
+// next returns the next complete object, or nil. bad is true if something other than an object was
+// received; the beginning of the next request is then unknown.
 func (f *framer) next() (object []byte, bad bool) {
 	for ; f.at < len(f.data); f.at++ {
 		c := f.data[f.at]
@@ -226,7 +228,7 @@ func (f *framer) next() (object []byte, bad bool) {
 		}
 	}
 	if len(f.data) == 0 {
-		f.data = nil // frees the memory of a long request
+		f.data = nil // free the memory of a long request
 	}
 	return nil, false
 }

@@ -1,17 +1,17 @@
 #!/bin/bash
 # EpilogSlurmctld for a site with "rmreplay io serve": tells the service that a job has ended. The
-# nodes of the job stay in COMPLETING until it returns, so it takes at most 6 seconds.
+# nodes of the job stay in COMPLETING until this script returns, which takes at most 6 seconds.
 #
 # Usage in slurm.conf: EpilogSlurmctld=/etc/slurm/rmreplay-epilog.sh
 # RMREPLAY_IO is the service's address, as HOST:PORT. If slurm.conf is not in Slurm's default place,
-# export SLURM_CONF here: slurmctld does not.
+# export SLURM_CONF here, because slurmctld does not export it.
 address=${RMREPLAY_IO:-127.0.0.1:9999}
 
 class='^(variety_id=[^;]*;)?jobtype=([A-Za-z0-9_]+);'
 [[ $SLURM_JOB_COMMENT =~ $class ]] || exit 0
 request='"type":"process_job","job_id":"'$SLURM_JOB_ID'","variety_name":"'${BASH_REMATCH[2]}'"'
 
-# Start and end are in the environment of newer releases; scontrol has them in all.
+# Newer releases put start and end into the environment. scontrol shows them in all releases.
 start=$SLURM_JOB_START_TIME end=$SLURM_JOB_END_TIME
 if [[ -z $start || -z $end ]] && job=$(timeout 2 scontrol -o show job "$SLURM_JOB_ID" 2>/dev/null); then
 	[[ $job =~ StartTime=([^ ]+) ]] && start=$(date -d "${BASH_REMATCH[1]}" +%s 2>/dev/null)

@@ -1,7 +1,8 @@
 -- job_submit.lua for a site with "rmreplay io schedule": jobs of the driver's partitions are submitted
--- held, so that the driver decides when they start. The driver knows them by the mark. Jobs that their
--- users hold, or that may not start at once, are Slurm's. Merge it with the site's own script.
-local PARTITIONS = { batch = true } -- those of --partition
+-- held, so that the driver decides when they start. The driver knows them by the mark in AdminComment.
+-- Jobs that their users hold, or that may not start at once, are left to Slurm. Merge this script with
+-- the site's own job_submit.lua.
+local PARTITIONS = { batch = true } -- the partitions of the driver's option --partition
 local DEFAULT = "batch"             -- the partition of jobs that name none
 
 function slurm_job_submit(job, partitions, uid)

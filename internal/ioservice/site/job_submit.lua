@@ -1,8 +1,9 @@
 -- job_submit.lua for a site with "rmreplay io serve --class-table". slurmctld reads it from the
 -- directory of slurm.conf (JobSubmitPlugins=lua). It asks nothing over the network.
 --
--- A job gets the class jobtype=NAME; of its comment, or else one of its user and its name, and the
--- licences that the class is expected to need. Licences that the user requested stay as they are.
+-- A job's class is NAME if its comment begins with jobtype=NAME; and else made from its user and name,
+-- and written into the comment. The job gets the licences that its class is expected to need. If the
+-- user requested such licences, the request stays as it is.
 local TABLE = "/var/lib/rmreplay/classes" -- lines of NAME LICENSES MINUTES
 local LICENSE = "lustre"                  -- Licenses=lustre:10000 in slurm.conf
 

@@ -1,5 +1,5 @@
-// Package site has the files that a site needs besides the service, and writes the table of classes
-// that they read.
+// Package site has the files that a site needs in addition to the service, and writes the class
+// table that these files read.
 package site
 
 import (
@@ -33,11 +33,12 @@ var Files = []File{
 	{"epilog.sh", epilog, "tells the service that a job has ended (EpilogSlurmctld)"},
 }
 
-// mostRows bounds the class table, which slurmctld reads at each submission.
+// mostRows is the highest number of rows in the class table, which slurmctld reads at each
+// submission.
 const mostRows = 10_000
 
-// Table writes one line for each class that has a name, ordered by name: the name, its licenses and
-// its minutes. licenses is the number that exist: a class gets no more, since slurmctld would
+// Table writes a line for each class with a name, sorted by name: the name, the licenses and the
+// minutes. licenses is the number of existing licenses: no class gets more, because slurmctld would
 // refuse its jobs. If there are too many classes, those with the fewest jobs are left out.
 func Table(w io.Writer, classes []ioservice.Forecast, licenses int64) error {
 	for _, c := range rows(classes) {

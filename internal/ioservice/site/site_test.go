@@ -46,7 +46,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// freePort returns a port that nobody has.
+// freePort returns a free TCP port of 127.0.0.1.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,7 +57,8 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// daemon starts a daemon of Slurm in a process group of its own, which ends with the test.
+// daemon runs a daemon of Slurm in its own process group until the test ends. log is the daemon's
+// log file.
 func daemon(t *testing.T, log, name string, args ...string) {
 	t.Helper()
 	c := exec.Command(name, args...)
@@ -66,7 +67,7 @@ func daemon(t *testing.T, log, name string, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // it has a helper
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // the whole group: slurmctld has a helper process
 		_ = c.Wait()
 		if t.Failed() {
 			text, _ := os.ReadFile(log)
@@ -75,7 +76,7 @@ func daemon(t *testing.T, log, name string, args ...string) {
 	})
 }
 
-// until waits until a condition holds.
+// until waits until so returns true, for at most a minute.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
@@ -85,8 +86,9 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// slurmctld starts a stock slurmctld with job_submit.lua, and returns the environment of its clients.
-// With an epilog, it also starts a slurmd, and slurmctld runs the epilog after each job.
+// slurmctld starts a stock slurmctld with job_submit.lua, and returns the environment of its
+// clients. If there is an epilog, it also starts a slurmd, and slurmctld runs the epilog after each
+// job.
 func slurmctld(t *testing.T, table, epilog string) []string {
 	t.Helper()
 	for _, program := range []string{"slurmctld", "sbatch", "scontrol"} {
@@ -154,7 +156,7 @@ PartitionName=all Nodes=n1 Default=YES
 	return env
 }
 
-// version returns what slurmctld says of its version: "slurm-wlm 24.11.5".
+// userName returns the name of the user who runs the test.
 func userName(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("id", "-un").Output()
@@ -174,13 +176,13 @@ func client(env []string, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestJobSubmit submits jobs to a stock slurmctld that has the site's script.
+// TestJobSubmit submits jobs to a stock slurmctld with the site's job_submit.lua.
 func TestJobSubmit(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "classes")
 	env := slurmctld(t, table, "")
 	class := fmt.Sprintf("u%d_my_job", os.Getuid())
 	for _, step := range []struct {
-		name, table       string // the table before the submission; "": there is none
+		name, table       string // written before the submission; empty: as before
 		options           []string
 		licenses, comment string
 	}{
@@ -212,7 +214,7 @@ func TestJobSubmit(t *testing.T) {
 	}
 }
 
-// recorder is a source that notes for which jobs it is asked.
+// recorder is a source that notes the jobs for which it is asked.
 type recorder struct{ jobs []ioservice.Job }
 
 func (r *recorder) Use(j ioservice.Job) (counters.Use, bool) {
@@ -221,7 +223,7 @@ func (r *recorder) Use(j ioservice.Job) (counters.Use, bool) {
 }
 func (r *recorder) Rate(hpc.Time, hpc.Time) (float64, bool) { return 0, false }
 
-// TestEpilog runs a job in a stock Slurm, whose slurmctld then runs the site's epilog.
+// TestEpilog runs a job in a stock Slurm. slurmctld must then run the site's epilog.
 func TestEpilog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: a live Slurm")
@@ -257,9 +259,10 @@ func TestEpilog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("#!/bin/sh\n") // slurmctld looks for it when it starts
+	write("#!/bin/sh\n") // slurmctld must find a script when it starts
 	env := slurmctld(t, filepath.Join(dir, "classes"), script)
-	// The epilog's environment has no SLURM_CONF. A site's slurm.conf is where scontrol looks for it.
+	// The epilog's environment has no SLURM_CONF, so scontrol looks for slurm.conf in Slurm's
+	// default place. The test's is elsewhere.
 	text := strings.Replace(epilog, "address=", "export "+env[len(env)-1]+"\naddress=", 1)
 	write(strings.Replace(text, "127.0.0.1:9999", listener.Addr().String(), 1))
 	begin := time.Now()

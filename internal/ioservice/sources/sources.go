@@ -1,5 +1,5 @@
-// Package sources follows files in which other programs record the I/O of nodes and jobs. It
-// provides their content as an [ioservice.Source].
+// Package sources follows files in which other programs record the I/O of nodes and jobs, and
+// provides their contents as an [ioservice.Source].
 package sources
 
 import (
@@ -43,15 +43,16 @@ func Kinds() string {
 // mostAhead is how far the clocks of nodes may be ahead of this machine's clock.
 const mostAhead = 10 * time.Minute
 
-// Options say what to follow.
+// Options configures [New].
 type Options struct {
-	Files      []string       // KIND:PATTERN, where PATTERN is a path or a glob
-	FileSystem string         // the only file system that counts in LDMS's files; "": all
+	Files      []string       // KIND:PATTERN; PATTERN is a path or a glob pattern
+	FileSystem string         // the file system to count in LDMS's files; "" counts all
 	Retention  time.Duration  // how long samples are kept
-	Zone       *time.Location // of sacct's dates
+	Zone       *time.Location // time zone of sacct's dates
 }
 
-// longestLine bounds a line, so that a file without newlines does not use up the memory.
+// longestLine is the highest length of a line, so that a file without newlines cannot exhaust the
+// memory.
 const longestLine = 1 << 20
 
 // Files follows files. Its methods are safe for concurrent use.
@@ -64,14 +65,14 @@ type Files struct {
 	store *counters.Store
 	files map[string]*file
 	count Counts
-	now   hpc.Time // of the refresh
+	now   hpc.Time // instant of the last refresh
 }
 
-// Counts says what was read.
+// Counts says how much was read.
 type Counts struct {
 	Samples int `json:"samples"`
-	Late    int `json:"late_samples"`  // left out: not later than the counter's last sample, or older than the retention
-	Other   int `json:"other_samples"` // of other file systems, or of processes that are not jobs
+	Late    int `json:"late_samples"`  // ignored: not after the counter's last sample, or older than the retention
+	Other   int `json:"other_samples"` // ignored: of other file systems, or of processes outside of jobs
 	Bad     int `json:"bad_lines"`
 }
 
@@ -82,16 +83,16 @@ type file struct {
 	pattern
 	path     string
 	identity [2]uint64 // device and inode
-	size     int64     // that was read
+	size     int64     // number of bytes that were read
 	modified time.Time
-	rest     []byte // the beginning of a line that is not complete
+	rest     []byte // the beginning of an incomplete line
 	ldms     *counters.LDMS
 	collectl *counters.Collectl
 	bad      int
 }
 
-// New returns a follower that has read nothing yet. It returns an error for a kind of file that
-// does not exist.
+// New returns a follower, which has not read anything yet. It returns an error for an unknown kind
+// of file.
 func New(opts Options, say func(format string, args ...any)) (*Files, error) {
 	f := &Files{opts: opts, say: say, store: counters.NewStore(), files: map[string]*file{}}
 	for _, text := range opts.Files {
@@ -116,8 +117,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Refresh reads what is new. Mistakes in files are counted. The first mistake in each file is
-// reported.
+// Refresh reads new contents of the files. It counts mistakes, and reports the first mistake in
+// each file.
 func (f *Files) Refresh(now hpc.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +127,7 @@ func (f *Files) Refresh(now hpc.Time) {
 		paths, _ := filepath.Glob(p.glob) // New has checked the pattern
 		for _, path := range paths {
 			if strings.Contains(filepath.Base(path), ".HEADER") {
-				continue // LDMS's file of a header, which belongs to another file
+				continue // a header that LDMS wrote separately
 			}
 			one := f.files[path]
 			if one == nil {
@@ -184,7 +185,7 @@ func (f *Files) follow(one *file) error {
 	return err
 }
 
-// whole reads a file that its program rewrites each time.
+// whole reads a file that a program always rewrites completely.
 func (f *Files) whole(one *file, r io.Reader) error {
 	switch one.kind {
 	case "jobstats":
@@ -216,8 +217,8 @@ func (f *Files) whole(one *file, r io.Reader) error {
 	return err
 }
 
-// add adds a sample. It refuses a sample from the future, because all later samples with right
-// times would then be too late.
+// add adds a sample. It refuses a sample from the future, because correct samples would then be too
+// old.
 func (f *Files) add(x counters.Sample) error {
 	switch {
 	case x.Time > f.now.Add(mostAhead):
@@ -259,7 +260,7 @@ func (f *Files) grown(one *file, handle *os.File) error {
 	}
 }
 
-// line reads a line of a file that grows.
+// line processes a line of a growing file.
 func (f *Files) line(one *file, line string) error {
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -289,7 +290,8 @@ func (f *Files) line(one *file, line string) error {
 	return f.add(x)
 }
 
-// header reads the header of an LDMS file: its first line, or the file that altheader makes.
+// header reads the header for an LDMS file: its first line, or the separate file of LDMS's
+// altheader.
 func (f *Files) header(one *file, line string) error {
 	if !strings.HasPrefix(line, "#") {
 		text, err := os.ReadFile(one.path + ".HEADER")
@@ -314,14 +316,14 @@ func (f *Files) header(one *file, line string) error {
 	return nil
 }
 
-// Counts says what was read so far.
+// Counts returns how much was read so far.
 func (f *Files) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// Use returns the use of a job. It uses the job's nodes and times, if they are known and a node's
+// Use returns the use of a job. It uses the job's nodes and times if they are known and a node's
 // counters cover them, and otherwise the job's number.
 func (f *Files) Use(job ioservice.Job) (counters.Use, bool) {
 	f.mu.Lock()

@@ -16,7 +16,8 @@ import (
 
 var start = hpc.Unix(1_700_000_000)
 
-// follower follows files below a new directory. said are its messages.
+// follower returns a follower of files in a new directory, the directory, and the messages of the
+// follower.
 func follower(t *testing.T, change func(*Options), kinds ...string) (f *Files, dir string, said *[]string) {
 	t.Helper()
 	dir, said = t.TempDir(), &[]string{}
@@ -50,7 +51,7 @@ func put(t *testing.T, path, text string, flags int) {
 	}
 }
 
-// mean returns the mean rate of job 7, or -1.
+// mean returns the mean rate of a job in bytes/s, or -1 if it is not known.
 func mean(f *Files, job ioservice.Job) float64 {
 	use, found := f.Use(job)
 	if !found {
@@ -61,8 +62,8 @@ func mean(f *Files, job ioservice.Job) float64 {
 
 const header = "#Time,ProducerName,component_id,job_id,read_bytes.sum,write_bytes.sum\n"
 
-// TestGrowing: lines are read once, when they are complete; a file that takes another's place is
-// read from its begin, and so is one that was cut.
+// TestGrowing: each line is read once, when it is complete. A file that was cut, or that replaced
+// another file, is read from its beginning.
 func TestGrowing(t *testing.T) {
 	f, dir, said := follower(t, nil, "ldms")
 	path := filepath.Join(dir, "ldms.1")
@@ -102,7 +103,7 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// TestHeaderBeside: LDMS's altheader puts the header into a file of its own.
+// TestHeaderBeside: with its option altheader, LDMS writes the header to another file (.HEADER).
 func TestHeaderBeside(t *testing.T) {
 	f, dir, said := follower(t, nil, "ldms")
 	put(t, filepath.Join(dir, "ldms.1"), "1700000000,n1,1,7,0,0\n1700000010,n1,1,7,0,1000\n", 0)
@@ -118,7 +119,8 @@ func TestHeaderBeside(t *testing.T) {
 	}
 }
 
-// TestKinds: a job's use comes from each kind of file, and nodes with times go first.
+// TestKinds: the use of jobs is read from each kind of file. If a job's nodes and times are known,
+// the counters of these nodes are used first.
 func TestKinds(t *testing.T) {
 	f, dir, said := follower(t, nil, "jobstats", "darshan", "sacct", "collectl")
 	stats := "obdfilter.a-OST0.job_stats=\njob_stats:\n- job_id: 1\n  snapshot_time: %d\n  write_bytes: { samples: 1, unit: bytes, sum: %d }\n"
@@ -150,7 +152,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestMistakes: the first mistake of a file is said, all are counted, and the other lines count.
+// TestMistakes: the message is about a file's first mistake, all mistakes are counted, and the
+// lines without mistakes are read.
 func TestMistakes(t *testing.T) {
 	f, dir, said := follower(t, nil, "ldms", "jobstats", "collectl")
 	put(t, filepath.Join(dir, "ldms.1"), header+"x\n1700000000,n1,1,7,0,0\ny\n1700000010,n1,1,7,0,1000\n"+strings.Repeat("z", 3<<20)+"\n1800000000,n1,1,7,0,5000\n1700000020,n1,1,7,0,2000\n", 0)

@@ -6,17 +6,18 @@
 // # What is compared with what
 //
 // Backfilling the shortest jobs first gains much even with time limits. So a predictor is compared
-// with the same policy under time limits. Clairvoyance is the bound: by the same rules no predictor
-// gains more, as far as a backfilling scheduler can use predictions.
+// with the same policy under time limits. Clairvoyance, which knows the real run times, shows about
+// how much a predictor can gain at most under the same policy.
 //
 // # Two questions
 //
 // Realizations with the same seed have the same submissions under all policies, so they are pairs.
 // They answer a question about this log: would the difference remain if the jobs had come a minute
-// earlier or later? They say nothing about next year. Weeks roughly do: the mean bounded slowdown
-// of the jobs that were submitted in a week, over all realizations, is one observation. The test
-// compares logarithms of ratios, so that a single bad week does not decide. Weeks that follow each
-// other are not quite independent, so the p-value of this test is somewhat too small.
+// earlier or later? They cannot tell whether the difference would appear in other months. A second
+// test, over the weeks of the log, tells this roughly. Its observations are the mean bounded
+// slowdowns of the jobs that were submitted in a week, over all realizations. It compares
+// logarithms of ratios, so that a single bad week does not decide. Weeks that follow each other are
+// not quite independent, so its p-value is somewhat too small.
 package benefit
 
 import (

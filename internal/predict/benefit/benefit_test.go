@@ -22,7 +22,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// busy is a workload of four users in three weeks. Limits say nothing, names say all.
+// busy is a workload of four users in three weeks. All jobs have the same limit, and a job's name
+// and user tell its run time.
 func busy() *workload.Workload {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := &workload.Workload{Epoch: hpc.Unix(1e9), Source: "busy"}
@@ -117,8 +118,9 @@ func TestBadWorkloads(t *testing.T) {
 	}
 }
 
-// compared is a comparison whose predictors have the given mean slowdowns, where time limits have 100.
-// The runs differ by noise, and better is the number of the 40 weeks in which predictors are below.
+// compared returns a comparison in which predictors have the given mean slowdowns, and time limits
+// a mean of 100. The runs differ by noise. better is the number of weeks, of 40, in which
+// predictors have a lower slowdown.
 func compared(runs int, noise float64, better int, predictors ...float64) *Comparison {
 	c := &Comparison{Realizations: runs, Schedulers: cast(&Options{Quantile: 0.9}), Seed: 1}
 	rng := rand.New(rand.NewPCG(5, 6))

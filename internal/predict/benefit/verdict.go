@@ -37,12 +37,12 @@ type Contrast struct {
 // Outcome is what a comparison found.
 type Outcome string
 
-// The outcomes.
+// The outcomes. The mean is that of the bounded slowdown.
 const (
-	Helps     Outcome = "helps"           // on this log, and in its weeks
-	ThisLog   Outcome = "helps this log"  // by the mean; for its weeks it is not shown
-	Hurts     Outcome = "hurts"           // every predictor makes the mean worse
-	Undecided Outcome = "no effect shown" // neither
+	Helps     Outcome = "helps"           // the best predictor lowers the mean of the log and of most weeks
+	ThisLog   Outcome = "helps this log"  // it lowers the mean of the log; a gain over the weeks is not shown
+	Hurts     Outcome = "hurts"           // every predictor raises the mean
+	Undecided Outcome = "no effect shown" // the tests show neither a gain nor a loss
 )
 
 // Verdict says whether predictions help.

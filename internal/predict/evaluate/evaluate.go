@@ -87,7 +87,7 @@ type Group struct {
 
 // Point has the scores of a part of the log.
 type Point struct {
-	// Day is the time of the part's last submission, in days after the first one.
+	// Day is the time of the part's last submission, in days after the log's first submission.
 	Day    float64 `json:"day"`
 	Scores Scores  `json:"scores"`
 }
@@ -163,7 +163,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	return e, nil
 }
 
-// Ran says how many jobs ran, and if users are known, of how many users.
+// Ran says how many jobs ran and, if users are known, how many users they belong to.
 func (e *Evaluation) Ran() string {
 	text := fmt.Sprintf("%d %s", e.Scored, quantity.Plural(e.Scored, "job", "jobs"))
 	if e.Users == 0 {
@@ -172,7 +172,7 @@ func (e *Evaluation) Ran() string {
 	return fmt.Sprintf("%s that ran of %d %s", text, e.Users, quantity.Plural(e.Users, "user", "users"))
 }
 
-// note adds notes about limits to what the scores mean.
+// note adds notes about properties of the log that limit what the scores mean.
 func (e *Evaluation) note(constant bool) {
 	add := func(when bool, format string, args ...any) {
 		if when {

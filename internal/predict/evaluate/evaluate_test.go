@@ -121,7 +121,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNotes checks that a log that lacks something is measured, and that the result says what it lacks.
+// TestNotes measures logs that lack a field or have other defects. The result names each of them.
 func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(j *hpc.Job, i int){
 		"no job has a user":                    func(j *hpc.Job, _ int) { j.User = "" },

@@ -7,7 +7,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// The scores end in a sentence: which model errs least, and beside what.
+// The text ends with a sentence that names the model with the smallest error, and compares this
+// error with the mean run time and the bound.
 func TestSentence(t *testing.T) {
 	e := &Evaluation{Target: predict.RunTime, Unit: "s", Scored: 10, Mean: 1000, Floor: &Floor{ClassMAE: 100},
 		Models: []Result{{Model: "user", Scores: Scores{MAE: 300}}, {Model: "boost", Scores: Scores{MAE: 250}}}}

@@ -41,7 +41,7 @@ type Scores struct {
 // coverage and width have no meaning.
 func (s *Scores) Points() bool { return s.Width == 0 }
 
-// Score returns the scores of a predictor that has seen nothing. It returns the context's error.
+// Score plays the cases to a new predictor and returns its scores. It returns the context's error.
 func Score(ctx context.Context, cases *predict.Cases, p predict.Predictor) (Scores, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, p, func(c *predict.Case, p predict.Prediction) {

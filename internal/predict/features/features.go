@@ -145,16 +145,16 @@ type History struct {
 	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// If a kind has more than 2*most groups, or if there are more than mostCrowds crowds, old ones are
-	// forgotten.
+	// If a kind has more than 2*most groups, or if there are more than mostCrowds crowds, old groups
+	// and crowds are forgotten.
 	most, mostCrowds int
 	forgot           int // how often that happened
 
 	observations []stats.Observation // reused
 }
 
-// New returns a history in which nothing happened, for predictions of a target. Features that are
-// described as run times then have the target's values.
+// New returns a history without events, for predictions of a target. Features that are described as
+// run times then have the target's values.
 func New(t predict.Target) *History {
 	return &History{
 		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
@@ -170,7 +170,7 @@ type place struct {
 	keys    [kinds]key
 	traits
 	asked float64 // what the request asks for: the time limit, or the memory
-	// The history's data for the place; nil if the history had none at the last look-up.
+	// The history's data for the place; nil if the history had no such data at the last look-up.
 	groups [kinds]*group
 	crowds [len(crowds)]*crowd
 	past   *ended
@@ -219,7 +219,8 @@ func (h *History) renew(p *place) {
 	}
 }
 
-// group returns the group with a key. If there is none, it adds the given group.
+// group returns the group with a key. If the history has no group with the key, it adds the given
+// group.
 func (h *History) group(k key, added *group) *group {
 	g := h.groups[k]
 	if g == nil {
@@ -246,8 +247,8 @@ type crowd struct {
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
 	// running are jobs that started, in this order. The first and the last of them always run: ended
-	// jobs are removed from both ends at once. In the middle they are removed when there are more of
-	// them than running jobs.
+	// jobs are removed from both ends at once. In the middle, ended jobs are removed when there are
+	// more of them than running jobs.
 	running []*job
 	started int     // jobs so far
 	count   int     // running jobs
@@ -398,7 +399,7 @@ func truth(b bool) float64 {
 var missing = float32(math.NaN())
 
 // Vector returns the features of a job that could be submitted now, in the order of [Names]. An
-// unknown feature is NaN. It changes nothing. It reuses x if that is large enough.
+// unknown feature is NaN. It does not change the history. It reuses x if x is large enough.
 func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	r := s.Request
 	x = x[:0]
@@ -452,14 +453,16 @@ var (
 // for a new class, of the user; for a new user, of all ended jobs; and 0 before any job has ended.
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
-// LastTwo returns the mean run time of the user's last two jobs in seconds, or [Guess] if none ended.
+// LastTwo returns the mean run time of the user's last two ended jobs in seconds, or [Guess] before
+// one has ended.
 func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverage, all) }
 
-// LastOfClass returns the run time of the class's last job in seconds, or [Guess] if none ended.
+// LastOfClass returns the run time of the class's last ended job in seconds, or [Guess] before one
+// has ended.
 func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, userAverage, all) }
 
 // Similar returns the median run time, in seconds, of the user's jobs that resemble the submission,
-// or [Guess] if none has ended.
+// or [Guess] before one has ended.
 func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
 // first returns the first of some features that is known, in seconds, or 0.

@@ -39,7 +39,7 @@ func at(t *testing.T, h *History, second int64, r *hpc.Request) map[string]float
 	return all
 }
 
-// near compares with the precision of a feature.
+// near reports whether two values are equal within the precision of a feature.
 func near(got, want float64) bool { return math.Abs(got-want) < 1e-5 }
 
 // run plays a job from its submission to its end.
@@ -90,7 +90,7 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestUnknownJobs has events of jobs that nobody submitted, and events that come twice.
+// TestUnknownJobs reports events of jobs that were not submitted, and reports events twice.
 func TestUnknownJobs(t *testing.T) {
 	h := New(predict.RunTime)
 	h.Start(7, hpc.Unix(5))
@@ -107,7 +107,7 @@ func TestUnknownJobs(t *testing.T) {
 	}
 }
 
-// TestSave writes a history and reads it. The open job is gone, all else is the same.
+// TestSave writes a history and reads it again: the features are the same.
 func TestSave(t *testing.T) {
 	h := New(predict.RunTime)
 	run(h, 1, 0, 10, 110, request("a", 4))
@@ -137,9 +137,9 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestOpenWhenSaved tells a history that was read of a job that was open when it was saved. Its
-// submission is among those that the history counts. Their numbers, halved each hour, must not grow
-// because time seems to go back.
+// TestOpenWhenSaved reads a saved history and reports a job to it that was open when it was saved.
+// The history has counted this submission already. The count, which is halved each hour, must not
+// grow because the submission lies before the last event.
 func TestOpenWhenSaved(t *testing.T) {
 	h := New(predict.RunTime)
 	run(h, 1, 0, 10, 0, request("a", 4))
@@ -161,8 +161,8 @@ func TestOpenWhenSaved(t *testing.T) {
 	}
 }
 
-// TestForget plays jobs that each have another name, with a bound of ten groups instead of thousands.
-// The last groups are left, and the crowds of open jobs.
+// TestForget plays jobs with different names, with a bound of ten groups instead of thousands. The
+// history keeps the last groups, and the crowds of open jobs.
 func TestForget(t *testing.T) {
 	h := New(predict.RunTime)
 	named := func(user string, i int64) *hpc.Request {
@@ -199,7 +199,7 @@ func TestForget(t *testing.T) {
 	if len(h.past) != 10 || len(h.users) != 2*10+2*2 {
 		t.Errorf("%d users with jobs that ended and %d crowds, want 10 and 24", len(h.past), len(h.users))
 	}
-	for number, user := range map[int64]string{1000: "old", 1002: "never"} { // their ends do not fail
+	for number, user := range map[int64]string{1000: "old", 1002: "never"} { // they can still end
 		h.Start(number, hpc.Unix(1e9+3000))
 		h.End(number, hpc.Unix(1e9+3001), hpc.Completed)
 		if x := at(t, h, 4000, named(user, number)); x["user_running"] != 0 || x["user_waiting"] != 0 || !near(x["user_count"], math.Log1p(1)) {
@@ -208,8 +208,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestBounded checks that memory is bounded if each job has another name: jobs that run, and jobs that
-// leave without a start.
+// TestBounded checks that memory is bounded if each job has another name, for jobs that run and for
+// jobs that leave without a start.
 func TestBounded(t *testing.T) {
 	h := New(predict.RunTime)
 	h.most, h.mostCrowds = 50, 200
@@ -226,7 +226,7 @@ func TestBounded(t *testing.T) {
 			t.Fatalf("after %d names: %d groups and %d crowds", i, len(h.groups), len(h.users))
 		}
 	}
-	for i := range 1000 { // somebody asks, and nothing happens
+	for i := range 1000 { // predictions without events
 		at(t, h, 2000, request(fmt.Sprint("asked", i), 4))
 		if len(h.places) > h.most {
 			t.Fatalf("after questions for %d users: %d places", i, len(h.places))
@@ -234,8 +234,9 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that places, which are kept, give what a look-up gives. Two histories get the same events, and
-// one of them looks everything up each time. Groups are created and forgotten all the time, also under open jobs.
+// TestPlaces checks that a stored place has the groups that a look-up would find. Two histories get
+// the same events, and one of them looks up all groups each time. Groups are created and forgotten
+// all the time, also those of open jobs.
 func TestPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kept, fresh := New(predict.RunTime), New(predict.RunTime)
@@ -281,9 +282,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestFileSize saves a history in which every user has one program, of a size and a limit that no other has:
-// seven kinds have as many groups as there are users. With mostSaved of each, and 1 MB of trees, a model's
-// file has less than 20 MB.
+// TestFileSize saves a history in which every user has one program with its own size and limit, so
+// seven kinds have as many groups as there are users. It scales the size to mostSaved groups of
+// each kind: with 1 MB of trees, a model's file must have less than 20 MB.
 func TestFileSize(t *testing.T) {
 	const users = 1000
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -19,7 +19,8 @@ import (
 const mostPast = 100
 
 // The weight of a job is exp(-d), where d sums up these differences from the submission. Of a few
-// sets of values, these were the best on the logs KTH SP2 and CTC SP2. The others differed little.
+// sets of values, these were the best on the logs KTH SP2 and CTC SP2. Other values scored little
+// worse.
 const (
 	otherName  = 4    // another name
 	otherSize  = 3    // another number of processors, plus the logarithm of the ratio

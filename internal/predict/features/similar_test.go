@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestQuartiles has cases that can be computed by hand. Without weights and censoring the quartiles
-// are those of the sample.
+// TestQuartiles compares quartiles with values computed by hand. Without weights and censoring the
+// quartiles are those of the sample.
 func TestQuartiles(t *testing.T) {
 	one := func(seconds float64, censored bool) stats.Observation {
 		return stats.Observation{Time: seconds, Weight: 1, Censored: censored}
@@ -28,10 +28,10 @@ func TestQuartiles(t *testing.T) {
 		"a single job":   {[]stats.Observation{one(7, false)}, [3]float64{7, 7, 7}},
 		"no censoring":   {[]stats.Observation{one(4, false), one(1, false), one(3, false), one(2, false)}, [3]float64{1, 2, 3}},
 		"zero run times": {[]stats.Observation{one(0, false), one(0, false)}, [3]float64{0, 0, 0}},
-		// After 6 the share 1 is left; 1 of 3 ends at 7, 1 of 2 at 9: 2/3, then 1/3. Nothing says when
-		// the last quarter ends, except that 12 is not enough.
+		// The estimated share of longer run times is 1 until 7. Then 1 of 3 jobs ends at 7 and 1 of 2 at
+		// 9, so the share is 2/3 and then 1/3. The upper quartile is only known to be above 12.
 		"censored": {[]stats.Observation{one(6, true), one(7, false), one(9, false), one(12, true)}, [3]float64{7, 9, 12}},
-		// All run still.
+		// All jobs still run.
 		"nothing ended": {[]stats.Observation{one(5, true), one(8, true)}, [3]float64{8, 8, 8}},
 		"weights":       {[]stats.Observation{{Time: 1, Weight: 1}, {Time: 2, Weight: 8}, {Time: 3, Weight: 1}}, [3]float64{2, 2, 2}},
 		"no weight":     {[]stats.Observation{{Time: 1}, {Time: 2, Censored: true}}, [3]float64{2, 2, 2}},
@@ -42,8 +42,8 @@ func TestQuartiles(t *testing.T) {
 	}
 }
 
-// Similar jobs decide: those of the same name, size and limit before others, and running ones as far as
-// they have come.
+// Jobs with the same name, size and limit weigh most. Running jobs count with the time that they
+// have run so far.
 func TestSimilar(t *testing.T) {
 	h := New(predict.RunTime)
 	x := at(t, h, 0, request("a", 4))
@@ -63,7 +63,7 @@ func TestSimilar(t *testing.T) {
 		t.Error("another user's jobs count")
 	}
 	for number := range int64(4) {
-		run(h, 10+number, 600, 600, 0, request("a", 4)) // run
+		run(h, 10+number, 600, 600, 0, request("a", 4)) // still runs
 	}
 	if x := at(t, h, 5600, request("a", 4)); !near(x["similar_p50"], math.Log1p(5000)) {
 		t.Errorf("with four that run for 5000 s: %g s", math.Expm1(x["similar_p50"]))
@@ -75,8 +75,8 @@ func TestSimilar(t *testing.T) {
 	}
 }
 
-// TestLongJob has a user with one job that runs for months beside thousands of short ones. The list of
-// running jobs has a few, and those that run count as they did in the whole list.
+// TestLongJob plays a user with one long job and thousands of short jobs that start after it. The
+// list of running jobs stays short, and has the running jobs among the last mostPast that started.
 func TestLongJob(t *testing.T) {
 	h := New(predict.RunTime)
 	run(h, 1, 0, 0, 0, request("a", 4))
@@ -129,8 +129,8 @@ func (p player) Submit(s predict.Submission) predict.Prediction {
 
 func (p player) End(number int64, at hpc.Time, state hpc.State) { p.History.End(number, at, state) }
 
-// TestRunningRecords has records of jobs that ran when they were read, as those of a live cluster. Such a
-// job runs for longer than until now, so it counts as a censored one, and not as one that waits.
+// TestRunningRecords plays records of jobs that still ran when a live cluster was read. Such a job
+// is a censored observation of its time so far, and does not count as waiting.
 func TestRunningRecords(t *testing.T) {
 	w := new(workload.Workload)
 	for i := range 5 {
@@ -161,7 +161,7 @@ func TestRunningRecords(t *testing.T) {
 	}
 }
 
-// TestSimilarSaved checks that a saved history has the last jobs of each user, and no more.
+// TestSimilarSaved checks that a saved history has exactly the last mostPast jobs of each user.
 func TestSimilarSaved(t *testing.T) {
 	h := New(predict.RunTime)
 	for i := range int64(5 * mostPast) {

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// ahead computes the features of submissions in another goroutine, before training asks for them. Features
-// depend on no prediction.
+// ahead computes the features of submissions in another goroutine, before training asks for them.
+// That is possible because features do not depend on predictions.
 type ahead struct {
 	rows chan []float32 // each has the features of some submissions, one after the other
 	next []float32

@@ -11,7 +11,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestAhead checks that a training is the same if its history gets the events itself.
+// TestAhead checks that [Train], which computes features ahead, trains the same model as an
+// [Online] predictor, whose history gets each event in turn.
 func TestAhead(t *testing.T) {
 	all := cases(t, log(3000, 5))
 	m, err := Train(t.Context(), all, TrainOptions{Kind: Boost})
@@ -44,7 +45,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestCancelled checks that a training ends with its context, wherever it is; at once if that has ended.
+// TestCancelled checks that a training ends when its context ends, at any time, and does not begin
+// if the context has ended before.
 func TestCancelled(t *testing.T) {
 	all := cases(t, log(5000, 5))
 	for delay := time.Duration(0); delay < time.Second; delay = 2*delay + time.Millisecond {

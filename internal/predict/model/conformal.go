@@ -17,15 +17,16 @@ import (
 // 2019).
 //
 // A value counts when its job ends, so no prediction depends on a later end. By then the bounds
-// have moved since the submission. A value is compared with the present bounds, not with those at
-// the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
+// have moved since the submission. A value is compared with the present bounds, not with the bounds
+// at the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
 // thousand times. But users saw the older bounds, which leaves a bias. So the target share is
 // corrected: by gain times the distance between a tenth and the share of values outside the bounds
 // that users saw (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
-	// Answers is the number of answers so far, and Most the largest answer.
+	// Answers is the number of values that jobs have ended with so far (the answers), and Most the
+	// largest of them.
 	Answers float64 `json:"answers"`
 	Most    float64 `json:"most"`
 }
@@ -71,8 +72,8 @@ func cut(p predict.Prediction, most float64) predict.Prediction {
 	return p
 }
 
-// learn moves the bounds after a job has ended with a value. raw is the prediction at its
-// submission before apply, and made the one after apply.
+// learn moves the bounds after a job has ended with a value. raw is the prediction at the job's
+// submission before apply, and made the prediction after apply.
 func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
 	now := c.apply(raw)

@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestMost checks that the bounds of a job without a limit stay within what was seen, once that is enough, and
-// that a limit holds alone where there is one.
+// TestMost checks that the bounds of a job without a limit do not exceed the largest answer, once
+// there are enough answers. For a job with a limit, only the limit bounds the prediction.
 func TestMost(t *testing.T) {
 	c := conformal{High: bound{Distance: farthest}}
 	long := predict.Prediction{P10: 10, P50: 4000, P90: 5000}

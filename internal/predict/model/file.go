@@ -313,8 +313,8 @@ func (f *fitted) check(k Kind) error {
 // Until returns the instant of the last events that the model knows.
 func (m *Model) Until() hpc.Time { return m.until }
 
-// Before returns an error unless the model's data end before a workload begins: otherwise the model
-// would know events of the workload. A workload begins with its window, or with its first
+// Before returns an error if the model's data do not end before a workload begins: the model would
+// then know events of the workload. A workload begins with its window, or with its first
 // submission.
 func (m *Model) Before(w *workload.Workload) error {
 	begin := w.Start

@@ -29,7 +29,7 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, none of them above the limit in seconds (0 for no limit).
+// within returns the predictions, cut at the limit in seconds (0 for no limit).
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {
@@ -49,8 +49,8 @@ type mixture struct {
 	Jobs  float64 `json:"jobs"`
 }
 
-// Of a few sets of values, these were the best on the first thirds of four logs. The others
-// differed little.
+// Of a few sets of values, these were the best on the first thirds of four logs. Other values
+// scored little worse.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user
 	allDiscount  = 0.999 // of all losses, for each job

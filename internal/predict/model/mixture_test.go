@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestMixtureWeights compares the weights with the formula. Before anything is known the mean is that of
-// equal weights.
+// TestMixtureWeights compares the weights with the formula. Before the first job has ended, all
+// weights are equal.
 func TestMixtureWeights(t *testing.T) {
 	var m mixture
 	c := candidates{100, 200, 300, 400, 500, 600}
@@ -35,7 +35,7 @@ func TestMixtureWeights(t *testing.T) {
 	}
 }
 
-// TestMixtureFollows has a user whose jobs agree with one rule, and then with another.
+// TestMixtureFollows plays a user whose jobs agree first with one rule and then with another.
 func TestMixtureFollows(t *testing.T) {
 	var m mixture
 	c := candidates{10, 1000, 1000, 1000, 5000, 1000}
@@ -54,8 +54,8 @@ func TestMixtureFollows(t *testing.T) {
 	}
 }
 
-// TestMixtureInFile checks that a model keeps its weights, that those who predict with it do not share
-// them, and that damaged ones are refused.
+// TestMixtureInFile checks that a model's file keeps the losses, that predictors made from the
+// model do not change the model's losses, and that damaged losses are refused.
 func TestMixtureInFile(t *testing.T) {
 	all := cases(t, log(600, 9))
 	written := file(t, all, Boost, 0)

@@ -70,9 +70,9 @@ func predictions(t testing.TB, list []predict.Case, k Kind) (all []predict.Predi
 	return all
 }
 
-// TestFutureChangesNothing alters the future of an instant: the ends of jobs that have not ended,
-// the starts of those that wait, and all later jobs. No prediction up to the instant may change,
-// and later ones must (otherwise the test would prove nothing).
+// TestFutureChangesNothing changes all that happens after an instant: the ends of open jobs, the
+// starts of waiting jobs, and all later jobs. No prediction up to the instant may change, and later
+// ones must (otherwise the test would prove nothing).
 func TestFutureChangesNothing(t *testing.T) {
 	original := cases(t, log(600, 1)).List
 	now := original[450].At
@@ -120,9 +120,9 @@ func futureChangesNothing(t *testing.T, original, altered []predict.Case, now hp
 	}
 }
 
-// withArrays makes arrays of a third of the jobs. All tasks fail, and the last one ends a day after the
-// others. If it ends after an instant that is not 0, it completes, and later: the record of such an array
-// has no state.
+// withArrays turns a third of the jobs into arrays. All tasks fail, and the last task ends a day
+// after the others. If altered is not 0 and the last task ends after this instant, the task
+// completes instead, a day later. The record of such an array has no state.
 func withArrays(w *workload.Workload, altered hpc.Time) *workload.Workload {
 	for i := 0; i < w.Jobs.Len(); i += 3 {
 		w.Jobs.Change(i, func(j *hpc.Job) {
@@ -145,8 +145,8 @@ func withArrays(w *workload.Workload, altered hpc.Time) *workload.Workload {
 	return w
 }
 
-// TestFutureOfArraysChangesNothing alters the last tasks of arrays. Nothing that the record has of the whole
-// array may reach the predictions that are made before.
+// TestFutureOfArraysChangesNothing changes the last tasks of arrays. Earlier predictions must not
+// depend on the record of the whole array, which changes with them.
 func TestFutureOfArraysChangesNothing(t *testing.T) {
 	original := cases(t, withArrays(log(360, 1), 0)).List
 	now := original[400].At
@@ -154,7 +154,8 @@ func TestFutureOfArraysChangesNothing(t *testing.T) {
 	futureChangesNothing(t, original, altered, now, []Kind{LastTwo, Forest})
 }
 
-// TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log without its future.
+// TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log with other events
+// after the instant. Both models must be equal.
 func TestModelKnowsNoLaterEnd(t *testing.T) {
 	until := log(500, 2).Jobs.Submit(400)
 	made := func(target predict.Target, altered hpc.Time) *predict.Cases {
@@ -162,11 +163,11 @@ func TestModelKnowsNoLaterEnd(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		for i := range w.Jobs.Len() {
 			w.Jobs.Change(i, func(j *hpc.Job) {
-				if j.Recorded.UsedMemory = rng.Int64N(1 << 20); i%7 == 1 { // it is cancelled after a day
+				if j.Recorded.UsedMemory = rng.Int64N(1 << 20); i%7 == 1 { // the job is cancelled after a day
 					j.RunTime = 0
 					j.Recorded = &hpc.Recorded{End: j.Submit.Add(24 * time.Hour), State: hpc.Cancelled}
 				}
-				if altered != 0 && i%7 == 1 && j.Recorded.End > altered { // it is rejected later
+				if altered != 0 && i%7 == 1 && j.Recorded.End > altered { // the job is rejected later instead
 					j.Recorded.End = j.Recorded.End.Add(1000 * time.Hour)
 					j.Recorded.State = hpc.Rejected
 				}
@@ -304,8 +305,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestTwoModels has a file with a second model, which is not of the file's kind. A prediction with it would
-// panic.
+// TestTwoModels reads a file with a second model, which is not of the file's kind. A prediction
+// with it would panic.
 func TestTwoModels(t *testing.T) {
 	all := cases(t, log(60, 4))
 	for _, k := range []Kind{Linear, Forest, Boost} {
@@ -350,7 +351,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestIsModel checks that no other compressed file is taken for a model, and so replaced by one.
+// TestIsModel checks that other compressed files are not recognized as models, which a training may
+// overwrite.
 func TestIsModel(t *testing.T) {
 	for name, head := range map[string][]byte{"a log": zipped("; UnixStartTime: 5"), "nothing": nil, "a short file": {0x1f, 0x8b}} {
 		if IsModel(head) {
@@ -392,7 +394,8 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// TestDegenerateLogs trains on logs that lack something. Every prediction must be a number.
+// TestDegenerateLogs trains on logs that lack a field or have constant values. Every prediction
+// must have finite, ascending quantiles.
 func TestDegenerateLogs(t *testing.T) {
 	for name, change := range map[string]func(*hpc.Job){
 		"no users":          func(j *hpc.Job) { j.User = "" },
@@ -425,8 +428,8 @@ func TestDegenerateLogs(t *testing.T) {
 	}
 }
 
-// TestBurst checks that many equal jobs, submitted before the first of them ends, move the bounds no
-// farther than to their value.
+// TestBurst checks that many equal jobs, submitted before the first of them ends, do not move a
+// bound far beyond their value.
 func TestBurst(t *testing.T) {
 	var c conformal
 	raw := predict.Point(100, &hpc.Request{})
@@ -439,8 +442,9 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestCoverage checks that calibrated intervals cover four fifths, also of a point prediction. The
-// model limit covers more: no run time exceeds it, and P90 is not below the prediction.
+// TestCoverage checks that calibrated intervals cover four fifths of the run times, also for models
+// that predict a single number. The model limit is not tested: it covers more, because no run time
+// exceeds the limit.
 func TestCoverage(t *testing.T) {
 	list := cases(t, log(8000, 8)).List
 	for _, k := range []Kind{LastTwo, Class, Linear} {
@@ -460,7 +464,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestLinear compares the regression with a line without noise.
+// TestLinear fits the regression to a linear function without noise.
 func TestLinear(t *testing.T) {
 	table := draw(500)
 	l, err := fitLinear(table)

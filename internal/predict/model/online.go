@@ -31,7 +31,7 @@ type Options struct {
 }
 
 const (
-	// DefaultWindow is the number of jobs to train on if the options give none.
+	// DefaultWindow is the number of jobs to train on if Options.Window is 0.
 	DefaultWindow = 1000000
 	// firstTraining is the number of ended jobs at which a model is trained first.
 	firstTraining = 200
@@ -90,7 +90,7 @@ type asked struct {
 	measured   bool
 }
 
-// NewOnline returns a predictor that has seen nothing.
+// NewOnline returns an untrained predictor without a history.
 func NewOnline(o Options) *Online {
 	if o.Window == 0 {
 		o.Window = DefaultWindow

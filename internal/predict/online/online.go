@@ -94,7 +94,7 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 // al.). For a user without two such jobs it predicts the time limit, while [predict.LastTwo] uses a
 // single such job.
 type LastTwo struct {
-	users map[string]*[2]time.Duration // the last run time and the previous one; 0 for none
+	users map[string]*[2]time.Duration // the last and the previous run time; 0 if not known
 	jobs  map[int64]*started           // that have not ended
 }
 

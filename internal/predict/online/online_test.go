@@ -19,7 +19,7 @@ const limited = 10 * time.Hour
 
 var submitted int64 // the number of the last job
 
-// job returns a new job. A limit of [hpc.Unlimited] is none.
+// job returns a new job. A limit of [hpc.Unlimited] means that the job has no time limit.
 func job(user string, processors int, limit time.Duration, at hpc.Time) predict.Submission {
 	submitted++
 	r := &hpc.Request{User: user, TimeLimit: limit}
@@ -52,7 +52,7 @@ func TestLastTwo(t *testing.T) {
 		took, want time.Duration
 	}{
 		{"ada", 100 * time.Second, limited},
-		{"ada", 200 * time.Second, limited}, // one job says nothing
+		{"ada", 200 * time.Second, limited}, // one ended job is not enough
 		{"ada", 0, 150 * time.Second},
 		{"bob", 20 * time.Hour, limited},
 		{"ada", 60 * time.Second, 100 * time.Second},
@@ -66,8 +66,8 @@ func TestLastTwo(t *testing.T) {
 	}
 }
 
-// A job that was cancelled, or is requeued, says nothing about run times to the predictors of the
-// papers. A job that never started or is requeued says nothing to any predictor.
+// The predictors of the papers do not learn from jobs that were cancelled or requeued. No predictor
+// learns from a job that never started or is requeued.
 func TestCancelledJobsAreNoLesson(t *testing.T) {
 	for name, p := range predictors() {
 		at := 1000 * hpc.Second
@@ -102,7 +102,7 @@ func learnsInLoop(name string) bool {
 	return err == nil
 }
 
-// predictors are new ones of every kind.
+// predictors returns a new predictor for each value of the option predict.
 func predictors() map[string]predict.Predictor {
 	list := map[string]predict.Predictor{}
 	for _, name := range Values("predict") {
@@ -114,7 +114,7 @@ func predictors() map[string]predict.Predictor {
 }
 
 // TestNoLeak plays random jobs twice. The second time the jobs that have not ended by the last
-// submission have other run times. Only clairvoyance may notice.
+// submission have other run times. Only the predictions of clairvoyance may change.
 func TestNoLeak(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -217,8 +217,8 @@ func TestFirstStep(t *testing.T) {
 }
 
 // NAG does not depend on the units of the features (Ross et al., theorem 1): with a feature in
-// milliseconds instead of seconds, the predictions are the same. That holds without regularization,
-// so the steps are compared whose weights are still 0.
+// milliseconds instead of seconds, the predictions are the same. Regularization breaks this, so the
+// test makes only the first step, in which the weights are still 0.
 func TestScaleInvariance(t *testing.T) {
 	a, b := newDescent(2), newDescent(2)
 	loss := Loss{OverSquared: true}
@@ -229,7 +229,7 @@ func TestScaleInvariance(t *testing.T) {
 	}
 }
 
-// slopes are the derivatives of the loss functions, found by differences.
+// TestSlopes compares the derivatives of the loss functions with difference quotients.
 func TestSlopes(t *testing.T) {
 	value := func(l Loss, e, weight float64) float64 {
 		if e > 0 && l.OverSquared || e < 0 && l.UnderSquared {
@@ -274,7 +274,7 @@ func TestWeights(t *testing.T) {
 func TestFeatures(t *testing.T) {
 	for history, last := range map[History][3]float64{SinceSubmit: {700, 900, 1000}, RunTimes: {50, 20, 10}} {
 		p := NewRegression(ELoss, history)
-		zero := 14 * 24 * 3600 * hpc.Second // so that the angles are those of the seconds
+		zero := 14 * 24 * 3600 * hpc.Second // a multiple of a week, so that the angles follow from the seconds
 		at := func(s int) hpc.Time { return zero.Add(time.Duration(s) * time.Second) }
 		for i, took := range []int{10, 20, 50} {
 			submitted := []int{0, 100, 300}[i]
@@ -306,8 +306,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// A stranger's job without a time limit, and jobs of no length, make no prediction that is not a
-// number.
+// For jobs without a user, a time limit or a duration, and for jobs of huge size, the expected run
+// time stays between 0 and the limit.
 func TestHostile(t *testing.T) {
 	for name, p := range predictors() {
 		at := hpc.Second
@@ -324,7 +324,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A user who always runs the same is learned.
+// The regression learns the run time of a user whose jobs all run equally long.
 func TestLearns(t *testing.T) {
 	p := NewRegression(Loss{Weight: Constant}, RunTimes)
 	var last time.Duration
@@ -376,7 +376,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// BenchmarkRegression measures a prediction and a lesson.
+// BenchmarkRegression measures one prediction and one learning step.
 func BenchmarkRegression(b *testing.B) {
 	p := NewRegression(ELoss, SinceSubmit)
 	at := hpc.Second

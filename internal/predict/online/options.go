@@ -153,9 +153,9 @@ func (o *Options) File() string { return o.file }
 const retrain = 1
 
 // New returns a predictor, and the correction. Both are nil if the options predict nothing. The
-// predictor knows either no job, or what the trained model knows; trained must be given if the
-// options name a file. Models without a file are trained on the jobs that end, as in `predict
-// evaluate`.
+// predictor begins with the history of the trained model, which must be given if the options name a
+// file, or else without any job. Models without a file are trained on the jobs that end, as in
+// `predict evaluate`.
 func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {
 	case "":

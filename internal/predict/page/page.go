@@ -1,4 +1,4 @@
-// Package page shows the measurement of predictions as a page like that of a report.
+// Package page makes an HTML page, in the form of a report, from the results of `predict evaluate`.
 package page
 
 import (

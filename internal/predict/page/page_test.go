@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/report"
 )
 
-// TestPage writes a page with all its parts, and one without the optional ones.
+// TestPage writes a page with all parts, and a page without the optional parts.
 func TestPage(t *testing.T) {
 	scores := evaluate.Scores{Jobs: 40, MAE: 1234, R2: 0.512, Coverage: 0.8, Width: 60}
 	points := evaluate.Scores{Jobs: 40, MAE: 4321}

@@ -38,7 +38,7 @@ const (
 type Options struct {
 	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time. It is the submission time of jobs that give none, and events may not be
+	// Now returns the time. It is the submission time of jobs that give no time, and events may not be
 	// much later.
 	Now func() hpc.Time
 	// Journal, if not nil, gets the events of each request as one record, before they take effect.
@@ -311,8 +311,8 @@ func (s *Service) record(events []json.RawMessage) error {
 	return s.options.Journal.Append(record)
 }
 
-// parse reads and checks events, none of which may be later than the instant most. It changes
-// nothing.
+// parse reads and checks events, none of which may be later than the instant most. It does not
+// change the service's state.
 func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error) {
 	events := make([]event, len(texts))
 	last := s.last

@@ -140,7 +140,7 @@ func (r *records) Append(record []byte) error {
 	return nil
 }
 
-// TestJournal starts a service with the journal of another one: it knows what that one knew.
+// TestJournal starts a service with the journal of another service: both predict the same.
 func TestJournal(t *testing.T) {
 	var journal records
 	m := trained(t)
@@ -177,9 +177,9 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestFutureEvent tells of an event of the next century, as a client does whose clock is wrong. It must not
-// keep the service from later events. An event within a minute is accepted, and a journal is read whatever
-// the clock says.
+// TestFutureEvent sends an event of a later year, as a client with a wrong clock would. The service
+// refuses it, so that it still accepts the events of other clients. An event within the next minute
+// is accepted, and the events of a journal are accepted whatever the clock says.
 func TestFutureEvent(t *testing.T) {
 	var journal records
 	m := trained(t)
@@ -196,8 +196,8 @@ func TestFutureEvent(t *testing.T) {
 	}
 }
 
-// TestRequeue ends runs by a requeue, in one request with the submission that follows, and in two. A run
-// that is lost is not a run time.
+// TestRequeue ends runs by a requeue, in the same request as the next submission and in an earlier
+// request. The service does not learn the run times of the lost runs.
 func TestRequeue(t *testing.T) {
 	const question = `{"jobs":[{"user":"u9","tasks":1,"time_limit_s":3600}]}`
 	m := trained(t)
@@ -220,7 +220,7 @@ func TestRequeue(t *testing.T) {
 		answers = append(answers, body)
 	}
 	once := New(m, Options{Now: func() hpc.Time { return now + 100000*hpc.Second }})
-	for _, at := range []int64{0, 3000} { // the same submissions, and no run that is lost
+	for _, at := range []int64{0, 3000} { // the same submissions without the lost runs
 		batch := submit("1", at) + "," + happened("end", "1", at)
 		if code, body := ask(once, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
 			t.Fatal(code, body)
@@ -237,7 +237,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// TestOtherSites has requests that a web page makes a browser on the same computer send.
+// TestOtherSites sends requests as a browser on the same computer would on behalf of another site's
+// page.
 func TestOtherSites(t *testing.T) {
 	m := trained(t)
 	for _, test := range []struct {
@@ -286,7 +287,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestClientDoesNotRead has clients that send a request and do not read the answer. Others get theirs.
+// TestClientDoesNotRead: the service is not locked while a client does not read its answer.
 func TestClientDoesNotRead(t *testing.T) {
 	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
 	for path, body := range map[string]string{
@@ -313,7 +314,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestInfinitePrediction has a model that predicts an infinite run time for a job without a limit.
+// TestInfinitePrediction: the answer has the longest duration for an infinite predicted run time.
 func TestInfinitePrediction(t *testing.T) {
 	if a := answered("1", predict.Prediction{P10: 5, P50: math.Inf(1), P90: math.Inf(1)}); a.P10 != 5 || a.P50 != longest || a.P90 != longest {
 		t.Errorf("answered %v", a)
@@ -343,7 +344,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSchemathesis has a fuzzer ask the service by its description.
+// TestSchemathesis lets the fuzzer Schemathesis send requests that follow the OpenAPI document.
 func TestSchemathesis(t *testing.T) {
 	servertest.Python(t, "schemathesis")
 	web := httptest.NewServer(New(trained(t), Options{Now: func() hpc.Time { return now }}))

@@ -81,7 +81,7 @@ type leaf struct {
 	best   split
 }
 
-// split is the best split of a leaf. Gain 0 means that there is none.
+// split is the best split of a leaf. Gain 0 means that the leaf cannot be split.
 type split struct {
 	gain   float64
 	column int
@@ -155,7 +155,7 @@ func (t *Tree) link(l *leaf, child int32) {
 	t.nodes[l.parent].children[one(l.right)] = child
 }
 
-// divide makes a node of a leaf, with two leaves.
+// divide turns a leaf into a node with two leaves.
 func (g *grower) divide(l *leaf, t *Tree) (left, right *leaf) {
 	parent := int32(len(t.nodes))
 	if l.parent >= 0 {

@@ -39,7 +39,8 @@ func TestOneSplit(t *testing.T) {
 	}
 }
 
-// TestMissing has a missing value as its own group, below every value.
+// TestMissing trains on a feature with missing values, which the trees separate from the lowest
+// value.
 func TestMissing(t *testing.T) {
 	missing := float32(math.NaN())
 	table := &Table{Width: 1, X: []float32{missing, missing, missing, -7, 0, 9}, Y: []float64{5, 5, 5, 1, 1, 1}}
@@ -152,7 +153,7 @@ func TestQuantileOf(t *testing.T) {
 	}
 }
 
-// TestDegenerate trains on tables that have nothing to learn.
+// TestDegenerate trains on tables from which nothing can be learned.
 func TestDegenerate(t *testing.T) {
 	missing := float32(math.NaN())
 	for name, table := range map[string]*Table{
@@ -236,7 +237,8 @@ func TestBins(t *testing.T) {
 	}
 }
 
-// boostAtOnce is [Trainer.Boost] as its papers have it: each tree is subtracted from all residuals at once.
+// boostAtOnce is [Trainer.Boost] as in its papers: each tree is subtracted from all residuals at
+// once.
 func boostAtOnce(b *Trainer, answers []float64, o BoostOptions) *Ensemble {
 	n := b.table.Len()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))

@@ -42,7 +42,7 @@ func IO(runs []IORun, x []float64, zone *time.Location) ([]*figure.Figure, error
 	}
 	var list []*figure.Figure
 	for n, name := range names {
-		var shown []IORun // those with the file system
+		var shown []IORun // the runs with the file system
 		for i := range runs {
 			if runs[i].of(name) != nil && len(shown) < MostPanels {
 				shown = append(shown, runs[i])
@@ -72,7 +72,7 @@ type panel struct {
 	lines       []line
 }
 
-// line is a line of a panel: a value for each point, or one for all.
+// line is a line of a panel: a value for each point, or one value for all points.
 type line struct {
 	name   string
 	values []float64
@@ -111,7 +111,7 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	return panels
 }
 
-// licenses returns the panels of the licenses, or nil if no job held any.
+// licenses returns the panels of the licenses, or nil if no job held licenses.
 func licenses(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "io-licenses", "Licenses of "+quantity.Name(name)
 	f.Caption = "Licenses of the running jobs, as means of the time between two points: those that they requested, and " +
@@ -209,7 +209,7 @@ func (l *line) at(point int) float64 {
 	return l.values[point]
 }
 
-// series returns the panel's lines in the order of names. The first one is drawn as an area, too.
+// series returns the panel's lines in the order of names. The first line is drawn as an area, too.
 func (p *panel) series(names []string, x []float64) []figure.Series {
 	list := make([]figure.Series, len(names))
 	for i, name := range names {

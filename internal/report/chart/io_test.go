@@ -20,7 +20,7 @@ func course(name string, expected []float64) metrics.FileSystemCourse {
 	}
 }
 
-// Every line has a place of its own, whichever panels have it, and the table has the numbers.
+// Every line keeps its place in the order, whichever panels have it, and the table has the numbers.
 func TestIO(t *testing.T) {
 	x := []float64{1000, 1060, 1120, 1180}
 	runs := []IORun{{"A", []metrics.FileSystemCourse{course("lustre", nil)}}, {"B", []metrics.FileSystemCourse{course("lustre", []float64{0, 900, 1200, 0})}}}
@@ -54,8 +54,8 @@ func TestIO(t *testing.T) {
 	}
 }
 
-// Several file systems have figures of their own. Licenses that nobody held are not drawn, and no more
-// runs than fit.
+// Several file systems have figures of their own. Licenses that no job held are not drawn. Only as
+// many runs are drawn as fit.
 func TestIOOfSeveral(t *testing.T) {
 	x := []float64{1000, 1060, 1120, 1180}
 	idle := course("scratch", nil)

@@ -1,4 +1,4 @@
-// Package chart makes figures of reports that follow from metrics alone.
+// Package chart makes those figures of reports that need only metrics.
 package chart
 
 import (
@@ -89,7 +89,7 @@ type weekGrid struct {
 	*metrics.Overview
 	days []int
 
-	low, high float64 // means outside this range get the colours of its ends
+	low, high float64 // means outside this range get the colours of the range's ends
 }
 
 // Dims, X, Y and Z implement [plotter.GridXYZ].

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errNoNodes refuses administration of a pool.
+// errNoNodes refuses node and reservation events on a pool.
 var errNoNodes = errors.New("the machine is a pool of processors and has no nodes")
 
-// SetNode implements [rm.ResourceManager]. A node that goes down ends the runs of its jobs. Each
-// job is requeued. A job with --no-requeue ends in NODE_FAIL.
+// SetNode implements [rm.ResourceManager]. If a node goes down, its jobs are requeued; a job with
+// --no-requeue ends in state NODE_FAIL.
 func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	done := rm.Event{Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
 	if ev.Reason != "" {
@@ -28,14 +28,14 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// refuse counts an event that was not carried out, and returns its description.
+// refuse records that an event could not be carried out, and returns its description.
 func (e *Engine) refuse(what string, err error) string {
 	reason := "refused: " + what + ": " + err.Error()
 	e.refused = append(e.refused, fmt.Sprintf("at %s, %s", e.Now(), reason))
 	return reason
 }
 
-// Refused describes the events of nodes and reservations that were not carried out.
+// Refused describes the events of nodes and reservations that could not be carried out.
 func (e *Engine) Refused() []string { return e.refused }
 
 func (e *Engine) setNodes(ev hpc.NodeEvent) error {
@@ -71,7 +71,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations there.
+// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations.
 func (e *Engine) loseJobs(d *node, name string) {
 	var jobs []*Job
 	for _, s := range d.stays {

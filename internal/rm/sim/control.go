@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Can implements [rm.ResourceManager]. No policy uses priorities. SetNodes is not possible on a
-// pool, which has no nodes.
+// Can implements [rm.ResourceManager]. Commands on priorities are missing, because policies do not
+// use priorities. A pool has no nodes, so SetNodes is missing there.
 func (e *Engine) Can() rm.Capabilities {
 	c := rm.Capabilities{
 		Name:     "the simulator",
@@ -22,11 +22,11 @@ func (e *Engine) Can() rm.Capabilities {
 	return c
 }
 
-// Act implements [rm.ResourceManager]. The simulator knows no administrator's commands.
+// Act implements [rm.ResourceManager]. The simulator has no administrator's commands.
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
 
-// Do implements [rm.ResourceManager]. A command takes effect at once. The next AdvanceTo asks the
-// policy and returns the event.
+// Do implements [rm.ResourceManager]. A command takes effect at once. The next AdvanceTo then asks
+// the policy, and returns the event.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -54,7 +54,7 @@ var (
 	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
-// carryOut carries out a command to a submission. It returns an error if the command applies to no task of it.
+// carryOut carries out a command on a submission. It returns an error if no task can follow it.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do
@@ -123,8 +123,8 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 	return nil
 }
 
-// hold takes a pending job from the policy until it is released. A running job is held, as in
-// Slurm, when it is requeued.
+// hold removes a pending job from the policy until it is released. A running job is held when it is
+// requeued, as in Slurm.
 func (e *Engine) hold(j *Job) {
 	j.onHold = true
 	if j.state == running {
@@ -145,7 +145,7 @@ func (j *Job) withdraw() {
 	j.of.next = 0
 }
 
-// release lets a held job become eligible. If the whole submission was held, its other tasks stay held.
+// release ends the hold of a job. If the whole submission was held, its other tasks stay held.
 func (e *Engine) release(j *Job) {
 	s := j.of
 	if s.onHold {
@@ -158,7 +158,7 @@ func (e *Engine) release(j *Job) {
 	s.next = 0
 }
 
-// setLimit gives a job another time limit. A job that has run for longer ends at once.
+// setLimit changes a job's time limit. A job that has run longer than the new limit ends at once.
 func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	switch {
 	case j.state != running:
@@ -174,7 +174,7 @@ func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	e.freed = true // backfilling depends on the time limits of running jobs
 }
 
-// changeWaiting changes a job that is not running. The policy follows the change.
+// changeWaiting calls change on a job that is not running, and tells the policy if it has the job.
 func (e *Engine) changeWaiting(j *Job, change func()) {
 	if j.state != waiting || j.of.preset {
 		change()
@@ -222,7 +222,7 @@ func stretched(d time.Duration, factor float64) time.Duration {
 	return time.Duration(min(float64(d)*factor, float64(hpc.Unlimited/2)))
 }
 
-// endAt sets the instant at which a running job ends by itself, or now if that is earlier than now.
+// endAt sets when a running job ends by itself: at at, or now if at has passed.
 func (e *Engine) endAt(j *Job, at hpc.Time) {
 	j.end = max(at, e.Now())
 	e.foresee(j)

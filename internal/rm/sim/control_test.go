@@ -201,7 +201,7 @@ func checkStorySorted(t *testing.T, cfg sim.Config, inputs []input, want string)
 	}
 }
 
-// TestSetNodes gives a waiting job another number of nodes, or other named nodes.
+// TestSetNodes changes a waiting job's number of nodes, or the nodes that it names.
 func TestSetNodes(t *testing.T) {
 	cfg := sim.Config{Policy: policy.FCFS, Cluster: &sim.Cluster{}}
 	for i := range 4 {
@@ -223,8 +223,8 @@ func TestSetNodes(t *testing.T) {
 `)
 }
 
-// TestCapabilities checks the errors for commands that the simulator cannot carry out. They name
-// the command and the possible ones.
+// TestCapabilities checks the errors for commands that the simulator does not have. They name the
+// command and the possible commands.
 func TestCapabilities(t *testing.T) {
 	e, err := sim.New(sim.Config{Processors: 4, Policy: policy.EASY})
 	if err != nil {
@@ -242,8 +242,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestRandomCommands checks random commands under every policy. No processor is used twice, every
-// job ends once, no held job runs, and a simulation in small steps gives the same events.
+// TestRandomCommands checks random commands under every policy: a processor has one job at a time,
+// every job ends once, held jobs do not run, and a simulation in small steps gives the same events.
 func TestRandomCommands(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(rt, name) }
@@ -264,7 +264,7 @@ func TestRandomCommands(t *testing.T) {
 			c.Factor = float64(n("factor", 1, 30)) / 10
 			inputs = append(inputs, command(n("at", 0, 120), id, c))
 		}
-		for id := range size { // so that all of them end
+		for id := range size { // so that all jobs end
 			inputs = append(inputs, command(500, id, rm.Command{Kind: rm.Release}))
 		}
 		name := rapid.SampledFrom(policy.Names()).Draw(rt, "policy")

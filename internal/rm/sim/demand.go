@@ -20,26 +20,26 @@ import (
 // demand is a job's demand for nodes.
 type demand struct {
 	tasks              int
-	minNodes, maxNodes int // maxNodes is 0 for any number
-	tasksPerNode       int // at most; 0 for any number
+	minNodes, maxNodes int // maxNodes is 0 if there is no maximum
+	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run. The nodes that the job names come first. The job
-	// needs all of them; required is their number.
+	// among are the nodes on which the job may run. The first required of them are the nodes that
+	// the job names; the job needs all of these.
 	among    *nodeSet
 	required int
 
 	partition   *Partition
 	reservation string
 
-	possible bool // for an empty machine with all nodes in service
-	size     int  // number of processors that a job will hold, as far as known before its start
+	possible bool // whether the job could run on an empty machine with all nodes in service
+	size     int  // processors that a job will hold, as far as known before its start
 	failed   failure
 
-	emptyKind int32 // the kind of node to which emptyRoom applies; 0 for none
+	emptyKind int32 // the kind of node that emptyRoom is for; 0 for none
 	emptyRoom int
 }
 
-// demandKey is equal for equal demands.
+// demandKey has equal values for equal demands.
 type demandKey struct {
 	tasks, minNodes, maxNodes, tasksPerNode, required int
 	among                                             *nodeSet
@@ -47,10 +47,10 @@ type demandKey struct {
 	reservation, resources                            string
 }
 
-// mostDemands bounds the memory of the demands of jobs that have ended.
+// mostDemands limits the memory for demands, which also has those of ended jobs.
 const mostDemands = 1 << 16
 
-// shared returns the one stored demand that is equal to q, so that equal demands share memory.
+// shared returns the stored demand that is equal to q, so that equal demands share memory.
 func (n *nodes) shared(q *demand) *demand {
 	var resources []byte
 	for _, amount := range slices.Concat(q.perNode, q.perTask) {
@@ -68,8 +68,8 @@ func (n *nodes) shared(q *demand) *demand {
 	return q
 }
 
-// measure finds out whether a job with the demand could run on the empty machine with all nodes in service, and how
-// many processors it would hold.
+// measure computes whether a job with the demand could run on the empty machine with all nodes in
+// service, and how many processors the job would hold.
 func (q *demand) measure(n *nodes) {
 	n.hypothetical = true
 	defer func() { n.hypothetical = false }()
@@ -193,8 +193,8 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 	return nil
 }
 
-// spreadGPUs divides the GPUs of a whole job (-G) evenly among its nodes: the requested number of
-// nodes, or the smallest number with enough GPUs.
+// spreadGPUs divides the GPUs of -G evenly among the job's nodes. If the number of nodes is not
+// given, it is the smallest number with enough GPUs.
 func (n *nodes) spreadGPUs(q *demand, r *hpc.Request) error {
 	for part := range strings.SplitSeq(r.GPUs, ",") {
 		asked := make([]int64, len(n.resources))
@@ -236,8 +236,8 @@ func (n *nodes) count(into []int64, spec string, times int64) error {
 	return nil
 }
 
-// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes that the job
-// names come first. The others are in the order of weight and then of the configuration.
+// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes
+// that the job names come first. The others are ordered by weight, then as in the configuration.
 func (n *nodes) among(q *demand, r *hpc.Request) error {
 	required, err := hostlist.Expand(r.NodeList)
 	if err != nil {
@@ -266,7 +266,7 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	return nil
 }
 
-// serving returns the nodes of a partition with the features of a request, in the order of preference.
+// serving returns the nodes of a partition with a request's features, in the order of preference.
 func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
 	if len(required) > 0 {
 		return n.namedFirst(p, r, required)
@@ -292,8 +292,8 @@ func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int3
 	return set, nil
 }
 
-// namedFirst returns the nodes that serve a request. The nodes that it requires come first; each of
-// them must serve the request.
+// namedFirst returns the nodes that can serve a request. The nodes that the request names come
+// first; it is an error if one of them cannot serve it.
 func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
 	unnamed, all := *r, demand{partition: p}
 	unnamed.NodeList = ""
@@ -331,10 +331,10 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// mostInSets bounds the memory of the sets of nodes: every job may name different nodes.
+// mostInSets is the largest sum of the sizes of all sets. It limits their memory.
 const mostInSets = 1 << 22
 
-// measure computes a job's demand, size and time limit. An error says why it can never run on these nodes.
+// measure computes a job's demand, size and time limit. An error says why it can never run here.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {

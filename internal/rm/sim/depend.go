@@ -19,16 +19,16 @@ import (
 // neverSatisfied is the reason of a job whose dependencies can never be met.
 var neverSatisfied = slurmspec.NeverSatisfied.String()
 
-// link is one dependency of a submission on another one.
+// link is one dependency of a submission on another submission.
 type link struct {
 	on    *submission // nil for singleton
 	kind  string
-	task  int           // the named task of on, or -1 for the whole submission
+	task  int           // the named task, or -1 for the whole submission
 	wait  time.Duration // after:ID+MINUTES
-	since hpc.Time      // the start of on, if on has ended
+	since hpc.Time      // the start of a submission that has ended
 }
 
-// needs has the dependencies for which a submission waits, or one task of its array.
+// needs has the dependencies that a submission, or one task of an array, waits for.
 type needs struct {
 	of      *submission
 	task    int // the waiting task's index in of.jobs; -1 for all jobs
@@ -37,18 +37,18 @@ type needs struct {
 	dead    int // number of conditions that can never be met
 	all     int
 	decided bool // the needs are met, or can never be met
-	// tasks are the needs of each task if they differ (aftercorr); nil for a task that no longer
-	// waits. left then counts the tasks that still wait.
+	// tasks has the needs of each task, if tasks have dependencies of their own (aftercorr); nil
+	// for a task that no longer waits. left is then the number of tasks that still wait.
 	tasks []*needs
 }
 
-// condition is one dependency of a job that waits.
+// condition is one dependency of a waiting job.
 type condition struct {
 	link
 	needs *needs
 }
 
-// links finds the jobs that the dependencies of a submission name. An error says why the submission is refused.
+// links finds the jobs that dependencies name. An error says why the submission is refused.
 func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	spec := s.job.Dependency
 	if spec == "" {
@@ -72,7 +72,7 @@ func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	return list, deps.Any, nil
 }
 
-// mostConditions bounds the memory of the dependencies of one array.
+// mostConditions limits the memory for the dependencies of one array.
 const mostConditions = 4_000_000
 
 // shortened returns the beginning of a text that may be very long.
@@ -113,7 +113,7 @@ func (e *Engine) link(list []link, s *submission, d sbatch.Dependency) ([]link, 
 	missing := false
 	for _, l.task = range tasks {
 		if l.task >= 0 && l.on.taskOf(l.task) == nil {
-			if missing { // one of them is enough: it is met
+			if missing { // one dependency is enough, and this one is met
 				continue
 			}
 			missing = true
@@ -123,8 +123,8 @@ func (e *Engine) link(list []link, s *submission, d sbatch.Dependency) ([]link, 
 	return list, nil
 }
 
-// tasksOf returns the ID of the array and the tasks that a dependency such as 17_3 or 17_[1-4] names;
-// -1 for the whole array.
+// tasksOf returns the array's ID and the tasks that a dependency such as 17_3 or 17_[1-4] names; -1
+// for the whole array.
 func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 	id, task, _ := d.Task()
 	list, several := strings.CutPrefix(d.Job, id+"_[")
@@ -163,7 +163,7 @@ func (e *Engine) await(s *submission, list []link, anyOf bool) {
 	}
 }
 
-// look checks each link of new needs. A link that is not decided yet waits for an event of the
+// look checks each link of new needs. A link that is still undecided waits for an event of the
 // submission that it names.
 func (e *Engine) look(g *needs, list []link) {
 	for _, l := range list {
@@ -205,12 +205,12 @@ func (s *submission) taskOf(task int) *Job {
 	return &s.jobs[i]
 }
 
-// decide checks a condition. If it is met, it counts as met after its delay. If it can never be
-// met, it counts as failed.
+// decide checks a condition and returns whether it is decided. A condition that is met counts as
+// met after its delay. A condition that can never be met counts as failed.
 func (c *condition) decide(e *Engine) (decided bool) {
 	met, never := c.state(e)
 	switch {
-	case c.needs.decided: // nothing waits for it any more
+	case c.needs.decided: // the needs no longer wait for the condition
 		return true
 	case met && c.wait > 0:
 		if at := after(c.start(), c.wait); at > e.Now() {
@@ -226,8 +226,8 @@ func (c *condition) decide(e *Engine) (decided bool) {
 	return met || never
 }
 
-// start returns the instant from which the delay of a condition counts: the latest start of the
-// jobs that it names. A job that was cancelled before its start counts from its end.
+// start returns the instant from which a condition's delay counts: the latest start of the jobs
+// that it names. For a job that was cancelled before its start, it is the job's end.
 func (c *condition) start() hpc.Time {
 	last := c.since
 	for i := range c.on.jobs {
@@ -238,8 +238,8 @@ func (c *condition) start() hpc.Time {
 	return last
 }
 
-// state reports whether a condition is met, and whether it never will be. A condition on a job that
-// slurmctld has forgotten, or on a task that the array does not have, is met.
+// state reports whether a condition is met, and whether it can never be met. A condition on a job
+// that slurmctld has forgotten, or on a task that does not exist, is met.
 func (c *condition) state(e *Engine) (met, never bool) {
 	on := c.on
 	pending, open, failed := on.pending, on.open, on.failed
@@ -264,7 +264,7 @@ func (c *condition) state(e *Engine) (met, never bool) {
 	return open == 0 && failed == 0, open == 0 && failed > 0
 }
 
-// counts returns the counts that a submission would have if this were its only job.
+// counts returns the counts that a submission with only this job would have.
 func (j *Job) counts() (pending, open, failed int32) {
 	switch {
 	case j.state == ended && !j.well:
@@ -285,9 +285,9 @@ func (s *submission) waitFor(c *condition) {
 	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
-// tell checks the conditions of other submissions on this submission, after one of its jobs has
-// started or ended. Conditions on the whole submission change when its last task has started or
-// ended. An array may have many tasks and many waiters.
+// tell checks the conditions of other submissions that wait for this one, after a job j of it has
+// started or ended. whole says that conditions on the whole submission may have changed, because j
+// was the last of its jobs to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return
@@ -313,7 +313,7 @@ func (g *needs) meet(e *Engine) {
 	g.decided = true
 	s := g.of
 	switch parent := s.needs; {
-	case parent == nil: // it has ended
+	case parent == nil: // the submission has ended
 		return
 	case g.task < 0:
 		s.needs = nil
@@ -330,8 +330,8 @@ func (g *needs) meet(e *Engine) {
 	}
 }
 
-// fail records that a condition can never be met. Chains of jobs may be long, so jobs that fail as
-// a consequence are put into a queue.
+// fail records that a condition can never be met. Jobs that fail as a consequence go to a queue
+// instead of being handled by recursion, because chains of jobs may be long.
 func (g *needs) fail(e *Engine) {
 	if g.dead++; g.decided || g.any && g.dead < g.all || g.of.needs == nil {
 		return
@@ -346,7 +346,7 @@ func (g *needs) fail(e *Engine) {
 	e.failing = e.failing[:0]
 }
 
-// giveUp cancels jobs whose dependencies can never be met, or lets them wait for ever
+// giveUp cancels jobs whose dependencies can never be met, or leaves them waiting for ever
 // (handle_invalid_dependency in Slurm's src/slurmctld/job_mgr.c).
 func (g *needs) giveUp(e *Engine) {
 	s, kill := g.of, e.cfg.Cluster != nil && e.cfg.Cluster.KillInvalidDepend
@@ -384,13 +384,13 @@ func (e *Engine) NeverStarts() []string {
 	return slices.Compact(list)
 }
 
-// recent is a submission that has ended and that slurmctld has not forgotten yet.
+// recent is a submission that has ended, and that slurmctld still has a record of.
 type recent struct {
 	number     int
 	start, end hpc.Time
 }
 
-// remember notes the end of a submission until it is forgotten.
+// remember records the end of a submission until slurmctld forgets it.
 func (e *Engine) remember(s *submission) {
 	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
 		return
@@ -400,7 +400,7 @@ func (e *Engine) remember(s *submission) {
 	e.recent = append(e.recent, recent{s.number, cmp.Or(j.Start, j.end), s.over})
 }
 
-// forgetOld forgets the submissions that ended long ago.
+// forgetOld removes the submissions that slurmctld has forgotten.
 func (e *Engine) forgetOld() {
 	for len(e.recent) > 0 && e.forgotten(e.recent[0].end) {
 		e.jobs[e.recent[0].number-1].submission = &e.past.gone
@@ -408,7 +408,7 @@ func (e *Engine) forgetOld() {
 	}
 }
 
-// startOf returns the start of a submission that has ended and is not forgotten; 0 for all others.
+// startOf returns the start of a submission that has ended and is still on record; 0 for others.
 func (e *Engine) startOf(id string) hpc.Time {
 	number := int(e.byID[id]) + 1
 	for i := range e.recent {
@@ -419,9 +419,9 @@ func (e *Engine) startOf(id string) hpc.Time {
 	return 0
 }
 
-// forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a minute,
-// or more often if MinJobAge is shorter, slurmctld forgets all jobs that ended MinJobAge ago
-// (_slurmctld_background in src/slurmctld/controller.c). Then a dependency on them is no obstacle.
+// forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a
+// minute, or more often if MinJobAge is shorter, it forgets all jobs that ended MinJobAge ago
+// (_slurmctld_background in src/slurmctld/controller.c). Dependencies on such jobs are met.
 func (e *Engine) forgotten(end hpc.Time) bool {
 	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
 		return false

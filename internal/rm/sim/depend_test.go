@@ -18,7 +18,8 @@ func killed(j *hpc.Job) { j.KillOnInvalidDep = new(true) }
 
 func exits(code int) func(*hpc.Job) { return func(j *hpc.Job) { j.ExitCode = code } }
 
-// An array whose dependency has failed before its submission ends with all its tasks.
+// TestArrayIsKilled checks that all tasks of an array end if its dependency has failed before its
+// submission.
 func TestArrayIsKilled(t *testing.T) {
 	array := func(j *hpc.Job) { j.Array = "1-3" }
 	checkStory(t, sim.Config{Processors: 4, Policy: policy.EASY}, submissions([]*hpc.Job{
@@ -32,7 +33,8 @@ func TestArrayIsKilled(t *testing.T) {
 `)
 }
 
-// Tasks of an array that end by an exit code end as each was recorded.
+// TestTasksEndAsRecorded checks that tasks of an array with an exit code end in their recorded
+// states.
 func TestTasksEndAsRecorded(t *testing.T) {
 	recorded := func(j *hpc.Job) {
 		j.Array, j.TaskExitCodes = "1-3", map[int]int{1: 1, 2: 1}
@@ -49,7 +51,8 @@ func TestTasksEndAsRecorded(t *testing.T) {
 `)
 }
 
-// A chain of any length ends when its first job fails. (Go's stack is limited to 1 GB.)
+// TestLongChain checks that a long chain of dependent jobs ends when its first job fails. Recursion
+// would exceed Go's stack, which is limited to 1 GB.
 func TestLongChain(t *testing.T) {
 	const n = 300_000
 	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.FCFS, Epoch: epoch, Lean: true})
@@ -85,7 +88,7 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// An array may be large, and each of its tasks may wait for a task of another array.
+// TestLargeArrays checks a large array whose tasks each wait for a task of another array.
 func TestLargeArrays(t *testing.T) {
 	const n = 100_000
 	e, err := sim.New(sim.Config{Processors: n, Policy: policy.EASY, Epoch: epoch, Lean: true})
@@ -115,7 +118,8 @@ func TestLargeArrays(t *testing.T) {
 	}
 }
 
-// The dependencies of an array are limited, and repetitions do not count.
+// TestManyDependencies checks that the number of an array's dependencies is limited, and that
+// repetitions do not count.
 func TestManyDependencies(t *testing.T) {
 	array := func(j *hpc.Job) { j.Array = "1-3000" }
 	var on []string
@@ -140,7 +144,8 @@ func TestManyDependencies(t *testing.T) {
 	}
 }
 
-// TestNeverStarts: the pending jobs whose dependencies can never be met are known until they end.
+// TestNeverStarts checks that NeverStarts returns jobs with hopeless dependencies until the jobs
+// end.
 func TestNeverStarts(t *testing.T) {
 	e, err := sim.New(sim.Config{Processors: 4, Policy: policy.EASY, Epoch: epoch})
 	if err != nil {

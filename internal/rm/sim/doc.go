@@ -8,7 +8,7 @@
 // write another one.
 //
 // Events of one instant have an order. First the engine removes all jobs that end from the machine,
-// and then asks the policy once. Changes of the machine (reservations) come next. Then it offers
-// the jobs that become eligible to the policy one by one, in the order of their submission. Nothing
-// depends on the order of a map or on real time, so the same input gives the same events.
+// and then asks the policy once. Next are changes of the machine, such as reservations. Then the
+// policy gets the jobs that become eligible, one by one in the order of submission. Nothing depends
+// on real time or on the order of a map: the same input gives the same events.
 package sim

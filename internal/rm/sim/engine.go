@@ -15,8 +15,8 @@ import (
 
 // Config describes a simulation.
 type Config struct {
-	// Processors makes the machine a pool with that number of processors. Cluster makes it a
-	// machine of nodes. One of them must be set.
+	// Processors makes the machine a pool of this many processors. Cluster makes it a machine of
+	// nodes. Exactly one of the two must be set.
 	Processors int
 	Cluster    *Cluster
 	// Policy decides which jobs start.
@@ -27,11 +27,11 @@ type Config struct {
 	Epoch hpc.Time
 	// FileSystems are shared by the jobs that do I/O.
 	FileSystems []hpc.FileSystem
-	// RecordedLimits says that the jobs have the time limits of their records. If a job ran beyond its
-	// limit in its record, the engine ends it at the limit and keeps its recorded state.
+	// RecordedLimits says that jobs have the time limits of their records. If a job ran beyond its
+	// limit in the record, the engine ends it at the limit, and keeps its recorded state.
 	RecordedLimits bool
-	// Lean leaves out the outcomes of events and the reasons of pending jobs, for a driver that needs
-	// only the instants of events.
+	// Lean leaves out outcomes and the reasons of pending jobs, for a driver that needs only the
+	// instants of events.
 	Lean bool
 }
 
@@ -64,20 +64,20 @@ type Engine struct {
 	names   map[ownName]*namesakes // nil until the first singleton
 	never   []*needs               // needs that can never be met
 	failing []*needs               // needs that have just failed
-	moving  map[int]*Job           // jobs with I/O that run, by Seq
+	moving  map[int]*Job           // running jobs with I/O, by Seq
 	// transfersAt is the instant of the timer for the file systems.
 	transfersAt hpc.Time
 	seq         int
-	arrivals    []*Job // eligible, and not yet offered to the policy
-	presets     []*Job // waiting; not in the policy
-	freed       bool   // there was a change since the last call of the policy
+	arrivals    []*Job // eligible jobs that the policy has not got yet
+	presets     []*Job // waiting preset jobs, which the policy does not get
+	freed       bool   // the machine or a job has changed since the last call of the policy
 	queued      Queued // the policy, if it shows its queue
-	heads       []*Job // the first job of each partition in its queue
-	spare       []*Job // working memory of explain, like the next field
+	heads       []*Job // first job of each partition in its queue
+	spare       []*Job // buffer of explain, like the next field
 	addHead     func(*Job) bool
 	refused     []string // events of nodes and reservations
 	events      []rm.Event
-	outcomes    []rm.Outcome // of events
+	outcomes    []rm.Outcome // outcomes of events
 	taken       int          // number of events that the driver has received
 }
 
@@ -134,7 +134,7 @@ func (e *Engine) Now() hpc.Time { return e.machine.now }
 // Processors returns the number of processors of the machine.
 func (e *Engine) Processors() int { return e.machine.processors }
 
-// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the next call.
+// AdvanceTo implements [rm.ResourceManager]. Events and outcomes are valid until the next call.
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	if e.events = e.events[:copy(e.events, e.events[e.taken:])]; len(e.events) == 0 {
 		e.outcomes = e.outcomes[:0]
@@ -163,7 +163,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			e.machine.now = next
 			if e.cfg.Ties == ArrivalsFirst {
 				e.freeForeseen()
-				if next == t { // submissions at this instant come before its other events
+				if next == t { // submissions at t come before other events at t
 					return e.take(), nil
 				}
 				continue
@@ -173,7 +173,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	}
 }
 
-// offer adds an eligible job to the policy's jobs, or to the waiting preset jobs.
+// offer gives an eligible job to the policy, or adds it to the waiting preset jobs.
 func (e *Engine) offer(j *Job) {
 	if !j.of.preset {
 		e.policy.Add(j)
@@ -189,8 +189,8 @@ func (e *Engine) take() []rm.Event {
 	return e.events
 }
 
-// schedule asks the policy about the changes and the arrivals of this instant. If ctx is cancelled
-// during many arrivals, schedule leaves the others in e.arrivals and returns ctx's error.
+// schedule asks the policy about the changes and arrivals of this instant. If ctx is cancelled
+// during many arrivals, it leaves the rest in e.arrivals and returns ctx's error.
 func (e *Engine) schedule(ctx context.Context) error {
 	const often = 64
 	asked := false
@@ -221,8 +221,8 @@ func (e *Engine) schedule(ctx context.Context) error {
 	}
 }
 
-// expire runs all timers of this instant. With [ArrivalsFirst] it runs only one, because the policy
-// is asked after each end.
+// expire runs all timers of this instant. With [ArrivalsFirst] it runs one timer, because the
+// policy is asked after each end.
 func (e *Engine) expire() {
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
@@ -241,7 +241,7 @@ func (e *Engine) expire() {
 }
 
 // freeForeseen ends the jobs that reach their time limit at this instant. It replaces each job's
-// timer by a timer that asks the policy.
+// timer by one that asks the policy.
 func (e *Engine) freeForeseen() {
 	e.transfer()
 	var now []agenda.Entry[due]
@@ -263,7 +263,7 @@ func (e *Engine) freeForeseen() {
 	}
 }
 
-// started handles a start by the policy.
+// started is called when the policy starts a job.
 func (e *Engine) started(j *Job) {
 	j.end = after(j.Start, j.run)
 	if at := j.of.job.EndAt; at != 0 {
@@ -286,7 +286,7 @@ func (e *Engine) foresee(j *Job) {
 	e.watch(j)
 }
 
-// end ends a running job. It ended by itself or reached its time limit.
+// end ends a running job that ends by itself or has reached its time limit.
 func (e *Engine) end(j *Job) {
 	var state hpc.State
 	switch {
@@ -318,7 +318,7 @@ func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	j.of.ended(e, j, was)
 }
 
-// leave takes a job from the machine or from the policy.
+// leave removes a job from the machine or from the policy.
 func (e *Engine) leave(j *Job) {
 	switch j.state {
 	case running:
@@ -335,7 +335,7 @@ func (e *Engine) leave(j *Job) {
 	}
 }
 
-// requeue takes a running job off the machine and makes it pending again.
+// requeue removes a running job from the machine and makes it pending again.
 func (e *Engine) requeue(j *Job, reason string) {
 	e.predictEnd(j, hpc.Pending)
 	e.leave(j)
@@ -373,7 +373,7 @@ func (e *Engine) report(ev rm.Event) {
 	e.events = append(e.events, ev)
 }
 
-// outcome returns everything known of a job.
+// outcome returns all that is known about a job.
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
 		if state.Ended() && j.Start.IsZero() {
@@ -382,7 +382,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 		return nil
 	}
 	o := e.newOutcome(rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: int(j.restarts)})
-	if e.queued != nil && state != hpc.Pending && e.Now() > j.Eligible { // it waited
+	if e.queued != nil && state != hpc.Pending && e.Now() > j.Eligible { // the job waited
 		o.First = cmp.Or(j.first, e.Now())
 	}
 	if j.Limit != hpc.Unlimited {
@@ -395,14 +395,14 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
 		o.Partition = j.demand.partition.Name
-		if !j.of.preset { // preset jobs run in the barrier, which the workload does not have
+		if !j.of.preset { // preset jobs run in a reservation that is not in the workload
 			o.Reservation = j.demand.reservation
 		}
 	}
 	return o
 }
 
-// newOutcome stores an outcome. The pointer is valid until the events of the instant are handled.
+// newOutcome stores an outcome. It is valid until the next AdvanceTo without pending events.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]

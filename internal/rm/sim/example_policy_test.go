@@ -6,9 +6,8 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// BestFit starts, of the jobs that fit, the one that leaves the fewest processors idle.
-// Nothing keeps a large job from waiting for ever, unless it has waited for MaxBypass
-// starts of others: then it is next.
+// BestFit starts the job that fits and leaves the fewest processors idle. A large job may wait for
+// ever, so a job that MaxBypass other jobs have passed is next.
 type BestFit struct {
 	MaxBypass int
 
@@ -17,7 +16,7 @@ type BestFit struct {
 	bypassed map[*sim.Job]int
 }
 
-// NewBestFit is a sim.NewPolicy.
+// NewBestFit implements sim.NewPolicy.
 func NewBestFit(m *sim.Machine) sim.Policy {
 	return &BestFit{MaxBypass: 100, machine: m, bypassed: map[*sim.Job]int{}}
 }
@@ -48,7 +47,7 @@ func (p *BestFit) Schedule() {
 	}
 }
 
-// best is the job to start now, or nil.
+// best returns the job to start now, or nil.
 func (p *BestFit) best() *sim.Job {
 	var best *sim.Job
 	for _, j := range p.waiting {

@@ -18,7 +18,7 @@ func (j *Job) ReservedAt() hpc.Time {
 // Name returns the job's ID and task.
 func (j *Job) Name() string { return fmt.Sprintf("%s_%d", j.of.job.ID, j.task) }
 
-// Audit returns an error if the machine is used in a way that no machine allows.
+// Audit returns an error if the use of the machine is impossible, such as two jobs on a processor.
 func (e *Engine) Audit() error {
 	m, held := e.machine, 0
 	for j := range m.Running() {
@@ -44,7 +44,7 @@ func (e *Engine) Audit() error {
 	return nil
 }
 
-// auditNode compares what runs on a node with what the node has.
+// auditNode compares the jobs on a node with the node's resources.
 func (n *nodes) auditNode(i int32) error {
 	used := make([]int64, len(n.resources))
 	whole := make([]bool, len(n.resources))
@@ -81,7 +81,7 @@ func (n *nodes) auditNode(i int32) error {
 	return nil
 }
 
-// auditJob checks that a running job has what it asks for.
+// auditJob checks that a running job has what it requests.
 func (e *Engine) auditJob(j *Job) error {
 	n := e.machine.nodes
 	if n == nil {
@@ -127,7 +127,7 @@ func (e *Engine) AuditStart(j *Job) error {
 	return nil
 }
 
-// auditReservations checks that a job which starts now is not a foreigner in a reservation.
+// auditReservations checks that a job which starts now does not use another job's reservation.
 func (n *nodes) auditReservations(j *Job, node int32) error {
 	for _, r := range n.reserved {
 		own := r.name == j.demand.reservation
@@ -139,7 +139,7 @@ func (n *nodes) auditReservations(j *Job, node int32) error {
 	return nil
 }
 
-// Forget makes the machine look again at jobs that did not fit before, and at nodes that are reserved.
+// Forget makes the machine test jobs again that did not fit before, and nodes that are reserved.
 func (m *Machine) Forget() {
 	m.freed++
 	if m.nodes != nil {

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/rm/sim/policy"
 )
 
-// Requests that overflow a number are rejected.
+// TestAbsurdRequests checks that requests which overflow a number are rejected.
 func TestAbsurdRequests(t *testing.T) {
 	ask := func(change func(*hpc.Job)) *hpc.Job { return job("a", 0, 1, 10, 10, change) }
 	c := cluster()
@@ -48,7 +48,7 @@ func TestAbsurdRequests(t *testing.T) {
 	}
 }
 
-// A node that a partition names twice is one node.
+// TestNodeNamedTwice checks that a node that a partition names twice is one node.
 func TestNodeNamedTwice(t *testing.T) {
 	c := cluster()
 	c.Partitions[0].Nodes = []string{"n1", "n2", "n1"}
@@ -59,8 +59,8 @@ func TestNodeNamedTwice(t *testing.T) {
 `)
 }
 
-// A job that gets whole nodes starts on the small node, although it would hold more processors than
-// are free on the large one.
+// TestWholeNodesOfOtherSizes checks that a job that gets whole nodes starts on the small node,
+// although on the large node it would hold more processors than are free.
 func TestWholeNodesOfOtherSizes(t *testing.T) {
 	c := &sim.Cluster{WholeNodes: true, Nodes: []hpc.Node{{Name: "large", CPUs: 8}, {Name: "small", CPUs: 2, Weight: 1}}}
 	for _, name := range []string{"easy", "conservative", "fcfs"} {
@@ -77,7 +77,7 @@ func TestWholeNodesOfOtherSizes(t *testing.T) {
 	}
 }
 
-// Before 1970 instants are negative.
+// TestBefore1970 checks negative instants.
 func TestBefore1970(t *testing.T) {
 	const epoch = -1000 * hpc.Second
 	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.EASY, Epoch: epoch})
@@ -103,7 +103,8 @@ func TestBefore1970(t *testing.T) {
 	t.Error("the job has not ended after 10 s")
 }
 
-// A simulation whose queue takes hours at one instant can be interrupted.
+// TestInterrupted checks that a simulation can be interrupted whose queue takes hours at one
+// instant.
 func TestInterrupted(t *testing.T) {
 	c := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 1}}}
 	e, err := sim.New(sim.Config{Cluster: c, Policy: policy.EASY, Epoch: epoch})

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// shareFileSystems makes the model of the file systems.
+// shareFileSystems makes the model of the file systems' bandwidth.
 func (e *Engine) shareFileSystems() (err error) {
 	if len(e.cfg.FileSystems) == 0 {
 		return nil
@@ -15,8 +15,8 @@ func (e *Engine) shareFileSystems() (err error) {
 	return err
 }
 
-// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A job with a given
-// end (EndAt), such as a preset job, is left out: it takes no bandwidth from other jobs.
+// beginIO adds a job that starts to the model of bandwidth, if the job does I/O. It leaves out jobs
+// with a given end (EndAt), such as preset jobs, which therefore take no bandwidth from other jobs.
 func (e *Engine) beginIO(j *Job) {
 	if len(j.of.job.IO) == 0 || e.machine.io == nil || j.of.job.EndAt != 0 {
 		return
@@ -29,7 +29,7 @@ func (e *Engine) beginIO(j *Job) {
 	e.moving[j.Seq] = j
 }
 
-// endIO takes a job that leaves the machine from the model.
+// endIO removes a job that leaves the machine from the model.
 func (e *Engine) endIO(j *Job) {
 	if j.moves {
 		j.moves = false
@@ -38,7 +38,7 @@ func (e *Engine) endIO(j *Job) {
 	}
 }
 
-// transfer moves the model to this instant. Jobs that have moved their data end now.
+// transfer advances the model to this instant, and ends the jobs that have moved all their data.
 func (e *Engine) transfer() {
 	if e.machine.io == nil {
 		return
@@ -62,17 +62,17 @@ func (e *Engine) foreseeTransfers() {
 	}
 }
 
-// wake makes the engine ask the policy at an instant, if ready returns true then.
+// wake calls ready at an instant, and asks the policy if ready returns true.
 func (e *Engine) wake(at hpc.Time, ready func() bool) {
 	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = ready() || e.freed })
 }
 
-// Wake makes the engine call ready at an instant, and then the policy's Schedule if ready returns
-// true, even if nothing has changed.
+// Wake makes the engine call ready at an instant. If ready returns true, the engine calls the
+// policy's Schedule, even if nothing has changed.
 func (m *Machine) Wake(at hpc.Time, ready func() bool) { m.wake(at, ready) }
 
-// OnTransfer makes the engine call ready whenever phases of I/O have ended, and then the policy's
-// Schedule if ready returns true.
+// OnTransfer makes the engine call ready whenever phases of I/O have ended. If ready returns true,
+// the engine calls the policy's Schedule.
 func (m *Machine) OnTransfer(ready func() bool) { m.transferred = ready }
 
 // FileSystems returns the file systems that the jobs share.
@@ -83,7 +83,7 @@ func (m *Machine) FileSystems() []hpc.FileSystem {
 	return m.io.FileSystems()
 }
 
-// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth that they get.
+// IOLoad returns the bandwidth that running jobs demand of a file system, and that they get.
 func (m *Machine) IOLoad(name string) bandwidth.Load {
 	if m.io == nil {
 		return bandwidth.Load{}
@@ -105,21 +105,21 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant at or after an instant at which a waiting job can start and run to its time
-// limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if there is none.
+// Earliest returns the first instant from after on at which a waiting job can start and run to its
+// time limit, given running jobs and reservations of other jobs; [hpc.Never] if there is none.
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }
 
-// ReserveAt reserves processors or nodes for a waiting job without a reservation, from an instant
-// that [Machine.Earliest] has returned.
+// ReserveAt reserves processors or nodes for a waiting job that has no reservation. at must be a
+// result of [Machine.Earliest].
 func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
 	m.space.add(j, at)
 	j.reserved, j.reservedAt = true, at
 	m.reservations++
 }
 
-// ReserveIdle makes future reservations take nodes that are idle now before nodes that are in use.
+// ReserveIdle makes future reservations prefer nodes that are idle now.
 func (m *Machine) ReserveIdle() {
 	if m.nodes != nil {
 		m.nodes.idleFirst = true
@@ -127,7 +127,7 @@ func (m *Machine) ReserveIdle() {
 }
 
 // Nodes returns the number of nodes of a running job. For a waiting job, it is the smallest number
-// that the job may get. On a pool every processor is a node.
+// that the job may get. On a pool every processor counts as a node.
 func (j *Job) Nodes() int {
 	switch {
 	case j.demand == nil:
@@ -138,7 +138,7 @@ func (j *Job) Nodes() int {
 	return j.demand.leastNodes()
 }
 
-// leastNodes returns the smallest number of nodes that has room for the tasks.
+// leastNodes returns the smallest number of nodes that have room for the tasks.
 func (q *demand) leastNodes() int {
 	if q.tasksPerNode > 0 {
 		return max(q.minNodes, (q.tasks+q.tasksPerNode-1)/q.tasksPerNode)
@@ -146,8 +146,8 @@ func (q *demand) leastNodes() int {
 	return q.minNodes
 }
 
-// Estimate asks an estimator about the job. The estimator may look at what the job will do, which
-// the policy cannot see.
+// Estimate returns an estimator's result for the job. The estimator may use what the job will do,
+// which the policy cannot see.
 func (j *Job) Estimate(e ioaware.Estimator, f *hpc.FileSystem) ioaware.Estimate {
 	return e.Estimate(j.of.job, int(j.task), f)
 }

@@ -13,7 +13,7 @@ import (
 
 const mib = 1 << 20
 
-// ioJob is a job of one processor that writes for a time at a rate.
+// ioJob returns a job of one processor that writes for a time, at a rate in bytes per second.
 func ioJob(id string, run time.Duration, rate int64, limit time.Duration) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: 1}
 	j.RunTime, j.TimeLimit = run, limit
@@ -21,7 +21,7 @@ func ioJob(id string, run time.Duration, rate int64, limit time.Duration) *hpc.J
 	return j
 }
 
-// ends plays jobs that are submitted at second 100, and returns the ends and the final states.
+// ends plays jobs that are submitted at second 100. It returns their ends and final states.
 func ends(t *testing.T, cfg sim.Config, commands []rm.Command, jobs ...*hpc.Job) (map[string]float64, map[string]hpc.State) {
 	t.Helper()
 	if cfg.Policy == nil {
@@ -80,14 +80,15 @@ func TestJobsShareAFileSystem(t *testing.T) {
 			if at["long"] != 15 || at["short"] != 10 || at["compute"] != 7 {
 				t.Errorf("%s, %s: ends %v, want 15, 10 and 7 s", name, ties, at)
 			}
-			if states["short"] != hpc.Completed { // exactly at its limit
+			if states["short"] != hpc.Completed { // it ends exactly at its limit
 				t.Errorf("%s, %s: states %v", name, ties, states)
 			}
 		}
 	}
 }
 
-// The time limit still ends a job that the others slow down, and what it leaves speeds them up.
+// TestLimitEndsASlowedJob checks that the time limit ends a job that other jobs slow down, and that
+// the other jobs are then faster.
 func TestLimitEndsASlowedJob(t *testing.T) {
 	at, states := ends(t, sim.Config{Processors: 2}, nil, ioJob("long", 10*time.Second, 100*mib, time.Minute), ioJob("cut", 10*time.Second, 100*mib, 8*time.Second))
 	if states["cut"] != hpc.TimedOut || at["cut"] != 8 || at["long"] != 14 || states["long"] != hpc.Completed {
@@ -111,7 +112,8 @@ func TestCommandsToAJobWithIO(t *testing.T) {
 	}
 }
 
-// A job without I/O ends when it would without file systems, and so does one that is alone.
+// TestAloneNothingChanges checks that the ends are as without file systems for a job without I/O,
+// and for a job with I/O that runs alone.
 func TestAloneNothingChanges(t *testing.T) {
 	job := ioJob("a", 10*time.Second, 100*mib, time.Hour)
 	at, _ := ends(t, sim.Config{Processors: 1}, nil, job, ioJob("b", 10*time.Second, 100*mib, time.Hour))

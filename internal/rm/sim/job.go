@@ -8,48 +8,48 @@ import (
 	"rmreplay/internal/rm/sim/order"
 )
 
-// Job is one job, or one task of a job array, as the machine and its policy see it. A policy reads
-// it, but changes nothing in it. The run time is hidden from policies.
+// Job is one job, or one task of a job array, for the machine and its policy. A policy must not
+// change it. Its run time is hidden from policies.
 type Job struct {
 	// Seq is the number of the job in the order of submission, from 1. It is also the resource
 	// manager's number of the job.
 	Seq int
 	// Size is the number of processors that the job holds while it runs.
 	Size int
-	// Limit is its time limit; [hpc.Unlimited] if it has none.
+	// Limit is the job's time limit; [hpc.Unlimited] if it has none.
 	Limit time.Duration
-	// Expected is how long the scheduler expects it to run: its time limit, or less if the policy
-	// has predictions ([Machine.Predict]). Policies plan with it.
+	// Expected is how long the scheduler expects the job to run: its time limit, or less if the
+	// policy has predictions ([Machine.Predict]). Policies plan with this time.
 	Expected time.Duration
-	// Submit is when it was submitted. Eligible is when it was first allowed to start: after its
-	// dependencies and its begin time.
+	// Submit is when the job was submitted. Eligible is when it was first allowed to start: after
+	// its dependencies and its begin time.
 	Submit, Eligible hpc.Time
-	// Start is when it started. Due is when the scheduler expects it to have ended: start +
-	// Expected. Both are zero while it waits.
+	// Start is when the job started. Due is Start + Expected: when the scheduler expects the job to
+	// have ended. Both are zero while it waits.
 	Start, Due hpc.Time
-	// Request is the whole request of its user.
+	// Request is the whole request of the job's user.
 	Request *hpc.Request
 
 	of       *submission
 	run      time.Duration // run time on this machine
-	end      hpc.Time      // when it ends by itself; 0 while it waits
-	first    hpc.Time      // when it became the first waiting job of its partition; 0 if it is not the first
+	end      hpc.Time      // when the job ends by itself; 0 while it waits
+	first    hpc.Time      // when the job became the first of its partition to wait; 0 if it is not
 	task     int32         // task of a job array, or -1
 	restarts int32
 
 	state      jobState
 	why        because
-	well       bool // it completed
-	cut        bool // its time limit ends it
-	moves      bool // it runs and does I/O, so that the bandwidths decide when it ends
-	onHold     bool // an operator holds it
-	offered    bool // it has become eligible and counts towards the limit of its array
+	well       bool // the job ended in state COMPLETED
+	cut        bool // its time limit will end the job
+	moves      bool // the job runs and does I/O, so that the bandwidth decides when it ends
+	onHold     bool // an operator holds the job
+	offered    bool // the job has become eligible and counts towards its array's limit
 	reserved   bool
 	reservedAt hpc.Time
-	endTimer   int         // the sequence number of the timer that ends it; 0 for none
+	endTimer   int         // sequence number of the timer that ends the job; 0 if there is none
 	prediction *prediction // nil without predictions
-	demand     *demand     // its demand for nodes; nil on a pool
-	placement  *placement  // its nodes, or the nodes reserved for it; nil on a pool
+	demand     *demand     // demand for nodes; nil on a pool
+	placement  *placement  // nodes, or nodes reserved for the job; nil on a pool
 
 	entry order.Entry[Job] // in the tree of running jobs, or in a queue
 }
@@ -58,13 +58,13 @@ type Job struct {
 type jobState uint8
 
 const (
-	blocked jobState = iota // submitted and not eligible
-	waiting                 // offered to the policy
+	blocked jobState = iota // submitted, but not eligible
+	waiting                 // given to the policy
 	running
 	ended
 )
 
-// held returns the number of processors that a running job holds.
+// held returns how many processors a running job holds.
 func (j *Job) held() int {
 	if j.demand != nil {
 		return j.placement.processors
@@ -72,12 +72,12 @@ func (j *Job) held() int {
 	return j.Size
 }
 
-// exitCode returns the exit code of its script.
+// exitCode returns the exit code of the job's script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns the final state of a job that ends by itself. It is the recorded state, if the simulator has no
-// cause of its own for that state: logs have jobs that failed without an exit code, and jobs that were cancelled
-// while they ran. The state of an array holds for its tasks with an exit code.
+// recordedEnd returns the final state of a job that ends by itself: the recorded state, if the
+// simulator has no cause for that state. Logs have jobs that failed without an exit code, or were
+// cancelled while they ran. The recorded state of an array is that of tasks with an exit code.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
@@ -92,9 +92,9 @@ func (j *Job) recordedEnd() hpc.State {
 	return hpc.Completed
 }
 
-// outlived reports whether, by its record, a job ran longer than its time limit without ending in
-// TIMEOUT. This happens because resource managers check limits only every half minute or minute,
-// and because logs in SWF have one state for all failures.
+// outlived reports whether the record says that a job ran longer than its time limit and did not
+// end in TIMEOUT. Such records exist because resource managers check limits only every half minute
+// or minute, and because logs in SWF have one state for all failures.
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&
@@ -109,19 +109,19 @@ func after(t hpc.Time, d time.Duration) hpc.Time {
 	return t.Add(d)
 }
 
-// place brings the job's entry up to date and returns it. The entry must be in no tree.
+// place updates the job's entry and returns it. The entry must not be in a tree.
 func (j *Job) place() *order.Entry[Job] {
 	j.entry = order.Entry[Job]{Job: j, Seq: j.Seq, Size: j.Size, Expected: j.Expected}
 	return &j.entry
 }
 
-// Queue has waiting jobs in an order that the policy chooses ([order.Queue]). The zero Queue is empty and ready.
+// Queue has waiting jobs in an order of the policy ([order.Queue]). Its zero value is empty.
 type Queue struct{ jobs order.Queue[Job] }
 
 // Len returns the number of jobs.
 func (q *Queue) Len() int { return q.jobs.Len() }
 
-// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their submission.
+// Push adds a job. Lower keys come first; jobs with the same key are in the order of submission.
 func (q *Queue) Push(j *Job, key float64) { q.jobs.Push(j.place(), key) }
 
 // Remove removes a job that is in the queue.

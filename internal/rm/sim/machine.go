@@ -11,20 +11,20 @@ import (
 )
 
 // Machine is the machine on which jobs run: a pool of identical processors, or nodes. A policy
-// reads it, starts jobs on it, and may reserve its future for waiting jobs.
+// reads the machine's state, starts jobs, and may reserve processors or nodes for waiting jobs.
 type Machine struct {
 	now        hpc.Time
 	processors int
 	free       int
-	running    order.Tree[Job] // by due instant, then by start
+	running    order.Tree[Job] // by Job.Due, then by start
 	starts     int64
-	// reservations is the number of waiting jobs that have one.
+	// reservations is the number of waiting jobs with a reservation of the policy.
 	reservations int
 	freed        int // see Generation
 	generation   Generation
 	generationAt hpc.Time
 	space        space
-	nodes        *nodes // the space of a machine of nodes; nil for a pool
+	nodes        *nodes // a machine of nodes uses it as space; nil on a pool
 	started      func(*Job)
 	forecast     *forecast // nil without predictions
 	wake         func(at hpc.Time, ready func() bool)
@@ -33,15 +33,15 @@ type Machine struct {
 	transferred func() bool
 }
 
-// space has the use of the machine over time: running jobs until they are due, and reservations of waiting jobs.
+// space has the use of the machine over time: running jobs until they are due, and reservations.
 type space interface {
-	// fits reports whether a job can start now and run for as long as expected beside all other uses.
+	// fits reports whether a job can start now and run for as long as expected.
 	fits(j *Job) bool
-	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never if there is none.
+	// earliest returns the first instant from after on at which a job will fit, or hpc.Never.
 	earliest(j *Job, after hpc.Time) hpc.Time
-	// add adds a job from an instant at which it fits, for its expected run time.
+	// add adds the use of a job from an instant at which the job fits, for its expected run time.
 	add(j *Job, at hpc.Time)
-	// remove removes a job.
+	// remove removes the use of a job.
 	remove(j *Job)
 	// move changes the expected end of a running job from [Job.Due] to due, which is not before now.
 	move(j *Job, due hpc.Time)
@@ -64,16 +64,16 @@ func (m *Machine) IsPool() bool { return m.nodes == nil }
 // Processors returns the number of processors of the machine.
 func (m *Machine) Processors() int { return m.processors }
 
-// Free returns the number of processors without a job. On nodes a job may be unable to use some of
-// them ([Machine.Fits]).
+// Free returns the number of processors that no job holds. On a machine of nodes a job may be
+// unable to use some of these ([Machine.Fits]).
 func (m *Machine) Free() int { return m.free }
 
-// Fits reports whether a job can start now and run for as long as expected, beside the running jobs and
-// the reservations of other jobs.
+// Fits reports whether a job can start now and run for as long as expected, given the running jobs
+// and the reservations of other jobs.
 func (m *Machine) Fits(j *Job) bool { return m.mayFit(j) && m.space.fits(j) }
 
-// mayFit reports whether a job may fit by the number of free processors. It returns true for every
-// job that gets whole nodes, because the size of such a job depends on the nodes.
+// mayFit compares a job's size with the number of free processors. It returns true for jobs that
+// get whole nodes, because the size of such a job depends on its nodes.
 func (m *Machine) mayFit(j *Job) bool {
 	return j.Size <= m.free || j.demand != nil && j.demand.perNode[cpu] == wholeNode
 }
@@ -99,11 +99,11 @@ func (m *Machine) Start(j *Job) {
 	m.started(j)
 }
 
-// Reserve reserves processors or nodes for a waiting job. The reservation begins at the earliest instant at which the
-// job can start and run for as long as expected, beside the running jobs until they are due and the reservations of
-// other jobs. Reserve returns that instant: [Machine.Now] if the job can start now. If there is no such instant, it
-// reserves nothing and returns [hpc.Never]. A job has at most one reservation: Reserve first cancels the job's
-// earlier one. So a second call never returns a later instant, unless the machine has become smaller.
+// Reserve reserves processors or nodes for a waiting job. It returns the begin of the reservation:
+// the earliest instant at which the job can start and run for as long as expected, given the
+// running jobs until they are due and the reservations of other jobs. If there is no such instant,
+// it reserves nothing and returns [hpc.Never]. Reserve first cancels an earlier reservation of the
+// job. So a second call returns no later instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j, m.now)
@@ -125,7 +125,7 @@ func (m *Machine) Unreserve(j *Job) {
 	}
 }
 
-// release takes a running job off the machine.
+// release removes a running job from the machine.
 func (m *Machine) release(j *Job) {
 	m.freed++
 	m.running.Remove(&j.entry)
@@ -133,8 +133,8 @@ func (m *Machine) release(j *Job) {
 	m.space.remove(j)
 }
 
-// expect changes the expected run time of a running job. expected is longer than the job has run so
-// far. Reservations of other jobs may overlap with the job until the policy reserves again.
+// expect changes the expected run time of a running job. expected must be more than the job has run
+// so far. Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
 	due, tie := after(j.Start, expected), j.entry.Tie()
 	m.freed++
@@ -144,17 +144,17 @@ func (m *Machine) expect(j *Job, expected time.Duration) {
 	m.running.Insert(j.place(), int64(due), tie)
 }
 
-// Running returns the running jobs in the order of [Job.Due], and jobs due at one instant in the
-// order of their starts.
+// Running returns the running jobs in the order of [Job.Due]. Jobs due at the same instant are in
+// the order of their starts.
 func (m *Machine) Running() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
 }
 
-// Shadow returns the shadow time of EASY: the instant at which size processors will be free if every running job runs
-// for as long as expected. It also returns the number of processors left over at that instant, in two readings. extra
-// counts the jobs in the order of Running until there are enough processors. extraAll counts every job that is due by
-// that instant. For a size above the machine's the result is [hpc.Never], 0, 0. Shadow takes logarithmic time. It is
-// for pools: it ignores reservations and nodes.
+// Shadow returns the shadow time of EASY: the instant at which size processors will be free if
+// every running job runs for as long as expected. It also returns how many processors are then left
+// over. For extra, jobs end in the order of Running until there are enough processors; for
+// extraAll, all jobs end that are due by then. For a size above the machine's it returns
+// [hpc.Never], 0, 0. It takes logarithmic time. It is for pools: it ignores reservations and nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size

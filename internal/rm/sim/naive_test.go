@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/rm/sim/simtest"
 )
 
-// naive is EASY on nodes as the literature describes it: at each change it reserves for the head, and looks at every
-// job. The machine remembers nothing of the looks before.
+// naive is EASY on nodes as the literature describes it: at each change it reserves for the head,
+// and looks at every job. The machine stores no results of earlier looks.
 type naive struct {
 	m     *sim.Machine
 	queue []*sim.Job
@@ -62,8 +62,8 @@ func (p *naive) Schedule() {
 	p.m.Unreserve(head)
 }
 
-// TestNaive plays random cases on nodes with EASY, which leaves out looks that cannot find anything, and with a policy
-// that leaves out none.
+// TestNaive plays random cases on nodes with EASY, which skips looks that cannot find a start, and
+// with a policy that makes every look.
 func TestNaive(t *testing.T) {
 	easy, err := policy.New("easy")
 	if err != nil {
@@ -83,7 +83,8 @@ func TestNaive(t *testing.T) {
 	}
 }
 
-// TestNaiveWholeNodes plays jobs of whole nodes that wait in long queues, behind heads with reservations.
+// TestNaiveWholeNodes plays jobs of whole nodes that wait in long queues behind heads with
+// reservations.
 func TestNaiveWholeNodes(t *testing.T) {
 	easy, err := policy.New("easy")
 	if err != nil {
@@ -108,7 +109,7 @@ func TestNaiveWholeNodes(t *testing.T) {
 	}
 }
 
-// compareNaive plays a case under EASY and under the policy that leaves out no look.
+// compareNaive plays a case with EASY and with the policy that makes every look.
 func compareNaive(t *testing.T, number int, k *simtest.Case, easy sim.NewPolicy) {
 	t.Helper()
 	quick := playPlain(t, k, easy)
@@ -118,7 +119,8 @@ func compareNaive(t *testing.T, number int, k *simtest.Case, easy sim.NewPolicy)
 	}
 }
 
-// playPlain plays a case without a witness, whose reservations the machine would see.
+// playPlain plays a case without a witness, because the machine would see the witness's
+// reservations.
 func playPlain(t *testing.T, k *simtest.Case, made sim.NewPolicy) (events []rm.Event) {
 	t.Helper()
 	cfg := k.Config

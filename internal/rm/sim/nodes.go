@@ -17,22 +17,22 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in this order.
+	// Nodes are the nodes. Jobs get nodes of lower weight first, and equal ones in this order.
 	Nodes []hpc.Node
-	// Partitions are its partitions; without any, one partition has all nodes.
+	// Partitions are the partitions. If there are none, one partition has all nodes.
 	Partitions []Partition
-	// CountMemory allocates memory to jobs (CR_Memory in Slurm's SelectTypeParameters). Without
-	// it, memory does not limit jobs.
+	// CountMemory says that jobs are allocated memory (CR_Memory in Slurm's SelectTypeParameters).
+	// If it is false, memory does not limit jobs.
 	CountMemory bool
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
 	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
-	// DependencyParameters), unless a job requests otherwise. Without it they wait for ever.
+	// DependencyParameters), unless a job requests otherwise. If it is false, they wait for ever.
 	KillInvalidDepend bool
-	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
-	// forgotten jobs are met. 0 means never.
+	// MinJobAge is how long after its end a job is on record (Slurm's MinJobAge). Dependencies on
+	// forgotten jobs are met. With 0, jobs are never forgotten.
 	MinJobAge time.Duration
-	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for no limit.
+	// MaxArraySize is the largest index of a job array plus 1 (as in Slurm); 0 for no limit.
 	MaxArraySize int
 }
 
@@ -41,52 +41,52 @@ type Partition struct {
 	Name    string
 	Nodes   []string
 	Default bool
-	// MaxTime is the longest time limit; 0 for any.
+	// MaxTime is the longest time limit; 0 for no limit.
 	MaxTime time.Duration
-	// DefaultTime is the time limit of a job that requests none; MaxTime if 0.
+	// DefaultTime is the time limit of a job that requests none. If it is 0, MaxTime is used.
 	DefaultTime time.Duration
-	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none; all
-	// memory of its nodes if both are 0.
+	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none. If both are
+	// 0, it is all memory of its nodes.
 	DefMemPerCPU, DefMemPerNode int64
 	// WholeNodes gives every job whole nodes.
 	WholeNodes bool
 }
 
-// nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends. So the free
-// resources of a node in any interval follow from a few entries, and nothing is copied to look into the future.
+// nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends.
+// The free resources of a node in an interval follow from this list without copying a state.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
-	full      []interval // for each node, the first interval in which one job has all its processors, if there is one
+	full      []interval // for each node, the first interval in which one job has all processors of the node, if any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// occupied are nodes with a job. filled are nodes with a job on every processor. out are nodes
-	// that are down or drained. A reservation that begins now counts as a job.
+	// occupied are nodes with a job, filled are nodes whose processors all have jobs, and out are
+	// nodes that are down or drained. A reservation that begins now counts as a job.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
-	shut                  nodeset.Set // working memory of visit
+	shut                  nodeset.Set // buffer of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
-	// hypothetical makes place assume that all nodes are idle and in service. empty makes it assume
-	// only that no job runs.
+	// hypothetical makes place assume that all nodes are idle and in service. empty makes place
+	// assume that all nodes are idle.
 	hypothetical, empty bool
-	// idleFirst makes reservations take idle nodes first ([Machine.ReserveIdle]).
+	// idleFirst makes reservations prefer idle nodes ([Machine.ReserveIdle]).
 	idleFirst bool
 
-	// The last result of place, and its working memory.
+	// The last result of place, and its buffers.
 	found placement
-	ready ready   // the inputs that led to found; zero if the nodes have changed since
-	caps  []int32 // the number of tasks for which each node has room
+	ready ready   // inputs of found; zero if the nodes have changed since
+	caps  []int32 // for how many tasks each node has room
 	order []int
-	ahead []int32 // working memory of foresee
+	ahead []int32 // buffer of foresee
 }
 
-// The resources that every node has. Generic resources follow.
+// These are the resources of every node. Generic resources follow.
 const (
 	cpu = iota
 	mem // MiB
@@ -102,7 +102,7 @@ type node struct {
 	drain bool
 }
 
-// stay is a job's use of a node.
+// stay is the use of a node by a job.
 type stay struct {
 	interval
 	uses []int64
@@ -204,7 +204,7 @@ func (n *nodes) resource(name string) int {
 	return len(n.resources) - 1
 }
 
-// equip computes the resources of a node and its state.
+// equip sets a node's resources and state.
 func (d *node) equip(n *nodes) {
 	d.has = make([]int64, len(n.resources))
 	d.has[cpu], d.has[mem] = int64(d.CPUs), max(d.RealMemory-d.MemSpecLimit, 0)
@@ -238,8 +238,8 @@ func (n *nodes) fits(j *Job) bool {
 	return false
 }
 
-// earliest implements space. A job can begin to fit only when a use or a reservation ends, or when
-// a reservation begins.
+// earliest implements space. It tries only instants at which a use or a reservation ends, or a
+// reservation begins, because jobs begin to fit only then.
 func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	from := notBefore
 	if n.m.reservations == 0 {
@@ -253,7 +253,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends yields the instants at which a job may begin to fit, in order. The parameter first is the earliest.
+// ends yields the instants at which a job may begin to fit, in order. The first is first.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {
@@ -289,7 +289,7 @@ func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	}
 }
 
-// reservedEnds adds the ends of waiting jobs' reservations, if they are later than an instant.
+// reservedEnds adds the ends of waiting jobs' reservations that are later than first.
 func (n *nodes) reservedEnds(times []hpc.Time, first hpc.Time) []hpc.Time {
 	for i := range n.list {
 		for _, s := range n.list[i].stays {
@@ -309,7 +309,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	found := n.found
 	j.placement = &found
 	until := after(at, j.Expected)
-	var uses []int64 // of the previous node, which often has the same kind and number of tasks
+	var uses []int64 // uses on the previous node, which often has the same kind and number of tasks
 	kind, tasks := int32(0), int32(0)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
@@ -322,7 +322,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	}
 }
 
-// uses returns the resources that a job uses on a node with the given number of its tasks.
+// uses returns the resources that a job uses on a node if it has so many tasks there.
 func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
 	uses := make([]int64, len(d.has))
 	for r := range uses {
@@ -357,8 +357,8 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// findFull stores the first interval in which one job has all of a node's processors. It is called
-// when the node's stays have changed.
+// findFull stores the first interval in which one job has all of a node's processors. It must be
+// called when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
 	n.ready = ready{}
 	n.note(node)
@@ -371,16 +371,16 @@ func (n *nodes) findFull(node int32) {
 	n.full[node] = first
 }
 
-// wholeNode stands for a demand for all that a node has of a resource.
+// wholeNode stands for a demand for all of a resource on a node.
 const wholeNode = -1
 
-// capacity returns the number of a job's tasks for which a node has room in an interval.
+// capacity returns for how many tasks of a job a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
 	switch {
 	case n.hypothetical || n.empty:
 		stays = nil
-	case q.perNode[cpu] == wholeNode: // others have some of it meanwhile, or it is as good as empty
+	case q.perNode[cpu] == wholeNode: // a node with other uses has no room; any other node counts as empty
 		for i := range stays {
 			s := &stays[i]
 			if s.uses[cpu] > 0 && s.until > max(s.from, from) && (s.from <= from || s.from < until) {
@@ -391,14 +391,14 @@ func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	if len(stays) > 0 {
 		return q.capacity(d.has, stays, from, until)
 	}
-	if q.emptyKind != d.kind { // nodes of the same kind follow one another
+	if q.emptyKind != d.kind { // successive nodes are often of the same kind
 		q.emptyKind, q.emptyRoom = d.kind, q.capacity(d.has, nil, from, until)
 	}
 	return q.emptyRoom
 }
 
-// capacity returns the number of tasks for which resources suffice in an interval, beside the other
-// uses (stays) of the node.
+// capacity returns for how many tasks the resources are enough in an interval, given the other uses
+// (stays) of the node.
 func (q *demand) capacity(amounts []int64, stays []stay, from, until hpc.Time) int {
 	most := math.MaxInt32
 	if q.tasksPerNode > 0 {
@@ -444,8 +444,8 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
-// ready has the inputs of a placement. Equal inputs give the same placement until a use of the
-// nodes begins, ends or moves.
+// ready has the inputs of a placement. With the same inputs the placement is the same until a use
+// of the nodes begins, ends or moves.
 type ready struct {
 	job             *Job
 	demand          *demand
@@ -459,8 +459,8 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 }
 
 // place finds nodes for a job from an instant until its time limit, and stores them in found. It
-// goes through the nodes in the order of preference and fills each with tasks. If that takes more
-// nodes than the job may have, nodes with room for the most tasks come first.
+// goes through the nodes in the order of preference and fills each with tasks. If the job may not
+// have that many nodes, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	n.ready = ready{}
 	q := j.demand
@@ -490,14 +490,14 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 }
 
 // visit goes through the nodes on which a job may run, in the order of preference, and adds those
-// with room to nodes.order. It ends when more nodes would change nothing.
+// with room to nodes.order. It ends when more nodes cannot change the result.
 type visit struct {
 	n         *nodes
 	j         *Job
 	at, until hpc.Time
-	limit     hpc.Time    // the end by the job's time limit
+	limit     hpc.Time    // end by the job's time limit
 	missing   int         // tasks for which there is no room yet
-	shut      nodeset.Set // nodes that are known to have no room
+	shut      nodeset.Set // nodes known to have no room
 }
 
 // visit prepares a visit for a job that would start at an instant.
@@ -523,8 +523,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes. The nodes that the job names come first. For a later start, nodes that are in use now come
-// before the others, because that leaves more idle nodes for jobs that can start earlier.
+// all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
+// that are now in use come before idle nodes: these stay free for jobs that can start earlier.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -555,8 +555,8 @@ func (v *visit) all() {
 	v.some(required, func(d *node) bool { return !first(d) })
 }
 
-// open visits the nodes of a set that may have room, in the order of the machine's list, and
-// reports whether more nodes are needed.
+// open visits the nodes of a set that may have room, in the order of the machine's list. It returns
+// true if more nodes are needed.
 func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	full := v.n.crowded(v.j.demand) != nil
 	for w, members := range set.members {
@@ -573,7 +573,8 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits the nodes from a position on for which which returns true, and reports whether more nodes are needed.
+// some visits nodes from index from on that which, if not nil, accepts. It reports whether more are
+// needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
@@ -601,7 +602,7 @@ func (v *visit) look(k int, i int32) {
 	}
 }
 
-// done reports whether the nodes so far suffice, so that nodes later in the order cannot replace them.
+// done reports whether the nodes so far are enough, so that later nodes cannot replace them.
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)
@@ -615,8 +616,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of order. The nodes that the job names, and its smallest number of
-// nodes, get at least one task each. The first nodes get the rest.
+// fill puts tasks on the nodes of order. The nodes that the job names, and as many nodes as it
+// needs, get one task each. The first nodes get the rest.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)
@@ -649,7 +650,7 @@ func (n *nodes) hosts(j *Job) string {
 	return hostlist.Compress(names)
 }
 
-// tres returns the resources that a job uses, in Slurm's notation.
+// tres returns the resources of a job in Slurm's notation.
 func (n *nodes) tres(j *Job) string {
 	sum := make([]int64, len(n.resources))
 	for k, i := range j.placement.nodes {

@@ -1,30 +1,30 @@
 package sim
 
-// Policy decides which waiting jobs start, and when. It keeps the queue of the jobs that the
-// engine adds, and starts them with [Machine.Start]. The engine calls its methods one at a time.
+// Policy decides which waiting jobs start, and when. It keeps the queue of the jobs that the engine
+// adds, and starts jobs with [Machine.Start]. The engine calls its methods one at a time.
 type Policy interface {
-	// Add adds a job that has become eligible. The policy keeps it until the policy starts it or
+	// Add adds a job that has become eligible. The policy keeps the job until it starts the job or
 	// the engine removes it.
 	Add(job *Job)
-	// Remove removes a job that the policy has not started, for example because it was cancelled or held.
+	// Remove removes a job that the policy has not started: it was cancelled or held, for example.
 	Remove(job *Job)
-	// Change calls change, which gives a waiting job another size or time limit. The job keeps
-	// its position in the queue unless that depends on size or limit. The engine calls Schedule
+	// Change calls change, which changes the size or the time limit of a waiting job. The job keeps
+	// its position in the queue, unless that depends on size or limit. The engine calls Schedule
 	// afterwards.
 	Change(job *Job, change func())
 	// Schedule starts jobs after any change except an arrival: processors became free, nodes
-	// changed their states, a waiting job was removed.
+	// changed their states, or a waiting job was removed.
 	Schedule()
 }
 
-// Queued is a [Policy] that shows its queue. The engine then knows which jobs wait for resources,
-// and which wait for jobs ahead of them ([rm.Outcome.First]).
+// Queued is a [Policy] that shows its queue. With it the engine knows which jobs wait for
+// resources, and which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
-	// Queue calls yield with waiting jobs, in the order in which the policy looks at them, until yield
-	// returns false. It yields all waiting jobs, or only the first if no other job can start until the
-	// first has started or has a reservation.
+	// Queue calls yield with waiting jobs, in the order in which the policy considers them, until
+	// yield returns false. It yields all waiting jobs. It may yield only the first if no other job
+	// can start until the first has started or has a reservation.
 	Queue(yield func(*Job) bool)
 }
 
-// NewPolicy makes the policy of a machine.
+// NewPolicy makes a policy for a machine.
 type NewPolicy func(*Machine) Policy

@@ -7,7 +7,7 @@ import (
 )
 
 // pool is the space of a machine without nodes: the number of free processors over time. It keeps
-// steps only after the first reservation, since most policies only need [Machine.Shadow].
+// steps only after the first reservation, because most policies only need [Machine.Shadow].
 type pool struct {
 	m     *Machine
 	steps []step // by time; nil until they are needed
@@ -28,7 +28,7 @@ func (p *pool) fits(j *Job) bool {
 }
 
 // fitsAt reports whether a job fits for its expected run time if it starts at an instant. from is
-// the step with that instant.
+// the index of the step with that instant.
 func (p *pool) fitsAt(j *Job, from int, at hpc.Time) bool {
 	end := after(at, j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {
@@ -71,7 +71,7 @@ func (p *pool) move(j *Job, due hpc.Time) {
 	}
 }
 
-// need makes the steps from the running jobs, if they have not been made.
+// need makes the steps from the running jobs, if they do not exist yet.
 func (p *pool) need() {
 	if p.steps != nil {
 		return
@@ -115,7 +115,7 @@ func compareTimes(a, b hpc.Time) int {
 	return 0
 }
 
-// merge removes a step with the same number as the step before it.
+// merge removes step i if it has the same number as the step before.
 func (p *pool) merge(i int) {
 	if i > 0 && p.steps[i].free == p.steps[i-1].free {
 		p.steps = slices.Delete(p.steps, i, i+1)

@@ -10,38 +10,38 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times with the events that it has yet to be told.
+// forecast is a predictor of run times, with the ends of jobs that must still be told to it.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
-	lessons   []lesson // not yet told to the predictor; ordered by instant, then by start
-	jobs      int64    // the number of the last job whose run time it predicted
+	lessons   []lesson // ordered by instant, then by start
+	jobs      int64    // number of the last job whose run time was predicted
 }
 
 // lesson is the end of a job.
 type lesson struct {
 	number int64
 	at     hpc.Time
-	tie    int64 // the number of its start
+	tie    int64 // number of its start
 	state  hpc.State
 }
 
-// prediction has what was predicted for a job.
+// prediction is the prediction for a job.
 type prediction struct {
-	number      int64         // of the job, for the predictor
-	first       time.Duration // at its submission
+	number      int64         // the job's number in the predictor
+	first       time.Duration // predicted when the job was submitted
 	corrections int
-	timer       int // the sequence number of the timer for the next correction; 0 for none
+	timer       int // sequence number of the timer for the next correction; 0 if there is none
 }
 
-// Predict makes the engine predict run times. [Job.Expected] is then not the time limit, but the
-// median that the predictor returns, at least a second and at most the time limit. For a job that
-// outlives its prediction, correct computes a new one. A job still ends at its time limit, never at
-// its prediction. A policy calls Predict before the first job arrives.
+// Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
+// returns, at least a second and at most the time limit. For a job that outlives its prediction,
+// correct computes a new one. A job still ends at its time limit, never at its prediction. A policy
+// must call Predict before the first job arrives.
 //
-// Predictions are made when a job is submitted, or requeued. The predictor sees submissions, and
-// the starts and ends so far. Only an [online.Oracle] is told run times. The policy is not asked
-// after a correction.
+// Predictions are made when a job is submitted or requeued. The predictor is told submissions,
+// starts and ends. Only an [online.Oracle] is told run times. The policy is not asked after a
+// correction.
 func (m *Machine) Predict(p predict.Predictor, correct online.Correction) {
 	m.forecast = &forecast{predictor: p, correct: correct}
 }
@@ -53,7 +53,7 @@ func (e *Engine) predict(j *Job) {
 	if f == nil {
 		return
 	}
-	if e.cfg.Ties == ArrivalsFirst { // jobs that end at this instant end after the submission
+	if e.cfg.Ties == ArrivalsFirst { // jobs that end now count as ended after the submission
 		f.teach(e.Now())
 	} else {
 		f.teach(e.Now() + 1)
@@ -68,7 +68,7 @@ func (e *Engine) predict(j *Job) {
 	j.prediction.first = j.Expected
 }
 
-// limited returns the job's request with the time limit in force, which may come from the
+// limited returns the job's request with the time limit in force, which may be that of the
 // partition.
 func (j *Job) limited() *hpc.Request {
 	r := j.Request
@@ -91,7 +91,7 @@ func (f *forecast) teach(before hpc.Time) {
 	f.lessons = slices.Delete(f.lessons, 0, n)
 }
 
-// predictStart tells the predictor about a start. First it tells it about all earlier ends.
+// predictStart tells the predictor about all earlier ends, and then about a start.
 func (e *Engine) predictStart(j *Job) {
 	if f := e.machine.forecast; f != nil {
 		f.teach(e.Now())
@@ -99,7 +99,7 @@ func (e *Engine) predictStart(j *Job) {
 	}
 }
 
-// predictEnd notes for the predictor that a job ends in a state. A job that is requeued is pending.
+// predictEnd records for the predictor that a job ends in a state; a requeued job is pending.
 func (e *Engine) predictEnd(j *Job, state hpc.State) {
 	f := e.machine.forecast
 	if f == nil || j.prediction == nil {
@@ -113,7 +113,7 @@ func (e *Engine) predictEnd(j *Job, state hpc.State) {
 	j.prediction = nil
 }
 
-// limit changes a job's time limit. A prediction stays as it is, but is at most the new limit.
+// limit changes a job's time limit. It lowers a prediction to the new limit.
 func (e *Engine) limit(j *Job, limit time.Duration) {
 	j.Limit = limit
 	expected := limit
@@ -139,15 +139,15 @@ func (e *Engine) watch(j *Job) {
 	}
 }
 
-// correct corrects the prediction of a job that has outlived it. It does nothing if the job has a
-// newer timer.
+// correct corrects the prediction of a job that has outlived it. timer is the number of the timer
+// that calls it; if the job has a newer timer, correct does nothing.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
 	if p == nil || p.timer != timer {
 		return
 	}
 	expected := min(e.machine.forecast.correct(p.first, j.Expected, j.Limit, p.corrections), j.Limit)
-	if expected <= e.Now().Sub(j.Start) { // only time can pass
+	if expected <= e.Now().Sub(j.Start) { // the new prediction has passed, too: wait for the limit
 		expected = j.Limit
 	}
 	p.corrections++

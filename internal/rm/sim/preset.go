@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm/window"
 )
 
-// The policy does not order preset jobs. They bring the machine into the state in which a
-// workload's window begins. Each starts at once on its named nodes, before all jobs that wait for
+// Preset jobs do not go through the policy. They bring the machine into its state at the begin of
+// the workload's window. Each starts at once on its named nodes, before all jobs that wait for
 // these nodes.
 
 // PlanWindow implements [rm.ResourceManager].
@@ -17,18 +17,18 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	return window.Plan(w, e.Now()), nil
 }
 
-// SubmitPreset implements [rm.ResourceManager]. The start is the job's begin time.
+// SubmitPreset implements [rm.ResourceManager]. The job's begin time is its recorded start.
 func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	preset := window.Job(job)
 	preset.Begin = preset.Submit.Sub(e.Now())
 	return e.submit(preset, true)
 }
 
-// BeginWindow implements [rm.ResourceManager]. The barrier ends by itself.
+// BeginWindow implements [rm.ResourceManager]. The window's reservation ends by itself.
 func (e *Engine) BeginWindow() error { return nil }
 
-// startPresets starts the preset jobs that fit beside the running jobs. It cancels the reservations
-// of waiting jobs. The policy is asked afterwards and can reserve again.
+// startPresets starts the preset jobs that fit. It first cancels the reservations of waiting jobs.
+// The policy is asked afterwards, and can reserve again.
 func (e *Engine) startPresets() {
 	if len(e.presets) == 0 {
 		return
@@ -43,7 +43,7 @@ func (e *Engine) startPresets() {
 	})
 }
 
-// removePreset removes a job from the waiting preset jobs and reports whether it was one.
+// removePreset removes a job from the waiting preset jobs. It returns false if it does not find it.
 func (e *Engine) removePreset(j *Job) bool {
 	i := slices.Index(e.presets, j)
 	if i >= 0 {

@@ -20,8 +20,8 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// randomCases is the number of random cases of TestRandomCases. The environment variable
-// RMREPLAY_CASES sets another one.
+// randomCases returns the number of random cases of TestRandomCases. The environment variable
+// RMREPLAY_CASES changes it.
 func randomCases(t *testing.T) int {
 	text := os.Getenv("RMREPLAY_CASES")
 	if text == "" {
@@ -34,8 +34,8 @@ func randomCases(t *testing.T) int {
 	return n
 }
 
-// TestRandomCases plays random workloads on random machines under all policies, and checks what must
-// hold of every schedule. RMREPLAY_CASES=10000 is the long form.
+// TestRandomCases plays random workloads on random machines under all policies, and checks
+// properties of every schedule. RMREPLAY_CASES=10000 makes it thorough.
 func TestRandomCases(t *testing.T) {
 	names := policies()
 	for seed := range randomCases(t) {
@@ -49,13 +49,13 @@ func TestRandomCases(t *testing.T) {
 	}
 }
 
-// policies are the policies of the random cases: all of them, and some with predictions.
+// policies returns the policies of the random cases: all, and some with predictions.
 func policies() []string {
 	return append(policy.Names(), "easy:predict=clairvoyant", "easy-textbook:predict=clairvoyant", "easy-sjbf:predict=clairvoyant",
 		"easy:predict=nag", "easy-sjbf:predict=nag,weight=constant,under=square,over=linear,correct=doubling", "f1:predict=last-two,correct=requested", "easy-sjbf:predict=class", "easy:predict=boost")
 }
 
-// FuzzSimulate is TestRandomCases with cases made of bytes.
+// FuzzSimulate is TestRandomCases with cases made from bytes.
 func FuzzSimulate(f *testing.F) {
 	for i := range 20 {
 		seed := make([]byte, 400)
@@ -177,7 +177,7 @@ func playCase(k *simtest.Case, name string) (events []rm.Event, err error) {
 	return events, nil
 }
 
-// witness is a policy that watches another policy, and the events of a case.
+// witness is a policy that passes all calls to another policy, and checks what that policy does.
 type witness struct {
 	sim.Policy
 	k       *simtest.Case
@@ -188,10 +188,10 @@ type witness struct {
 
 	first    *sim.Job              // the last result of head
 	queue    []*sim.Job            // in the order of their arrival
-	promised map[*sim.Job]hpc.Time // the latest start that the policy promises
-	jobs     map[string]*hpc.Job   // by ID; the first of each
-	runs     map[string]rm.Event   // the starts of running tasks, by ID_TASK
-	over     map[string]rm.Event   // the ends of tasks
+	promised map[*sim.Job]hpc.Time // latest start that the policy has promised
+	jobs     map[string]*hpc.Job   // first job with each ID
+	runs     map[string]rm.Event   // starts of running tasks, by ID_TASK
+	over     map[string]rm.Event   // ends of tasks, by ID_TASK
 }
 
 func (w *witness) fail(format string, args ...any) {
@@ -218,9 +218,9 @@ func (w *witness) Schedule() {
 	w.look()
 }
 
-// look checks the starts since the last call, and notes what the policy promises.
+// look checks the starts since the last call, and records what the policy promises.
 func (w *witness) look() {
-	head := true // so far all jobs have started
+	head := true // all jobs so far have started
 	w.queue = slices.DeleteFunc(w.queue, func(j *sim.Job) bool {
 		if j.Start == 0 {
 			head = false
@@ -264,9 +264,9 @@ func (w *witness) look() {
 	}
 }
 
-// head returns the first job of the queue under EASY. With the rules of "Replay with Feedback" it
-// remains the first, whoever arrives. Otherwise a job that was submitted earlier comes before it, and
-// the promise to the old head is void.
+// head returns the first job of the queue under EASY. With the rules of "Replay with Feedback" a
+// job stays the first even if other jobs arrive. Otherwise a job with an earlier submission comes
+// before it, and the promise to the old head is void.
 func (w *witness) head() *sim.Job {
 	if len(w.queue) == 0 {
 		w.first = nil
@@ -283,7 +283,7 @@ func (w *witness) head() *sim.Job {
 	return head
 }
 
-// keepsPromises reports whether nothing happens that may break a promise of the policy.
+// keepsPromises reports whether all inputs leave the policy's promises valid.
 func (w *witness) keepsPromises() bool { return w.k.Plain }
 
 // event checks an event.
@@ -327,7 +327,7 @@ func (w *witness) event(ev *rm.Event) {
 	}
 }
 
-// ran checks the length of a run.
+// ran checks how long a job ran.
 func (w *witness) ran(name string, job *hpc.Job, start hpc.Time, ev *rm.Event) {
 	length, limit := ev.At.Sub(start), time.Duration(ev.Outcome.TimeLimit)*time.Second
 	asked := job.RunTimeOf(ev.Task)
@@ -342,7 +342,7 @@ func (w *witness) ran(name string, job *hpc.Job, start hpc.Time, ev *rm.Event) {
 	}
 }
 
-// dependencies checks that a job which starts has no open dependency on a whole job.
+// dependencies checks that a job which starts has no unmet dependency on a whole job.
 func (w *witness) dependencies(job *hpc.Job, ev *rm.Event) {
 	c := w.k.Config.Cluster
 	if job.Dependency == "" || strings.Contains(job.Dependency, "?") || w.k.Hostile || !w.k.Plain || c != nil && c.MinJobAge > 0 {
@@ -381,7 +381,7 @@ func (w *witness) dependencies(job *hpc.Job, ev *rm.Event) {
 	}
 }
 
-// atEnd returns an error if jobs wait that could start.
+// atEnd returns an error if a waiting job could start.
 func (w *witness) atEnd() error {
 	if len(w.runs) > 0 && !w.k.Hostile && w.k.Plain {
 		return fmt.Errorf("%d jobs run at the end", len(w.runs))
@@ -394,7 +394,7 @@ func (w *witness) atEnd() error {
 			return fmt.Errorf("job %s fits, and waits at the end", j.Name())
 		}
 		if w.name == "fcfs" || w.name == "conservative" {
-			break // one that does not fit delays the others
+			break // a job that does not fit delays the others
 		}
 	}
 	return nil

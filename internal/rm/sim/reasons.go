@@ -7,15 +7,15 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// because is why a job waits.
+// because is the reason why a job waits.
 type because uint8
 
-// The reasons. The first job of a partition waits for resources, and the others for their turn, which
-// follows from [rm.Outcome.First]. The other reasons are events.
+// These are the reasons. The first job of a partition waits for resources. Other jobs wait for
+// their turn, which is seen from [rm.Outcome.First]. The other reasons cause events.
 const (
 	becauseOrdinary because = iota
-	becauseHeld             // by a command
-	becauseLicenses         // the bandwidth of a file system
+	becauseHeld             // a command holds the job
+	becauseLicenses         // the job waits for the bandwidth of a file system
 	becauseReservation
 	becauseReserved
 	becauseDown
@@ -31,7 +31,7 @@ var words = [...]string{
 	becauseDown:        "ReqNodeNotAvail: UnavailableNodes",
 }
 
-// explainJob reports why a job waits, if that has changed.
+// explainJob reports why a job waits, if the reason has changed.
 func (e *Engine) explainJob(j *Job, why because) {
 	if j.why != why && !e.cfg.Lean {
 		e.emit(j, rm.Waiting, words[why], nil)
@@ -39,8 +39,8 @@ func (e *Engine) explainJob(j *Job, why because) {
 	j.why = why
 }
 
-// explain reports why the jobs wait that the policy has not started: jobs that have just become
-// eligible, and jobs that are, or until now were, the first in the queue of their partition.
+// explain reports why jobs wait that the policy has not started: jobs that have just become
+// eligible, and jobs that are, or were until now, the first in the queue of their partition.
 func (e *Engine) explain() {
 	before := e.heads
 	e.heads = e.spare[:0]
@@ -63,7 +63,7 @@ func (e *Engine) explain() {
 }
 
 // head is called with each job of the policy's queue. It adds the job to the heads if it is the
-// first of its partition, and reports whether more heads may follow.
+// first of its partition. It returns true if there may be more heads.
 func (e *Engine) head(j *Job) bool {
 	if e.machine.IsPool() {
 		e.heads = append(e.heads, j)
@@ -75,8 +75,8 @@ func (e *Engine) head(j *Job) bool {
 	return len(e.heads) < len(e.machine.nodes.cluster.Partitions)
 }
 
-// obstacle returns why the first job of a partition waits. If the first job of the whole queue fits
-// and still waits, it waits for the bandwidth of a file system.
+// obstacle returns why the first job of a partition waits. If it is the first job of the whole
+// queue and fits, it waits for the bandwidth of a file system.
 func (e *Engine) obstacle(j *Job, first bool) because {
 	n := e.machine.nodes
 	switch {
@@ -102,8 +102,8 @@ func (n *nodes) early(j *Job) bool {
 	return own != nil && own.start > n.m.now && !own.flexible
 }
 
-// fitsEmpty reports whether a job would fit now if no other job ran, with the present reservations
-// and nodes out of service. On a machine without either it would fit.
+// fitsEmpty reports whether a job would fit now if no job ran, given the reservations and the nodes
+// out of service. Without reservations and such nodes the answer is true.
 func (n *nodes) fitsEmpty(j *Job) bool {
 	if len(n.reserved) == 0 && !slices.ContainsFunc(n.out, func(word uint64) bool { return word != 0 }) {
 		return true

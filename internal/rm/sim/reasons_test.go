@@ -10,8 +10,9 @@ import (
 	"rmreplay/internal/rm/sim/policy"
 )
 
-// The outcome of a start says since when the job was the first in its queue, under each policy, on a pool
-// and on nodes. On four processors job a holds all; b needs all, c and d need one each.
+// TestFirstInQueue checks that the outcome of a start says since when the job was the first in its
+// queue, under each policy, on a pool and on nodes. Of four processors, job a has all, b needs all,
+// and c and d need one each.
 func TestFirstInQueue(t *testing.T) {
 	cluster := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}}}
 	jobs := []*hpc.Job{
@@ -50,7 +51,8 @@ func TestFirstInQueue(t *testing.T) {
 	}
 }
 
-// A job that a shorter one overtakes in the queue's order is not the first any more.
+// TestOvertaken checks that a job is no longer the first if a shorter job comes before it in the
+// order of the queue.
 func TestOvertaken(t *testing.T) {
 	sjf, err := policy.New("sjf")
 	if err != nil {

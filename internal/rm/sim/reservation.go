@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// reservation is a set of nodes that only some users and accounts may use for a time.
+// reservation is a set of nodes that only some users and accounts may use during an interval.
 type reservation struct {
 	name            string
 	start, end      hpc.Time
@@ -19,20 +19,19 @@ type reservation struct {
 	// flexible is Slurm's flag FLEX: until the reservation ends, its jobs may use other nodes
 	// and other times.
 	flexible bool
-	// overlaps is Slurm's flag OVERLAP: the reservation and others ignore each other.
+	// overlaps is Slurm's flag OVERLAP: this reservation may share nodes with others.
 	overlaps bool
 	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, jobs that
 	// wait for it may run outside it.
 	releases bool
 }
 
-// covers reports whether the reservation holds a node at any time in an interval.
+// covers reports whether the reservation has a node at any time in an interval.
 func (r *reservation) covers(node int32, from, until hpc.Time) bool {
 	return r.nodes.Has(int(node)) && r.start < until && r.end > from
 }
 
-// shut adds the reservation's nodes to a set if the reservation holds them at any time in an
-// interval.
+// shut adds the reservation's nodes to a set, if it has them at any time in an interval.
 func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	if r.start >= until || r.end <= from {
 		return
@@ -42,9 +41,9 @@ func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	}
 }
 
-// admits reports whether a job may use a node in an interval: no reservation except its own may
-// have the node then. A job that requests a reservation runs only in it (job_test_resv in Slurm's
-// src/slurmctld/reservation.c).
+// admits reports whether a job may use a node in an interval: no reservation but the job's own may
+// have the node then. A job that requests a reservation runs only in that reservation
+// (job_test_resv in Slurm's src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	own := n.find(j.demand.reservation)
 	switch {
@@ -76,7 +75,7 @@ func (n *nodes) find(name string) *reservation {
 	return nil
 }
 
-// allows reports whether a user may submit to the reservation.
+// allows reports whether a user may submit jobs to the reservation.
 func (r *reservation) allows(user, account string) bool {
 	if len(r.users) == 0 && len(r.accounts) == 0 {
 		return true
@@ -92,7 +91,7 @@ func (n *nodes) change(ev hpc.ReservationEvent) error {
 		if r != nil && r.end > n.m.now {
 			return fmt.Errorf("there is a reservation %s already", ev.Name)
 		}
-		n.forget(r) // it has ended
+		n.forget(r) // an old reservation with this name has ended
 		r = &reservation{name: ev.Name}
 		if err := n.describe(r, ev); err != nil {
 			return err
@@ -122,7 +121,7 @@ func (n *nodes) forget(r *reservation) {
 	n.reserved = slices.DeleteFunc(n.reserved, func(other *reservation) bool { return other == r })
 }
 
-// describe sets the fields of a reservation that an event gives. It keeps the others.
+// describe sets the fields of a reservation that an event gives.
 func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	if ev.Start != 0 {
 		r.start = ev.Start
@@ -151,8 +150,8 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	return n.choose(r, ev)
 }
 
-// choose gives a reservation its nodes: the named nodes, or the requested number of nodes of the
-// partition that no other reservation has then.
+// choose sets the nodes of a reservation: the named nodes, or the requested number of nodes of the
+// partition that no other reservation has at that time.
 func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	chosen := nodeset.New(len(n.list))
 	pool := make([]string, 0, len(n.list))
@@ -195,7 +194,7 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	return nil
 }
 
-// taken reports whether another reservation has a node during r.
+// taken reports whether another reservation has a node at the time of r.
 func (n *nodes) taken(r *reservation, node int32) bool {
 	return slices.ContainsFunc(n.reserved, func(other *reservation) bool {
 		return other.name != r.name && !other.overlaps && !r.overlaps && other.covers(node, r.start, r.end)

@@ -8,12 +8,12 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Generation changes whenever the machine may have gained room. So a job that does not fit cannot
-// fit later in the same generation, however many jobs start meanwhile. The passing of time only
-// takes room away, because uses and reservations that begin later come closer.
+// Generation changes whenever the machine may have gained room. In one generation, a job that does
+// not fit cannot fit later, however many jobs start. The passing of time alone only takes room
+// away, because future uses and reservations come closer.
 type Generation struct {
 	freed  int // counts ends of uses, and changes of nodes and of reservations
-	passed int // number of begins and ends of operators' reservations that have passed
+	passed int // number of begins and ends of reservations that have passed
 }
 
 // Generation returns the machine's generation.
@@ -43,11 +43,11 @@ type failure struct {
 	job, limit int64 // expected run time and limit, ns
 }
 
-// covers reports whether a job is at least as long as the failure, so that it cannot fit either.
+// covers reports whether a job is at least as long as the failed one.
 func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
 
-// crowded returns the nodes that have no room now for a demand, because too few processors are
-// free. It returns nil if that is not known, as for a demand without processors.
+// crowded returns the nodes that have too few free processors now for a demand. It returns nil if
+// this cannot be told, as for a demand without processors.
 func (n *nodes) crowded(q *demand) nodeset.Set {
 	switch {
 	case n.hypothetical, n.empty:
@@ -59,7 +59,7 @@ func (n *nodes) crowded(q *demand) nodeset.Set {
 	return nil
 }
 
-// mayFit reports whether enough nodes may have room now. It looks at sets of nodes alone.
+// mayFit reports whether enough nodes may have room now. It looks only at sets of nodes.
 func (n *nodes) mayFit(j *Job) bool {
 	q, crowded := j.demand, n.crowded(j.demand)
 	if crowded == nil {
@@ -73,7 +73,7 @@ func (n *nodes) mayFit(j *Job) bool {
 	return count >= q.minNodes && (q.tasksPerNode == 0 || count*q.tasksPerNode >= q.tasks)
 }
 
-// note brings the sets of nodes up to date with the stays of a node.
+// note updates the sets of nodes after the stays of a node have changed.
 func (n *nodes) note(node int32) {
 	d, used, begun, booking := &n.list[node], int64(0), false, hpc.Never
 	for i := range d.stays {
@@ -91,9 +91,9 @@ func (n *nodes) note(node int32) {
 	n.filled.Put(int(node), used >= d.has[cpu])
 }
 
-// foresee returns a lower bound for the instant at which a job will fit, if only the ends of
-// running jobs make room. It is the first instant at which enough nodes have room; the job's other
-// demands may delay it further.
+// foresee returns a lower bound for the instant at which a job will fit, if only ends of running
+// jobs make room. It is the first instant at which enough nodes have room. The job's other demands
+// may delay it further.
 func (n *nodes) foresee(j *Job) hpc.Time {
 	q, set := j.demand, j.demand.among
 	n.ahead = slices.Grow(n.ahead[:0], len(set.nodes))[:len(set.nodes)]
@@ -131,15 +131,15 @@ func (n *nodes) foresee(j *Job) hpc.Time {
 	return hpc.Never
 }
 
-// forward is the room for a job on its nodes while the running jobs end one after the other.
+// forward counts the room for a job on its nodes while the running jobs end one after the other.
 type forward struct {
 	n            *nodes
 	j            *Job
-	caps         []int32 // tasks for which each node of the job's set has room
-	tasks, count int     // number of tasks with room, and of nodes with room for a task
+	caps         []int32 // for how many tasks each node of the job's set has room
+	tasks, count int     // tasks with room, and nodes with room for a task
 }
 
-// look finds out for how many tasks a node has room at an instant.
+// look counts for how many tasks a node has room at an instant.
 func (f *forward) look(k int32, at hpc.Time) {
 	q := f.j.demand
 	d := &f.n.list[q.among.nodes[k]]

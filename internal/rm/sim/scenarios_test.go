@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/rm/sim/policy"
 )
 
-// TestScenarios simulates the scenarios of testdata/scenarios. `make golden` writes their
-// schedules anew. A file has these directives:
+// TestScenarios simulates the scenarios in testdata/scenarios. `make golden` writes their schedules
+// again. A file has these directives:
 //
 //	machine processors=N         the machine of all scenarios below it: a pool, or
 //	machine                      the nodes and partitions of its lines
@@ -129,7 +129,7 @@ func expand(t tb, hosts string) []string {
 	return names
 }
 
-// inputs are a scenario's inputs. At one instant, events of the machine come before
+// inputs returns the inputs of a scenario. At one instant, events of the machine come before
 // submissions.
 func inputs(s rmtest.Scenario) []input {
 	var list []input
@@ -142,7 +142,7 @@ func inputs(s rmtest.Scenario) []input {
 	return append(list, submissions(s.Jobs)...)
 }
 
-// schedule describes the outcome of every job and task, in the order of their submission.
+// schedule describes what happened to every job and task, in the order of their submission.
 func schedule(events []rm.Event) string {
 	var order []string
 	rows := map[string]string{}

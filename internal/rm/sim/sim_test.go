@@ -21,11 +21,11 @@ import (
 
 const epoch = 1_000_000 * hpc.Second
 
-// at is an instant in seconds after the epoch of the tests.
+// at returns an instant, in seconds after the epoch of the tests.
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
 // job returns a job of user ada. It runs run seconds on n processors with a time limit of limit
-// seconds. The changes are applied to it.
+// seconds. Then it applies the changes.
 func job(id string, submit, n, run, limit int, changes ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: at(submit)}
 	j.User, j.Tasks = "ada", n
@@ -93,7 +93,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 			if ev.At != e.Now() {
 				t.Fatalf("at %s there is an event of %s", e.Now(), ev.At)
 			}
-			if ev.Outcome != nil { // the engine overwrites it
+			if ev.Outcome != nil { // the engine reuses the memory
 				outcome := *ev.Outcome
 				ev.Outcome = &outcome
 			}
@@ -102,7 +102,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 	}
 }
 
-// story writes the events, one a line: "10 started a on n1".
+// story writes one event on each line: "10 started a on n1".
 func story(events []rm.Event) string {
 	var b strings.Builder
 	for _, ev := range events {
@@ -136,7 +136,7 @@ func checkStory(t *testing.T, cfg sim.Config, inputs []input, want string) {
 	}
 }
 
-// withoutAcceptance removes the events that say that a job was accepted.
+// withoutAcceptance removes the events that jobs were accepted.
 func withoutAcceptance(story string) string {
 	var b strings.Builder
 	for line := range strings.Lines(story) {
@@ -147,7 +147,7 @@ func withoutAcceptance(story string) string {
 	return b.String()
 }
 
-// cluster is four nodes of 4 processors and 1000 MiB. The last one has two GPUs.
+// cluster returns four nodes of 4 processors and 1000 MiB. The last one has two GPUs.
 func cluster() *sim.Cluster {
 	c := &sim.Cluster{CountMemory: true, Partitions: []sim.Partition{
 		{Name: "main", Default: true, Nodes: []string{"n1", "n2", "n3", "n4"}, DefMemPerCPU: 100},
@@ -160,7 +160,7 @@ func cluster() *sim.Cluster {
 	return c
 }
 
-// drawJobs draws jobs that keep a machine busy, with some of every kind.
+// drawJobs draws jobs that keep a machine busy, of all kinds.
 func drawJobs(t *rapid.T, processors int) []*hpc.Job {
 	n := rapid.IntRange(1, 25).Draw(t, "jobs")
 	var jobs []*hpc.Job
@@ -219,7 +219,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// TestSmallSteps: the length of the steps changes nothing.
+// TestSmallSteps checks that the length of the steps does not change the events.
 func TestSmallSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, processors := drawMachine(t)
@@ -232,8 +232,8 @@ func TestSmallSteps(t *testing.T) {
 	})
 }
 
-// checkSchedule checks that no processor is used twice, that every job starts no earlier and runs
-// no longer than allowed, and that every job ends.
+// checkSchedule checks that a processor has one job at a time, that every job starts no earlier and
+// runs no longer than allowed, and that every job ends.
 func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors int) {
 	byID := map[string]*hpc.Job{}
 	for _, j := range jobs {
@@ -262,7 +262,7 @@ func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors in
 			used += ev.Outcome.Processors
 			running[k] = ev
 			for _, n := range expand(t, ev.Outcome.Nodes) {
-				perNode[n]++ // at least one processor of the node's four
+				perNode[n]++ // at least one of the node's four processors
 				if perNode[n] > 4 {
 					t.Fatalf("node %s has too many jobs", n)
 				}
@@ -293,7 +293,8 @@ func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors in
 	}
 }
 
-// TestOnePerNode: nodes of one processor act like a pool, if all jobs end by themselves.
+// TestOnePerNode checks that nodes with one processor act like a pool, if all jobs end by
+// themselves.
 func TestOnePerNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "nodes")

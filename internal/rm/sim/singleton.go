@@ -6,17 +6,17 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// ownName is the user and the name of jobs. Singletons with the same ownName wait for each other. A
-// job without a name has its ID as its name, as in a replay on Slurm.
+// ownName is the user and the name of a job. Singletons with the same ownName wait for each other.
+// If a job has no name, its ID is its name, as in a replay on Slurm.
 type ownName struct{ user, name string }
 
 func ownNameOf(job *hpc.Job) ownName { return ownName{job.User, cmp.Or(job.Name, job.ID)} }
 
 // namesakes are the submissions with the same ownName.
 type namesakes struct {
-	list    []*submission // in the order of submission; the first have ended or are open
+	list    []*submission // in the order of submission; those at the front may have ended
 	running int           // number of running tasks
-	waiting []*condition  // singletons, in the order of submission; the first are decided or wait
+	waiting []*condition  // singletons, in the order of submission; those at the front may be decided
 }
 
 // nameOf returns the namesakes of a job; nil if no job has been a singleton yet.
@@ -33,7 +33,7 @@ func (e *Engine) nameOf(job *hpc.Job) *namesakes {
 	return n
 }
 
-// awaitSingleton makes a singleton wait for the other jobs of its name.
+// awaitSingleton makes a singleton wait for the other jobs with its ownName.
 func (e *Engine) awaitSingleton(c *condition) {
 	if e.names == nil {
 		e.names = map[ownName]*namesakes{}
@@ -52,7 +52,7 @@ func (e *Engine) awaitSingleton(c *condition) {
 	n.check(e)
 }
 
-// check tells singletons that no other job of their name runs and no earlier one is pending
+// check tells singletons that no other job with their ownName runs and no earlier one is pending
 // (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Only the first waiting singleton
 // can be met.
 func (n *namesakes) check(e *Engine) {

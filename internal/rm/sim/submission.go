@@ -12,37 +12,37 @@ import (
 type submission struct {
 	job    *hpc.Job
 	number int   // among all submissions, from 1
-	jobs   []Job // one, or one for each task
+	jobs   []Job // one job, or one for each task
 
 	refused bool
-	preset  bool  // it ran when the window began
-	onHold  bool  // none of its jobs may start
+	preset  bool  // the job ran when the window began
+	onHold  bool  // all its jobs are held
 	begun   bool  // its begin time has come
-	atOnce  int32 // largest number of tasks that run at once; 0 for any number
+	atOnce  int32 // how many tasks may run at once; 0 for all
 	next    int32 // all tasks before this one have become eligible or ended
-	active  int32 // number of tasks that have become eligible and not ended
+	active  int32 // number of tasks that have become eligible and have not ended
 
 	// Counts of tasks.
 	pending, open, failed int32
 
-	over hpc.Time // when the last of its jobs ended
+	over hpc.Time // when its last job ended
 
-	needs *needs // dependencies that are not met; nil if there are none
-	// waiters are the conditions of other submissions on a task of this one, or, with the key -1,
-	// on all of it; nil if there are none.
+	needs *needs // dependencies that are not met; nil if all are
+	// waiters are the conditions of other submissions on a task of this one, by task, or on the
+	// whole submission, with key -1; nil if there are none.
 	waiters map[int][]*condition
 }
 
-// known is what the engine knows of a submission. After the submission's end it keeps only the ID
-// and the outcome.
+// known is what the engine knows of a submission. After the submission's end, it has only the ID
+// and the result.
 type known struct {
 	id string
 	*submission
 }
 
-// past has a shared stand-in for each way in which a submission can be over: ended well or badly,
-// refused, or forgotten by slurmctld. Dependencies need to know no more of it. An array stays as it
-// is, because dependencies may name its tasks.
+// past has one submission for each result of an ended submission: ended well or badly, refused, or
+// forgotten by slurmctld. Dependencies need to know no more. Arrays keep their own record, because
+// dependencies may name their tasks.
 type past struct{ well, badly, refused, gone submission }
 
 // store allocates submissions and their jobs in large blocks.
@@ -63,7 +63,7 @@ func (s *store) submission() *submission {
 	return first
 }
 
-// job returns a place for one job.
+// job returns the memory for one job.
 func (s *store) job() []Job {
 	if len(s.jobs) == 0 {
 		s.jobs = make([]Job, storeChunk)
@@ -87,7 +87,7 @@ func (e *Engine) find(id string) *submission {
 	return nil
 }
 
-// forget keeps only the outcome of a submission that has ended.
+// forget keeps only the result of a submission that has ended.
 func (e *Engine) forget(s *submission) {
 	what := &e.past.well
 	switch {
@@ -102,7 +102,7 @@ func (e *Engine) forget(s *submission) {
 	if !s.refused {
 		e.remember(s)
 	}
-	for i := range s.jobs { // a timer may still refer to it
+	for i := range s.jobs { // a timer may still refer to the job
 		s.jobs[i].Request = nil
 	}
 	*s = submission{}
@@ -140,7 +140,7 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	return nil
 }
 
-// accept makes the jobs of a submission and finds its dependencies. An error says why it is refused.
+// accept makes a submission's jobs and dependencies. An error says why it is refused.
 func (e *Engine) accept(s *submission) (list []link, anyOf bool, err error) {
 	job := s.job
 	s.jobs = e.store.job()
@@ -243,14 +243,14 @@ func (s *submission) offer(e *Engine) {
 	}
 }
 
-// mayOffer reports whether a job of the submission may become eligible, unless the job itself is
-// held or has dependencies of its own.
+// mayOffer reports whether the submission lets one more of its jobs become eligible. The job itself
+// may still be held or have dependencies of its own.
 func (s *submission) mayOffer() bool {
 	return s.open > 0 && s.begun && !s.onHold && (s.atOnce == 0 || s.active < s.atOnce)
 }
 
-// offerTask makes one job of a submission eligible if it is blocked and neither held nor waiting
-// for dependencies of its own.
+// offerTask makes one job of a submission eligible, if it is blocked, not held, and has no unmet
+// dependencies of its own.
 func (s *submission) offerTask(e *Engine, i int32) {
 	j := &s.jobs[i]
 	if j.state != blocked || j.offered || j.onHold || s.needs != nil && s.needs.tasks[i] != nil {
@@ -301,8 +301,8 @@ func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	}
 }
 
-// finishAll ends all jobs of a submission that have not ended. No other job of the submission
-// becomes eligible meanwhile.
+// finishAll ends all jobs of a submission that have not ended. Meanwhile no other job of the
+// submission becomes eligible.
 func (e *Engine) finishAll(s *submission, state hpc.State, reason string) {
 	s.atOnce = 0
 	s.next = int32(len(s.jobs))

@@ -5,10 +5,10 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The classes of timers. Timers of one instant come in this order.
+// The classes of timers. Timers of one instant run in this order.
 const (
-	jobOutlives     uint8 = iota // its prediction
-	transfersChange              // changes of transfers come before the ends that they cause
+	jobOutlives     uint8 = iota // a job outlives its prediction
+	transfersChange              // before the ends of jobs that transfers cause
 	jobEnds
 	machineChanges
 	jobBecomesEligible

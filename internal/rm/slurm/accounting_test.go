@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestAccounting: associations, QOS and fair-share act, and slurmdbd's records are equal to the
-// run's.
+// TestAccounting: associations, QOS and fair share decide which jobs run and when, and slurmdbd's
+// records are equal to the run's record.
 func TestAccounting(t *testing.T) { eachSlurm(t, testAccounting) }
 
 func testAccounting(t *testing.T, slurm *install.Installation) {
@@ -36,7 +36,7 @@ add user ben account=biology fairshare=10 qos=normal,high
 		job("two", 10, 60, on("c2")),
 		job("array", 10, 20, with(on("c3"), func(j *hpc.Job) { j.Array = "0-1"; j.Name = "a|b" })),
 
-		// Ann has used the machine, so ben's job comes first. A high QOS comes before both.
+		// Ann has used the machine, so ben's job comes first. The job with QOS high comes before both.
 		job("holder", 1000, 300, with(on("g1"), tasks(4))),
 		job("ann's", 1010, 60, with(on("g1"), tasks(4))),
 		job("ben's", 1015, 60, with(on("g1"), tasks(4), func(j *hpc.Job) { j.User = "ben" })),
@@ -93,9 +93,9 @@ add user ben account=biology fairshare=10 qos=normal,high
 	}
 }
 
-// TestResourceLimits: limits on generic resources and licences hold from the first job on, as at a site
-// whose slurmctld has registered these resources long ago. slurmdbd has the keys of the site's
-// slurmdbd.conf that it knows.
+// TestResourceLimits: limits on generic resources and licences hold from the first job on, as at a
+// site whose slurmctld has registered these resources long ago. slurmdbd gets those keys of the
+// site's slurmdbd.conf that its release knows.
 func TestResourceLimits(t *testing.T) { eachSlurm(t, testResourceLimits) }
 
 func testResourceLimits(t *testing.T, slurm *install.Installation) {
@@ -179,7 +179,7 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestNewQOS: a command may name the QOS of all commands above it, whatever named a QOS before.
+// TestNewQOS: a command may name every QOS that a command before it adds.
 func TestNewQOS(t *testing.T) { eachSlurm(t, testNewQOS) }
 
 func testNewQOS(t *testing.T, slurm *install.Installation) {
@@ -199,9 +199,9 @@ func testNewQOS(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestEqualUsers: users whom one command adds together have the associations that they have if each has a
-// command of its own, with the same ids, and so if some of them exist. Commands as long as sacctmgr reads them
-// lose no user.
+// TestEqualUsers: one command that adds several users makes the same associations, with the same
+// ids, as one command for each user. This also holds if some of the users exist already. A command
+// of the greatest length that sacctmgr reads adds all its users.
 func TestEqualUsers(t *testing.T) { eachSlurm(t, testEqualUsers) }
 
 func testEqualUsers(t *testing.T, slurm *install.Installation) {

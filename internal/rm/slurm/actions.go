@@ -21,13 +21,13 @@ import (
 type action struct {
 	hpc.Action
 	since hpc.Time
-	// then is called when the action has ended and slurmctld answers; it may be nil.
+	// then is called when the action has ended and slurmctld answers again; it may be nil.
 	then func() error
 }
 
 // actions runs an administrator's actions. Each action begins at its instant, whether or not
-// earlier actions have ended. Actions of the same instant run one after the other. If one takes
-// virtual time, the next begins meanwhile.
+// earlier actions have ended. Actions of the same instant run one after the other. If an action
+// takes virtual time, the next action begins before its end.
 type actions struct {
 	*loop
 	conf    *configuration
@@ -56,8 +56,8 @@ func (s *actions) done(ended *action) {
 var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct",
 	"sreport"}
 
-// CheckAction returns an error for an action that runs none of Slurm's commands. It needs no
-// running engine.
+// CheckAction returns an error for an action that names a program other than Slurm's commands. It
+// needs no running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
 		return fmt.Errorf("the action at %s runs %s, which is not a Slurm command (want one of %s; anything else is "+
@@ -68,7 +68,7 @@ func CheckAction(a hpc.Action) error {
 }
 
 // act runs an action of the workload when its turn comes. Slurm's commands and shells run under
-// virtual time and as the user of slurmctld, which Slurm lets do everything.
+// virtual time and as the user of slurmctld, who is Slurm's administrator.
 func (s *actions) act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, it calls the function then, if there is one.
+// begin begins an action. When the action has ended, it calls then, which may be nil.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)
@@ -141,7 +141,7 @@ func (s *actions) actionEnded(a *action, cl *daemons.Client) {
 	if err := s.logAction(a, said, err); err != nil {
 		s.Fail(err)
 	}
-	// After some refusals, by themselves or by slurmctld, scontrol and sacctmgr still exit with 0.
+	// scontrol and sacctmgr can exit with 0 although they or slurmctld refused the request.
 	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
@@ -172,8 +172,8 @@ func (s *actions) acted(a *action, said string, err error) {
 		return
 	}
 	// From 23.11 on, slurmctld in the foreground answers a reconfiguration before it executes itself
-	// anew. Only when it has read its configuration does it answer the next message (_attempt_reconfig
-	// in slurmctld/controller.c).
+	// anew. slurmctld answers the next message only when it has read its configuration
+	// (_attempt_reconfig in slurmctld/controller.c).
 	s.ask(rpc.RequestPing, nil, func(_ *rpc.Message, err error) {
 		if err != nil {
 			s.warn("action-failed", fmt.Sprintf("at %s, after %s: slurmctld does not answer: %v", a.since, what, err), true)

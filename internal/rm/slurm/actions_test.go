@@ -35,7 +35,7 @@ func testActions(t *testing.T, slurm *install.Installation) {
 		job("blocker", 300, 500, with(tasks(4), on("c1"))),
 		job("first", 350, 60, with(tasks(4), on("c1"))),
 		job("small", 2000, 60, tasks(8)),  // fits on the two nodes in service
-		job("large", 2000, 60, tasks(12)), // does not
+		job("large", 2000, 60, tasks(12)), // does not fit on them
 		job("suspended", 3000, 100, with(tasks(4), on("c2"))),
 	)
 	s.workload.Jobs.Sort()
@@ -86,7 +86,8 @@ func testActions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestComplaints: an error message of Slurm's commands counts even if the command exits with 0.
+// TestComplaints: an error message of one of Slurm's commands is a failure even if the command
+// exits with 0.
 func TestComplaints(t *testing.T) {
 	for said, want := range map[string]bool{
 		"sacctmgr: error: Invalid unit type (x).": true, "slurm_update error: Invalid node name specified": true,

@@ -13,8 +13,8 @@ import (
 )
 
 // askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the end of
-// the job's run when slurmctld has answered. By then slurmctld has logged why it preempted the job,
-// because it holds its locks until it has logged that.
+// the job's run when slurmctld has answered. slurmctld holds its locks until it has logged why it
+// preempted the job, so the log line precedes the answer.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
@@ -60,9 +60,9 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 }
 
 // askForPriority asks slurmctld for the priority with which a job started. The engine asks only
-// about jobs that waited: accounting has the priority at the instant at which a job became eligible
-// (job_start in as_mysql_job.c), which is right for the others. It asks one question at a time,
-// since slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
+// about jobs that waited. For all other jobs accounting has the right priority: the one at the
+// instant at which the job became eligible (job_start in as_mysql_job.c). It asks one question at a
+// time, since slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
 func (j *jobs) askForPriority(job uint32) {
 	j.priorities = append(j.priorities, job)
 	if len(j.priorities) == 1 {

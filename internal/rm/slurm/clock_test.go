@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 )
 
-// A replay warns if slurmctld imports functions that the virtual clock does not handle. The result is
-// in doubt if what such a function does is known.
+// A replay warns if slurmctld imports functions that the virtual clock does not handle. The warning
+// affects the result if such a function is known to have an effect.
 func TestClockWarning(t *testing.T) {
 	for name, test := range map[string]struct {
 		source, want string

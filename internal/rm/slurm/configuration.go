@@ -25,7 +25,7 @@ type configuration struct {
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int
-	backfill    time.Duration // of the pre-roll; 0 for none
+	backfill    time.Duration // interval of backfill cycles in the pre-roll; 0 turns backfill off
 }
 
 // configure adapts the site's configuration. It writes the result into the daemons'
@@ -33,7 +33,7 @@ type configuration struct {
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
 	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll,
 		presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
-	if c.release.Since(slurmspec.R2311) { // it executes itself anew for the window
+	if c.release.Since(slurmspec.R2311) { // it executes itself anew when the window begins
 		c.backfill = 0
 	}
 	var err error
@@ -61,7 +61,7 @@ func (c *configuration) file(name string, content []byte) error {
 	return nil
 }
 
-// writeAll writes all files of an adapted configuration and makes it the one in force.
+// writeAll writes all files of an adapted configuration and puts the configuration into force.
 func (c *configuration) writeAll(adapted *conf.Adapted) error {
 	c.slurmConf = adapted.Files["slurm.conf"]
 	for name, content := range adapted.Files {
@@ -72,9 +72,9 @@ func (c *configuration) writeAll(adapted *conf.Adapted) error {
 	return nil
 }
 
-// replace adapts another slurm.conf and makes it the one in force. It keeps a copy in the log
-// directory, with the instant in its name. It returns the cluster that the file describes, and
-// the warnings that the first configuration did not cause.
+// replace adapts another slurm.conf and puts it into force. It keeps a copy in the log directory,
+// with the instant in its name. It returns the cluster that the file describes, and the warnings
+// that the first configuration did not cause.
 func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluster, warnings []string, err error) {
 	if cluster, err = openReplacement(path, c.cluster); err != nil {
 		return nil, nil, err
@@ -98,9 +98,9 @@ func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluste
 	return cluster, warnings, nil
 }
 
-// CheckSlurmConf reads the slurm.conf of an action that replaces the cluster's and returns
-// what is wrong with it. It returns nil for any other action. It needs no running engine. An
-// earlier action may still change the file.
+// CheckSlurmConf returns what is wrong with the slurm.conf with which an action replaces the
+// cluster's; nil for an action that replaces no slurm.conf. It needs no running engine. An earlier
+// action may still change the file.
 func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	if a.SlurmConf == "" {
 		return nil
@@ -111,10 +111,10 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	return nil
 }
 
-// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at
-// the cluster directory. It scales the file's nodes by the cluster's factor. The nodes must be
-// the same, and accounting must stay on or off, since slurmctld changes them only when it is
-// restarted.
+// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the
+// cluster directory. It scales the file's nodes by the cluster's factor. The file must have the
+// cluster's nodes, and accounting must stay on or off, because slurmctld changes these only at a
+// restart.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)

@@ -28,9 +28,9 @@ func (c *commander) at(seconds int, command rm.Command) {
 	c.commands = append(c.commands, replay.Command{At: after(seconds), Command: command})
 }
 
-// TestCommands checks effects of commands that only real Slurm has. Priorities decide the order.
-// A command holds single tasks of an array. The record has slurmctld's refusals with their
-// reasons.
+// TestCommands checks effects of commands that only real Slurm shows. Jobs start in the order of
+// their priorities. A command can hold single tasks of an array. The record has slurmctld's
+// refusals with their reasons.
 func TestCommands(t *testing.T) { eachSlurm(t, testCommands) }
 
 func testCommands(t *testing.T, slurm *install.Installation) {

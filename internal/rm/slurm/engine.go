@@ -24,7 +24,7 @@
 //	daemons     starts and stops processes
 //	network     has the driver's connections
 //	rpc         encodes and decodes Slurm's messages
-//	nodes       plays all compute nodes
+//	nodes       simulates all compute nodes
 //	accounting  runs slurmdbd and MariaDB
 //	fairshare   makes the usage that slurmctld starts with
 //	jobcomp     reads the records of finished jobs
@@ -70,14 +70,15 @@ type Config struct {
 	// FileSystems are the file systems that jobs share. Jobs with I/O on them slow each other down.
 	FileSystems []hpc.FileSystem
 	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with this
-	// usage minus Accrued, which is the usage that the preset jobs add later.
+	// usage minus Accrued, the usage that the preset jobs add later.
 	Usage   []hpc.Usage
 	Accrued []hpc.Accrual
 	UsageAt hpc.Time
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
-	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 for
-	// none. The first cycle in the window comes at the end of such an interval.
+	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns
+	// backfill off until the window begins. The first cycle in the window comes at the end of such an
+	// interval.
 	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int
@@ -144,7 +145,7 @@ func (e *Engine) Act(a hpc.Action) error { return e.actions.act(a) }
 // Running returns the number of jobs whose script runs.
 func (e *Engine) Running() int { return len(e.jobs.running) }
 
-// Adapted returns the configuration with which the daemons started and the changes in it.
+// Adapted returns the configuration with which the daemons started, and its changes to the site's.
 func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
 
 // Network returns the network of the daemons: private or shared.
@@ -164,7 +165,7 @@ func (e *Engine) Close() error {
 		e.loop.network.Close()
 	}
 	if e.loop.clock != nil {
-		_ = os.Remove(ClockFile(e.cfg.LogDir)) // the file that it links to is removed below
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // the file behind this link is removed below
 		err = errors.Join(err, e.loop.clock.Close())
 	}
 	e.sandbox.Close()

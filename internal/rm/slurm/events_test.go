@@ -77,7 +77,7 @@ func testEventsOnRecord(t *testing.T, slurm *install.Installation) {
 	}
 	many := "reservation many: of 99 nodes, slurmdbd has it of"
 	if slurm.Release.Since(slurmspec.R2411) {
-		many = "reservation many: slurmdbd does not have it" // slurmctld refuses it
+		many = "reservation many: slurmdbd does not have it" // this slurmctld refuses the reservation
 	}
 	match(t, list, got, []string{many})
 	if list, err = e.database.Outages(ctx, e.Now()); err != nil {

@@ -14,8 +14,9 @@ import (
 // Earlier releases took such a dependency as met. The workload's users did not know this rule. A
 // user whose job was refused would submit it again without the dependency, so the engine does that.
 
-// withoutForgotten submits a refused job again without its dependencies on jobs that slurmctld has
-// forgotten. It asks slurmctld which these are. If there are none, the job stays refused.
+// withoutForgotten asks slurmctld which of a refused job's dependencies name jobs that slurmctld
+// has forgotten, and submits the job again without these dependencies. If slurmctld still
+// has all these jobs, the refused job stays refused.
 func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 	var candidates []string
 	deps, err := sbatch.ParseDependency(s.job.Dependency)
@@ -56,8 +57,9 @@ func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 	}
 }
 
-// warnForgotten adds a warning of the jobs that were submitted without a dependency. It does not
-// affect the result: the jobs start as soon as they would have started in 22.05.
+// warnForgotten adds a warning that names the jobs that were submitted without a dependency. The
+// missing dependencies do not affect the result: the jobs start as soon as they would have started
+// in 22.05.
 func (j *jobs) warnForgotten() {
 	var names []string
 	for _, s := range j.submissions {

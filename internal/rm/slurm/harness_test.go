@@ -32,8 +32,8 @@ const lead = time.Minute
 // deadline is the real time that a scenario may take, even on a busy machine.
 const deadline = 3 * time.Minute
 
-// rootsVariable names a directory with the root of a system for each other release of Slurm:
-// 24.11, 26.05, and 22.05 if another one is installed.
+// rootsVariable names a directory with the root of a system for each other release of Slurm: 24.11,
+// 26.05, and 22.05 if the machine has another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every
@@ -73,7 +73,7 @@ func eachSlurm(t *testing.T, test func(*testing.T, *install.Installation)) {
 }
 
 // eachSlurmIfLong runs a slow test on the installed Slurm, and on each release if
-// RMREPLAY_LONG_TESTS is set. What it tests of newer releases, shorter tests cover.
+// RMREPLAY_LONG_TESTS is set. Shorter tests cover the newer releases.
 func eachSlurmIfLong(t *testing.T, test func(*testing.T, *install.Installation)) {
 	t.Helper()
 	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
@@ -153,7 +153,7 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 	return files
 }
 
-// scenario is a cluster and a workload for it, and the Slurm that plays it.
+// scenario is a cluster, a workload for the cluster, and the Slurm that replays the workload.
 type scenario struct {
 	slurm      *install.Installation
 	cluster    *conf.Cluster
@@ -164,8 +164,8 @@ type scenario struct {
 	controller replay.Controller // nil for a rigid replay
 	usage      []hpc.Usage
 	accrued    []hpc.Accrual
-	factor     float64       // of the measured clock; 0: frozen
-	reasons    time.Duration // between questions why jobs are pending; 0: none
+	factor     float64       // factor of the measured clock; 0 for the frozen clock
+	reasons    time.Duration // interval between questions why jobs are pending; 0 for no questions
 	logs       string
 	// started is called with the engine before the workload is played; it may be nil.
 	started func(*Engine)
@@ -184,7 +184,7 @@ type outcome struct {
 	unfinished []string
 }
 
-// without drops the warnings with a code, which a test expects.
+// without drops the warnings with a code that the test expects.
 func (o *outcome) without(code string) *outcome {
 	o.warnings = slices.DeleteFunc(o.warnings, func(w Warning) bool { return w.Code == code })
 	return o
@@ -277,7 +277,8 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	return e
 }
 
-// job returns a job of ann's. submit is in seconds after the epoch, and the run time in seconds.
+// job returns a job of ann's. at and runs are in seconds: the submit time after the epoch, and the
+// run time.
 func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(at)}
 	j.User = "ann"
@@ -293,7 +294,7 @@ func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 // after returns the instant that many seconds after the epoch.
 func after(seconds int) hpc.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// since returns an instant as seconds after the epoch; -1 for none.
+// since returns an instant as seconds after the epoch; -1 if it is not set.
 func since(t hpc.Time) float64 {
 	if t.IsZero() {
 		return -1

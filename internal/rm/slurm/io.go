@@ -9,13 +9,13 @@ import (
 )
 
 // transfers slows down the running jobs that share file systems, by the model of package bandwidth.
-// The script of such a job has no end of its own: it ends when the model says that the job has moved
-// its data.
+// The script of such a job has an unlimited run time. It ends when the model says that the job has
+// moved its data.
 type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems
 	moving map[uint32]hpc.Time // the instant of the launch of each job in the model
-	next   hpc.Time            // the timer of the next end of a phase
+	next   hpc.Time            // when the timer for the next end of a phase is due
 }
 
 func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
@@ -28,8 +28,8 @@ func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
 	return t, err
 }
 
-// decides reports whether the model decides when a job ends. It does not for a job with a given end
-// (EndAt), such as a preset job: such a job takes no bandwidth from other jobs.
+// decides reports whether the model decides when a job ends. A job with a given end (EndAt), such
+// as a preset job, is not in the model and takes no bandwidth from other jobs.
 func (t *transfers) decides(job *hpc.Job) bool {
 	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
 }
@@ -73,8 +73,8 @@ func (t *transfers) foresee() {
 	}
 }
 
-// progress moves the model to this instant. The scripts of the jobs that have moved their data end.
-// Delays before a script's start are added.
+// progress moves the model to this instant, and ends the scripts of the jobs that have moved their
+// data. The nodes add the delay before a script's start to its run time.
 func (t *transfers) progress() {
 	for _, number := range t.model.Advance(t.Now()) {
 		launched := t.moving[uint32(number)]
@@ -87,7 +87,8 @@ func (t *transfers) progress() {
 // errMoves is the refusal of a command that changes the run time of a running job with I/O.
 var errMoves = errors.New("the job does I/O, and ends when it has moved its data")
 
-// runTime returns the run time of a script that is launched now.
+// runTime returns the run time of a script that is launched now; [hpc.Unlimited] if the model
+// decides when the script ends.
 func (t *transfers) runTime(s *submission, task int) time.Duration {
 	if t.decides(s.job) {
 		return hpc.Unlimited
@@ -96,7 +97,7 @@ func (t *transfers) runTime(s *submission, task int) time.Duration {
 }
 
 // NextPhase returns the next instant at which a job enters another phase of its I/O; [hpc.Never] if
-// none does.
+// no job does.
 func (e *Engine) NextPhase() hpc.Time {
 	if t := e.jobs.transfers; t.model != nil {
 		return t.model.NextPhase()

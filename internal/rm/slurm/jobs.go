@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// jobs are the workload's jobs on their way through Slurm.
+// jobs follows the workload's jobs from their submissions to their ends.
 type jobs struct {
 	*loop
 	users *users
@@ -33,11 +33,11 @@ type jobs struct {
 	orphans     map[uint32][]jobcomp.Record // records before the answer to a submission, by Slurm's number of the job
 	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
 	records     *jobcomp.Stream
-	// nodes play the running jobs.
+	// nodes simulates the compute nodes, on which the jobs run.
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 	reasons  *reasons
-	// preemptions are read when slurmctld says that a job was preempted.
+	// preemptions reads slurmctld's log when slurmctld reports that a job was preempted.
 	preemptions audit.Preemptions
 	// transfers decides when jobs that share file systems end.
 	transfers *transfers
@@ -52,7 +52,7 @@ func newJobs(l *loop, u *users, release slurmspec.Release) *jobs {
 	return j
 }
 
-// submission is a job of the workload on its way through Slurm.
+// submission is a job of the workload that the engine submits to Slurm.
 type submission struct {
 	job *hpc.Job
 	// number is Slurm's number of the job, or of the whole array. It is 0 until slurmctld has
@@ -87,7 +87,7 @@ const maxTries = 15
 type fate uint8
 
 const (
-	inArray fate = iota // pending, as far as known in one record with other tasks of its array
+	inArray fate = iota // pending; as far as the engine knows, in one record with other tasks of the array
 	alone               // slurmctld has made the task a job of its own
 	over                // ended
 )
@@ -97,12 +97,12 @@ type instance struct {
 	of    *submission
 	task  int
 	nodes string // at the launch
-	// nodeCount and cpus are its size at the launch.
+	// nodeCount and cpus are the job's size at the launch.
 	nodeCount, cpus int
 	// start is the instant of the launch. resized says that the size has changed since.
 	start   hpc.Time
 	resized bool
-	// priority is its priority when it started; 0 if the engine did not ask for it.
+	// priority is the job's priority when it started; 0 if the engine did not ask for it.
 	priority uint32
 	// eligible is when the pending job becomes eligible, by slurmctld's last answer about why the job
 	// waits; 0 without an answer.
@@ -143,9 +143,9 @@ func (j *jobs) submissionOf(script string) (*submission, error) {
 }
 
 // submit submits a job of the workload. A submission is an input ([loop.nextInput]). So Slurm
-// numbers the jobs in the workload's order, and a job may depend on any earlier one. slurmctld
-// sleeps for a microsecond of virtual time at each submission (_throttle_start in proc_req.c),
-// as it does when clients submit many jobs at once.
+// numbers the jobs in the workload's order, and a job may depend on each earlier job. slurmctld
+// sleeps for a microsecond of virtual time at each submission (_throttle_start in proc_req.c), as
+// it does when clients submit many jobs at once.
 func (j *jobs) submit(job *hpc.Job) error {
 	s := &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 	if job.Array != "" {
@@ -230,8 +230,8 @@ func submitLine(r hpc.Request, dependency string) string {
 	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
-// unnumbered finds a submission in the dependency that has no number yet, because slurmctld was at
-// first too busy to accept it. It returns nil if there is none.
+// unnumbered returns a submission that the dependency names and that has no number yet, because
+// slurmctld was at first too busy to accept it; nil if all submissions have numbers.
 func (j *jobs) unnumbered(spec string) *submission {
 	deps, err := sbatch.ParseDependency(spec)
 	if spec == "" || err != nil {
@@ -255,8 +255,8 @@ func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	return j.byID[array], task
 }
 
-// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out the
-// conditions on forgotten jobs.
+// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out
+// the conditions on forgotten jobs.
 func (j *jobs) dependency(spec string, forgotten map[string]bool) (string, error) {
 	if spec == "" {
 		return "", nil
@@ -339,8 +339,8 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	}
 }
 
-// answer records that slurmctld has answered a submission. The inputs that waited for the
-// answer come before all later ones.
+// answer records that slurmctld has answered a submission. The inputs that waited for the answer
+// are sent before all other inputs.
 func (j *jobs) answer(s *submission) {
 	s.answered = true
 	if len(s.waiting) > 0 {
@@ -463,8 +463,8 @@ func (j *jobs) completed(c jobcomp.Record) {
 	delete(j.running, c.Job)
 	j.transfers.end(c.Job)
 	c.Outcome.Priority = in.priority
-	// slurmctld may requeue a job that lost its nodes or was preempted, and the record does not say
-	// so. A truncated record lacks fields.
+	// The record of a job that lost its nodes or was preempted does not say whether slurmctld requeues
+	// the job. A truncated record lacks fields.
 	if c.Truncated || c.Outcome.State == hpc.NodeFail || c.Outcome.State == hpc.Preempted {
 		j.askAbout(c, in)
 		return
@@ -479,7 +479,7 @@ func (j *jobs) requeues(o *rm.Outcome) bool {
 }
 
 // over emits the event of the end of a job's run. With requeued, slurmctld puts the job back into
-// the queue. If the record is an array's own, all tasks that it still stands for end with it.
+// the queue. If in is the record of an array, all tasks without a record of their own end.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)
@@ -489,8 +489,8 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 		j.taskOver(number, s, in.task, o, requeued)
 		return
 	}
-	// Some of these tasks may have become jobs of their own without a start. Their own
-	// records arrive at this instant, so the rest is decided after it.
+	// Some of these tasks may have become jobs of their own before they started. The records of such
+	// tasks arrive at this instant, so the engine ends the other tasks just after it.
 	j.At(j.Now()+1, func() {
 		for _, task := range s.tasks {
 			if s.fates[task] == inArray {
@@ -508,7 +508,7 @@ func partitionOf(list string) string {
 	return first
 }
 
-// taskOver does the same as over for one task, or for a job that is not an array.
+// taskOver is over for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return
@@ -521,8 +521,8 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 		s.ended++
 	}
 	j.emit(ev)
-	// The array's own number stands for its tasks without a record. The last such task keeps
-	// the number (job_array_split in job_mgr.c).
+	// The number of the array is the number of all tasks without a record of their own. The last such
+	// task keeps it (job_array_split in job_mgr.c).
 	if requeued {
 		j.reasons.waits(number)
 	}

@@ -102,8 +102,8 @@ func compareSacct(text string, rows ...run.Row) ([]string, error) {
 }
 
 // TestCancelBeforeTheAnswer: a user cancels a job before slurmctld has answered its submission
-// (slurmctld sleeps for a microsecond of virtual time at each). The engine cancels it after the
-// answer.
+// (slurmctld sleeps for a microsecond of virtual time at each submission). The engine cancels the
+// job after the answer.
 func TestCancelBeforeTheAnswer(t *testing.T) { eachSlurm(t, testCancelBeforeTheAnswer) }
 
 func testCancelBeforeTheAnswer(t *testing.T, slurm *install.Installation) {
@@ -149,8 +149,8 @@ func testDependencyOnRetriedJob(t *testing.T, slurm *install.Installation) {
 }
 
 // TestForgottenJob: a job that depends on a job that slurmctld has forgotten runs on every release.
-// Slurm 23.02 and later refuse it at first, and then it is submitted without that dependency, which
-// a warning says. Its other dependencies stay.
+// Slurm 23.02 and later refuse the job at first. The engine then submits the job without this
+// dependency, but with its other dependencies, and adds a warning.
 func TestForgottenJob(t *testing.T) { eachSlurm(t, testForgottenJob) }
 
 func testForgottenJob(t *testing.T, slurm *install.Installation) {
@@ -180,8 +180,9 @@ func testForgottenJob(t *testing.T, slurm *install.Installation) {
 	o.without("dependency-forgotten").drained()
 }
 
-// TestEligibleAtStart: when a job starts, the engine knows when it became eligible, so that an interrupted run, which
-// sees no end of the running jobs, has it too. It is what slurmctld says at the end.
+// TestEligibleAtStart: when a job starts, the engine knows when the job became eligible. The value
+// is the one that slurmctld reports at the job's end. An interrupted run needs the earlier value,
+// since it does not see its running jobs end.
 func TestEligibleAtStart(t *testing.T) { eachSlurm(t, testEligibleAtStart) }
 
 func testEligibleAtStart(t *testing.T, slurm *install.Installation) {
@@ -191,7 +192,7 @@ func testEligibleAtStart(t *testing.T, slurm *install.Installation) {
 		job("short", 300, 10, on("c2")), job("waits", 20, 10, on("c1")),
 		job("after", 30, 10, with(on("c1"), dependsOn("afterok:first"))),
 		job("later", 40, 10, with(on("c2"), func(j *hpc.Job) { j.Begin = 10 * time.Minute })),
-		job("atonce", 40, 10, with(on("c2"), dependsOn("afterok:first"))), // slurmctld was not asked since
+		job("atonce", 40, 10, with(on("c2"), dependsOn("afterok:first"))), // eligible after the last question
 	)
 	o := s.play(t)
 	seen := 0

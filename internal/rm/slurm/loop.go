@@ -60,8 +60,8 @@ func (l *loop) isFull() bool {
 	return err == nil && free < 1<<20
 }
 
-// unlessFull returns err. If the daemons have no room for their state, it returns that as the
-// reason instead, because daemons that cannot write only log it.
+// unlessFull returns err, or an error about a full state directory if the daemons have no room for
+// their state: daemons that cannot write only log the failure.
 func (l *loop) unlessFull(err error) error {
 	if !l.isFull() {
 		return err
@@ -224,8 +224,8 @@ func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, l.err
 }
 
-// Until runs virtual time until done returns true. Only the start and the end of a run call it,
-// because it sends no inputs.
+// Until runs virtual time until done returns true. It sends no inputs, so it is called only at the
+// start and at the end of a run.
 func (l *loop) Until(ctx context.Context, done func() bool) error {
 	for !done() {
 		// Short steps also notice a condition that becomes true only because time passes.

@@ -84,7 +84,7 @@ type backlogged struct {
 }
 
 // TestMeasuredController checks the measured clock. The backfill cycles of a slow controller take
-// the time that sdiag shows, and bf_max_time ends them early. With the frozen clock they take
+// the time that sdiag shows, and bf_max_time ends them early. With the frozen clock the cycles take
 // no time and try the whole queue.
 func TestMeasuredController(t *testing.T) { eachSlurm(t, testMeasuredController) }
 

@@ -41,7 +41,7 @@ func (e *Engine) neverStart(ctx context.Context) (events []rm.Event, err error) 
 }
 
 // neverStarts returns an event for each task in a job record of slurmctld, if the record says that
-// its dependencies can never be met.
+// the task's dependencies can never be met.
 func (s *submission) neverStarts(info *rpc.JobInfo) (events []rm.Event) {
 	if info.Reason != slurmspec.NeverSatisfied {
 		return nil

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestOutside: a driver's cluster has other scheduling, and all else stays, also the cluster itself.
+// TestOutside: Outside changes the scheduling in its result and keeps all other settings. It does
+// not change the site's cluster.
 func TestOutside(t *testing.T) {
 	site := writeCluster(t, clusterFiles(t, "bf_interval=30,bf_continue", "bf_interval=60,enable_user_top,defer,default_queue_depth=5"))
 	c := Outside(site)

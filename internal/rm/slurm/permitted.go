@@ -16,8 +16,8 @@ import (
 type permission struct {
 	// subcommands are the permitted subcommands.
 	subcommands []string
-	// letters and options are the permitted options. None of them takes an argument: the program would
-	// mistake the subcommand for the argument.
+	// letters and options are the permitted options. Options with an argument are not permitted: the
+	// program would read the next word as the argument, and permits would read it as the subcommand.
 	letters string
 	options []string
 }
@@ -88,7 +88,8 @@ func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	return "no subcommand", false
 }
 
-// permitsSubcommand takes a subcommand or its beginning, in any case, as Slurm does.
+// permitsSubcommand reports whether word is a permitted subcommand or, as Slurm accepts it, the
+// beginning of one, in any case of letters.
 func (p *permission) permitsSubcommand(word string) bool {
 	lower := strings.ToLower(word)
 	return slices.ContainsFunc(p.subcommands, func(name string) bool {

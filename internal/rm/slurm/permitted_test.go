@@ -60,8 +60,8 @@ func TestCheckPermitted(t *testing.T) {
 	}
 }
 
-// No subcommand that can write a file or run a program is permitted, nor a beginning of it
-// that the program would take for it.
+// A subcommand that can write a file or run a program is not permitted. Neither is an abbreviation
+// that the program would accept for it.
 func TestForbiddenAreNotPermitted(t *testing.T) {
 	for program, forbidden := range map[string][]string{
 		"scontrol": {"abort", "bbstat", "notify", "reboot", "shutdown", "takeover", "token", "write", "!!", "quit", "listpids", "power"},

@@ -259,7 +259,8 @@ func testNames(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestFullQueue: slurmctld has no room for a job. The engine retries the submission for as long as sbatch does.
+// TestFullQueue: slurmctld has no room for a job. The engine retries the submission for as long as
+// sbatch does.
 func TestFullQueue(t *testing.T) { eachSlurm(t, testFullQueue) }
 
 func testFullQueue(t *testing.T, slurm *install.Installation) {
@@ -285,9 +286,7 @@ func testFullQueue(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestLongestRunTime: a run time that ends after the last representable instant is a long run
-// TestLongestRunTime: a run time that ends after the last representable instant is a long run
-// time.
+// TestLongestRunTime: a run time that ends after the last representable instant is a long run time.
 func TestLongestRunTime(t *testing.T) { eachSlurm(t, testLongestRunTime) }
 
 func testLongestRunTime(t *testing.T, slurm *install.Installation) {
@@ -299,8 +298,8 @@ func testLongestRunTime(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestOverlappingActions: every action begins at its instant, whether or not an earlier action
-// has ended. Only inputs of the same instant wait for it.
+// TestOverlappingActions: every action begins at its instant, whether or not an earlier action has
+// ended. Only inputs of the same instant wait for an action.
 func TestOverlappingActions(t *testing.T) { eachSlurm(t, testOverlappingActions) }
 
 func testOverlappingActions(t *testing.T, slurm *install.Installation) {
@@ -323,7 +322,7 @@ func testOverlappingActions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestAccountingActions: a change by sacctmgr acts in slurmctld at once.
+// TestAccountingActions: a change by sacctmgr takes effect in slurmctld at once.
 func TestAccountingActions(t *testing.T) { eachSlurm(t, testAccountingActions) }
 
 func testAccountingActions(t *testing.T, slurm *install.Installation) {
@@ -354,8 +353,8 @@ func testAccountingActions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestUnansweredMessages: slurmctld repeats a signal and an abort that a node has not answered, in its
-// own version of the protocol instead of the node's. The replay reads them and continues.
+// TestUnansweredMessages: slurmctld repeats a signal and an abort that a node has not answered, in
+// its own version of the protocol instead of the node's. The replay reads them and continues.
 func TestUnansweredMessages(t *testing.T) { eachSlurm(t, testUnansweredMessages) }
 
 func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
@@ -372,7 +371,7 @@ func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
 		{At: after(111), Run: []string{"scontrol", "update", "JobId=2", "NumNodes=1"}},
 	}
 	s.started = func(e *Engine) {
-		for _, node := range []string{"c2", "c4"} { // slurmctld does not learn that they are down
+		for _, node := range []string{"c2", "c4"} { // slurmctld does not learn that these nodes are down
 			e.loop.At(after(100), func() { e.nodes.Down(node) })
 			e.loop.At(after(130), func() { e.nodes.Up(node) })
 		}
@@ -383,7 +382,7 @@ func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
 		t.Fatal(err)
 	}
 	for _, typ := range []string{"REQUEST_SIGNAL_TASKS", "REQUEST_ABORT_JOB"} {
-		// Version 0 stands for slurmctld's own.
+		// Version 0 stands for slurmctld's own version.
 		repeated := regexp.MustCompile("New agent .*retry:T .*msg_type:" + typ + " protocol_version:0\n")
 		if !repeated.Match(log) {
 			t.Errorf("slurmctld repeated no %s", typ)

@@ -12,20 +12,20 @@ import (
 )
 
 // reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
-// changes. The question is squeue's (REQUEST_JOB_INFO), with the numbers of the pending jobs. It
-// takes read locks only, and with the frozen clock no virtual time, so it changes no schedule. It
-// misses a reason that comes and goes between two questions, and the reason of a job that starts
-// before the first question.
+// changes. A question is squeue's request (REQUEST_JOB_INFO) with the numbers of the pending jobs.
+// To answer, slurmctld takes read locks only and, with the frozen clock, no virtual time, so
+// questions do not change the schedule. They miss a reason that comes and goes between two
+// questions, and the reason of a job that starts before the first question.
 type reasons struct {
 	*jobs
-	// every is the interval of the questions; 0 for none.
+	// every is the interval between two questions; 0 for no questions.
 	every time.Duration
 	armed bool
-	// seen is the number of the run's events at the last question, and skipped the number of
-	// questions since then that were left out, because no event had come.
+	// seen is the number of the run's events at the last question, and skipped the number of questions
+	// since then that were left out because there was no event.
 	seen, skipped int
 	// queue has the numbers of jobs that may be pending, in the order in which they became pending.
-	// told has what was last reported of each.
+	// told has what was last reported of each job.
 	queue []uint32
 	told  map[uint32]told
 }
@@ -40,12 +40,12 @@ const (
 	// reasonOffset keeps the questions apart from the whole seconds at which slurmctld's own
 	// threads wake.
 	reasonOffset = 500 * time.Millisecond
-	// mostSkipped is the number of intervals without an event after which the question is asked
-	// anyway, because reasons may also change when only time passes.
+	// mostSkipped is the number of intervals without an event after which the engine asks anyway,
+	// because reasons may also change when only time passes.
 	mostSkipped = 5
 	// reasonsAtOnce is the largest number of pending jobs for which a question is asked at every
-	// interval. With more jobs, questions are asked less often, in proportion, so that they take no
-	// more time in all.
+	// interval. With n times as many jobs, the engine asks n times less often, so that the questions
+	// take no more time in all.
 	reasonsAtOnce = 500
 )
 
@@ -72,7 +72,7 @@ func (r *reasons) arm() {
 	r.At(hpc.Time(next).Add(reasonOffset), r.due)
 }
 
-// due asks if something has happened since the last question.
+// due asks again if something has happened since the last question.
 func (r *reasons) due() {
 	if r.seen == r.emitted && r.skipped < mostSkipped {
 		r.skipped++

@@ -18,10 +18,10 @@ import (
 
 // TestRepeat plays one workload several times. Each time every job has the same nodes and times,
 // and slurmdbd has the same records, byte for byte. In the workload arrays and jobs of several
-// nodes are submitted at one instant, and end at one instant. They start in the cycles in which
+// nodes are submitted at one instant, and end at one instant. The jobs start in the cycles in which
 // slurmctld computes priorities and asks slurmdbd for indexes of jobs.
 //
-// REPEATS=N plays it N times; a busy machine is the better test.
+// REPEATS=N plays the workload N times. The test finds more on a busy machine.
 func TestRepeat(t *testing.T) { eachSlurm(t, testRepeat) }
 
 func testRepeat(t *testing.T, slurm *install.Installation) {

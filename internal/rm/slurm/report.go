@@ -16,12 +16,12 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Facts has the content of a run's record and of its workload. [Engine.Report] compares it with
+// Facts has the parts of a run's record and of its workload that [Engine.Report] compares with
 // slurmdbd's records.
 type Facts struct {
 	// Rows are the rows of the record.
 	Rows iter.Seq[*run.Row]
-	// Begin is when virtual time began. Node events before it took effect at Begin.
+	// Begin is when virtual time began. Node events with an earlier instant took effect at Begin.
 	Begin        hpc.Time
 	NodeEvents   []hpc.NodeEvent
 	Reservations []hpc.ReservationEvent
@@ -57,7 +57,7 @@ type Report struct {
 	// Jobs has slurmdbd's records of the jobs, which complete the rows of the run's record; nil
 	// without accounting.
 	Jobs *audit.Jobs
-	// Comparisons are the comparisons with slurmdbd; none without accounting.
+	// Comparisons are the comparisons with slurmdbd; empty without accounting.
 	Comparisons []Comparison
 }
 
@@ -123,7 +123,7 @@ func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	}
 	return func(row *run.Row) {
 		if row.Start == 0 && row.End == 0 {
-			return // slurmdbd may know of a start since then
+			return // slurmdbd may know of a start after the run's end
 		}
 		if row.Priority == 0 && row.End == 0 {
 			row.Priority = priorities[row.RMJob]

@@ -89,7 +89,7 @@ func (o *outcome) drained() {
 // on pins a job to nodes.
 func on(list string) func(*hpc.Job) { return func(j *hpc.Job) { j.NodeList = list } }
 
-// with joins changes of a job.
+// with returns a change of a job that makes all the given changes.
 func with(changes ...func(*hpc.Job)) func(*hpc.Job) {
 	return func(j *hpc.Job) {
 		for _, c := range changes {

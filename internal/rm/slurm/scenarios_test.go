@@ -29,10 +29,11 @@ import (
 //	workload      the jobs and events of the scenarios below
 //	replay        the outcome of each job, and then of nodes and reservations
 //
-// replay may have its own workload. Package rmtest describes the lines. Its arguments are
+// replay may have its own workload. Package rmtest describes the lines. The arguments of replay are
 // drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. With
-// releases=(LIST), the outcome is that of these releases of Slurm, which differ from others. The words
-// "affects the result" in a schedule mark a warning that makes the replay invalid.
+// releases=(LIST), only these releases of Slurm replay the workload, because their outcome differs
+// from the others'. The words "affects the result" in a schedule mark a warning that makes the
+// replay invalid.
 func TestScenarios(t *testing.T) { eachSlurm(t, testScenarios) }
 
 func testScenarios(t *testing.T, slurm *install.Installation) {
@@ -67,7 +68,7 @@ func testScenarios(t *testing.T, slurm *install.Installation) {
 	})
 }
 
-// ofRelease reports whether a replay is one for this release of Slurm.
+// ofRelease reports whether this release of Slurm replays the workload of a directive.
 func ofRelease(t *testing.T, d *datadriven.TestData, release slurmspec.Release) bool {
 	if !d.HasArg("releases") {
 		return true

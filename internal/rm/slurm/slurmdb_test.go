@@ -267,8 +267,8 @@ func checkAccounts(t *testing.T, r *slurmdb.Result) {
 	}
 }
 
-// disconnectOthers ends the other connections to the database. slurmdbd may have an open transaction,
-// which locks tables, and slurmdbd does not run when the driver does not wait.
+// disconnectOthers ends the other connections to the database. slurmdbd may have an open
+// transaction, which locks tables, and slurmdbd runs only while the driver waits.
 func disconnectOthers(t *testing.T, db *sql.DB) {
 	t.Helper()
 	var others []int64
@@ -296,7 +296,7 @@ func disconnectOthers(t *testing.T, db *sql.DB) {
 
 // otherSchemas changes a database of Slurm 22.05 into the schemas of later and earlier versions
 // (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other,
-// and reads each. Only the values without a column in a version may be missing.
+// and reads a workload from each. Only the values without a column in a version may be missing.
 func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 	t.Helper()
 	db, err := sql.Open("mysql", source)
@@ -415,8 +415,8 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 	}
 }
 
-// realSite returns the cluster and the workload of a real site, if there is one in the real data. The
-// edits are pairs of strings to replace in slurm.conf.
+// realSite returns the cluster and the workload of a real site, if there is one in the real data.
+// The edits are pairs of strings to replace in slurm.conf.
 func realSite(t *testing.T, slurm *install.Installation, name, events string, edits ...string) scenario {
 	t.Helper()
 	from := realdata.Path(t, "slurm", name)

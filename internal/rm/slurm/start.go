@@ -36,13 +36,13 @@ const daemonUser = "rmreplay"
 const prepareLead = 15 * time.Minute
 
 // stateSaveInterval is the virtual time between two writes of slurmctld's whole state when
-// computing takes no virtual time. Without it slurmctld writes the state every five seconds in
-// which anything changed (slurmctld/state_save.c). A replay never restarts slurmctld from that
-// state, and with thousands of nodes the writing takes most of the CPU time.
+// computing takes no virtual time. Without this interval slurmctld writes the state every five
+// seconds in which anything changed (slurmctld/state_save.c). A replay never restarts slurmctld
+// from that state, and with thousands of nodes the writing takes most of the CPU time.
 const stateSaveInterval = time.Hour
 
 // Start starts the daemons. It returns when the nodes have registered and virtual time is
-// cfg.Epoch. slurmctld starts lead before that. The error for a release of Slurm that is not
+// cfg.Epoch. slurmctld starts at cfg.Epoch - lead. The error for a release of Slurm that is not
 // supported is an [slurmspec.UnsupportedError].
 func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
 	e := &Engine{cfg: cfg, began: cfg.Epoch.Add(-lead), loop: &loop{}}
@@ -90,8 +90,8 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	return e, nil
 }
 
-// countEvery is the virtual time between two questions for slurmctld's statistics. With the measured
-// clock the answers take virtual time, so they are seldom.
+// countEvery is the virtual time between two questions for slurmctld's statistics. With the
+// measured clock the answers take virtual time, so the engine asks less often.
 func countEvery(clockFactor float64) time.Duration {
 	if clockFactor > 0 {
 		return time.Hour

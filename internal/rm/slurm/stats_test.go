@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestCountAtMidnight: the counters include the events of midnight, although slurmctld resets
-// its own within a second.
+// TestCountAtMidnight: the counters include the events of midnight, although slurmctld resets its
+// own counters within a second of it.
 func TestCountAtMidnight(t *testing.T) { eachSlurm(t, testCountAtMidnight) }
 
 func testCountAtMidnight(t *testing.T, slurm *install.Installation) {

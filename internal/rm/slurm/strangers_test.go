@@ -21,12 +21,13 @@ import (
 )
 
 // Every user of the machine reaches the loopback network, and with auth/none a daemon believes
-// whatever user a message names. So the daemons and the nodes close connections of processes that
-// are not the replay's, unread: a stranger gets no answer and changes no schedule.
+// whatever user a message names. So the daemons and the nodes close the connections of all
+// processes outside the replay and read nothing from them: a stranger gets no answer and changes no
+// schedule.
 func TestStrangersAreRefused(t *testing.T) { eachSlurm(t, testStrangersAreRefused) }
 
 func testStrangersAreRefused(t *testing.T, slurm *install.Installation) {
-	t.Setenv(install.NetworkVariable, string(supervise.SharedNetwork)) // a private one has no strangers
+	t.Setenv(install.NetworkVariable, string(supervise.SharedNetwork)) // other users cannot reach a private network
 	jobs := func() workload.Workload {
 		var w workload.Workload
 		for i := range 40 {
@@ -60,7 +61,7 @@ func (o *outcome) timeline() map[string][2]float64 {
 	return times
 }
 
-// attack is another user's process: it knows the addresses and speaks Slurm's protocol.
+// attack acts as a process of another user that knows the addresses and speaks Slurm's protocol.
 type attack struct {
 	t       *testing.T
 	stop    chan struct{}
@@ -104,7 +105,7 @@ func (a *attack) try(address string, data []byte) {
 	if data == nil {
 		return // a connection that is closed at once
 	}
-	_ = c.SetReadDeadline(time.Now().Add(time.Second)) // a socket has deadlines
+	_ = c.SetReadDeadline(time.Now().Add(time.Second)) // cannot fail for a socket
 	answer, err := io.ReadAll(c)
 	if len(answer) > 0 {
 		a.t.Errorf("%s answered a stranger with %d bytes", address, len(answer))
@@ -130,7 +131,7 @@ func (a *attack) command(scontrol, slurmConf string) {
 		select {
 		case <-done:
 		case <-time.After(30 * time.Second):
-			_ = c.Process.Kill() // it tries again for long; it got no answer
+			_ = c.Process.Kill() // scontrol got no answer, and would retry for a long time
 			<-done
 		}
 	})

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestTopologyYAML: jobs are placed by the site's topology.yaml: two nodes of a job are on one switch,
-// although the first two free ones are on two. slurmctld reads the file since 25.05. Older ones get the
-// same switches in topology.conf.
+// TestTopologyYAML: slurmctld places jobs by the site's topology.yaml. A job of two nodes gets
+// nodes of one switch, although the first two free nodes are on two switches. slurmctld reads the
+// file since 25.05. Older releases get the same switches in topology.conf.
 func TestTopologyYAML(t *testing.T) { eachSlurm(t, testTopologyYAML) }
 
 func testTopologyYAML(t *testing.T, slurm *install.Installation) {
@@ -39,8 +39,8 @@ func testTopologyYAML(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestBlocksYAML: the same with topology/block, which 23.11 brought: a job of two nodes gets a block.
-// A release without the plugin refuses the configuration.
+// TestBlocksYAML: with topology/block, a job of two nodes gets nodes of one block. A release
+// without the plugin (before 23.11) refuses the configuration.
 func TestBlocksYAML(t *testing.T) { eachSlurm(t, testBlocksYAML) }
 
 func testBlocksYAML(t *testing.T, slurm *install.Installation) {

@@ -139,7 +139,7 @@ add user flo account=used
 	s.workload.Actions = []hpc.Action{{At: s.workload.Start, Run: []string{"sshare", "-amP", "-o", "Account,User,Partition,RawUsage"}}}
 	o := s.play(t)
 	used := rawUsage(t, &s)
-	const preroll = 4 * 3 * 3600 // usage of four processors from the start of the jobs to that of the window
+	const preroll = 4 * 3 * 3600 // usage of four processors from the start of the jobs to the start of the window
 	for who, want := range map[string]float64{
 		"whole||": 200_000, "whole|ben|": 100_000, "whole|ann|": preroll,
 		"first|cyd|": 300_000, "second|cyd|": 400_000,
@@ -150,7 +150,7 @@ add user flo account=used
 			t.Errorf("%s has used %v, want %v within 1 %%", who, got, want)
 		}
 	}
-	// 42,200 s of 2,050,000.
+	// The excess is 42,200 s of 2,050,000 s.
 	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.HasSuffix(w[0].Text, "by 2.1 % of all usage: used/flo") || !w[0].AffectsResult {
 		t.Errorf("warnings %+v, want one of used/flo", w)
 	}

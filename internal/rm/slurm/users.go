@@ -66,7 +66,7 @@ func newUsers(daemons supervise.User, listed, more []hpc.User) *users {
 	return out
 }
 
-// numberGroups gives a number to each group that is only a supplementary group of users.
+// numberGroups gives a number to each group that users have only as a supplementary group.
 func (u *users) numberGroups(list []hpc.User) {
 	taken := map[uint32]bool{uint32(u.daemons.GID): true, 0: true}
 	for _, gid := range u.groups {

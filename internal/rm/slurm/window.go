@@ -15,9 +15,9 @@ import (
 )
 
 // presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
-// start once a second, at some instant within the second. With this lead it starts the job in the
-// second in which the job started, not in the second before. A job that starts early may reach its
-// time limit early.
+// start once a second, at some instant within the second. With this lead, slurmctld starts the job
+// in its recorded second, not in the second before. A job that starts early may reach its time
+// limit early.
 const presetLead = 100 * time.Microsecond
 
 // topPriority is above every priority that slurmctld computes.
@@ -31,7 +31,7 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 }
 
 // WindowReservations returns the reservations that the engine makes for a window. slurmdbd's
-// records of reservations are compared with them.
+// records are compared with these reservations.
 func WindowReservations(w rm.Window) []hpc.ReservationEvent { return window.Reservations(w) }
 
 // SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority
@@ -42,8 +42,8 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.Submit(preset)
 }
 
-// withoutBarrier removes the name of the barrier from an event. The barrier is not a reservation
-// of the workload.
+// withoutBarrier removes the barrier's name ([window.Reservation]) from an event. The barrier is
+// not a reservation of the workload.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {
 		ev.Outcome.Reservation = ""
@@ -118,8 +118,8 @@ func (e *Engine) wakeScheduler() {
 	})
 }
 
-// beginWindow gives slurmctld the scheduling of the slurm.conf in force, unless it has it already.
-// slurmctld keeps the changes that actions made to its partitions.
+// beginWindow gives slurmctld the scheduling of the slurm.conf in force, unless slurmctld has it
+// already. slurmctld keeps the changes that actions made to its partitions.
 func (s *actions) beginWindow() {
 	if !s.conf.preRoll {
 		return
@@ -149,8 +149,8 @@ var forgotten = []struct {
 	{"PartitionName", []string{"CpuBind", "JobDefaults", "TRESBillingWeights"}},
 }
 
-// CheckPreRoll returns an error for an action before a workload's window if slurmctld would
-// forget the action's effect when the window begins. It does not look into shells.
+// CheckPreRoll returns an error for an action before a workload's window if slurmctld would forget
+// the action's effect when the window begins. It does not examine shell lines.
 func CheckPreRoll(a hpc.Action) error {
 	if len(a.Run) == 0 || a.Run[0] != "scontrol" {
 		return nil
@@ -178,9 +178,8 @@ func CheckPreRoll(a hpc.Action) error {
 		a.At, describeAction(a), lost)
 }
 
-// abbreviates reports whether a word of a command line, up to its "=", stands for the word full of
-// scontrol. scontrol accepts a word's first letters; letters is the smallest number that it
-// accepts.
+// abbreviates reports whether a word of a command line, up to its "=", abbreviates scontrol's word
+// full. letters is the smallest number of letters that scontrol accepts for full.
 func abbreviates(word, full string, letters int) bool {
 	name, _, _ := strings.Cut(strings.ToLower(word), "=")
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)

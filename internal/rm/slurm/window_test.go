@@ -34,10 +34,10 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(
-		// It requests less than it got, and depends on a job that is not in the workload.
+		// The job requests less than it got, and depends on a job that is not in the workload.
 		job("old", -5000, 9000, with(tasks(4), ranOn("c1", -3000, 6000))),
 		job("two", 0, 9000, with(tasks(8), ranOn("c[3-4]", 700, 5000))),
-		// It waited for both GPU nodes, which were free. Slurm alone would start it at once.
+		// The job waited although g1 was free. Slurm alone would start the job at once.
 		job("pending", 1000, 60, with(tasks(4), on("g1"))),
 		job("blocked", 1000, 60, with(tasks(4), on("c1"))),
 		job("later", 4000, 60, with(tasks(4), on("c2"))),
@@ -50,7 +50,7 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200).Add(300 * time.Millisecond), Nodes: "c2", State: "resume"}}
 	o := s.play(t)
 	later := "4201-4261"
-	if startsAnew(slurm) { // slurmctld passes through its queue in other seconds
+	if startsAnew(slurm) { // slurmctld looks at its queue in other seconds
 		later = "4204-4264"
 	}
 	o.want(`
@@ -70,10 +70,10 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestWindowEdge: what happens in the last seconds before a window. slurmctld of 23.11 and newer
-// executes itself anew then, three seconds before the window. Preset jobs that start later start a
-// second before that. Jobs that pend start when the window begins, although
-// no node has registered yet, and those with generic resources too.
+// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later executes itself anew
+// three seconds before the window. Preset jobs with a later recorded start begin a second before
+// that instant. Pending jobs start when the window begins, although no node has registered yet;
+// jobs with generic resources do, too.
 func TestWindowEdge(t *testing.T) { eachSlurm(t, testWindowEdge) }
 
 func testWindowEdge(t *testing.T, slurm *install.Installation) {
@@ -107,8 +107,8 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does when
-// a window begins.
+// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does
+// when a window begins.
 func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
 
 // TestReconfiguration: from 23.11 on, slurmctld executes itself anew when it is reconfigured, and
@@ -160,8 +160,8 @@ func testReconfiguration(t *testing.T, slurm *install.Installation) {
 }
 
 // TestWindowReservations: reservations that are open when the window begins exist although preset
-// jobs run on their nodes or may run into them. Jobs that wait for such a reservation start in
-// it when the window begins.
+// jobs run on the reservations' nodes, or may still run when a reservation begins. Jobs that wait
+// for such a reservation start in it when the window begins.
 func TestWindowReservations(t *testing.T) { eachSlurm(t, testWindowReservations) }
 
 func testWindowReservations(t *testing.T, slurm *install.Installation) {
@@ -189,7 +189,7 @@ func testWindowReservations(t *testing.T, slurm *install.Installation) {
 	s.workload.Sort()
 	o := s.play(t)
 	blocked := "11820-11880"
-	if startsAnew(slurm) { // slurmctld passes through its queue in other seconds
+	if startsAnew(slurm) { // slurmctld looks at its queue in other seconds
 		blocked = "11817-11877"
 	}
 	o.want(`
@@ -207,8 +207,9 @@ func testWindowReservations(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestPresetsStartOnTime: preset jobs start in their recorded second, even if several start
-// shortly after each other. So a job that ran up to its limit ends by itself.
+// TestPresetsStartOnTime: preset jobs start in their recorded second, even if several start shortly
+// after each other. So a job that ran up to its time limit ends by itself, before the limit ends
+// it.
 func TestPresetsStartOnTime(t *testing.T) { eachSlurm(t, testPresetsStartOnTime) }
 
 func testPresetsStartOnTime(t *testing.T, slurm *install.Installation) {
@@ -247,7 +248,7 @@ func testEmptyWindow(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowLate: a preset job whose node is missing does not run, and a warning says so.
+// TestWindowLate: a preset job whose node is missing does not run, and causes a warning.
 func TestWindowLate(t *testing.T) { eachSlurm(t, testWindowLate) }
 
 func testWindowLate(t *testing.T, slurm *install.Installation) {
@@ -296,8 +297,8 @@ func testFixedPriorities(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestPriorityAtStart: the record has the priority with which a job or a task of an array
-// started. The priority includes its age at that instant.
+// TestPriorityAtStart: the record has the priority with which a job or a task of an array started.
+// The priority includes the age factor at that instant.
 func TestPriorityAtStart(t *testing.T) { eachSlurm(t, testPriorityAtStart) }
 
 func testPriorityAtStart(t *testing.T, slurm *install.Installation) {
@@ -308,20 +309,20 @@ func testPriorityAtStart(t *testing.T, slurm *install.Installation) {
 	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(
 		job("holder", 0, 1000, with(on("g1"), tasks(4))),
-		job("waits", 100, 100, with(on("g1"), tasks(4))), // waits 900 s and gains a point in each
+		job("waits", 100, 100, with(on("g1"), tasks(4))), // waits 900 s and gains a point per second
 		job("array", 400, 100, with(on("g1"), tasks(4), func(j *hpc.Job) { j.Array = "1-2" })),
 		job("at once", 500, 100, with(on("c1"), tasks(4))),
 	)
 	o := s.play(t)
 	for id, most := range map[string]uint32{"waits": 900, "array_1": 701, "array_2": 802} {
-		if got := o.rows[id].Priority; got > most || got < most-100 { // slurmctld computes it every minute
+		if got := o.rows[id].Priority; got > most || got < most-100 { // slurmctld computes priorities every minute
 			t.Errorf("%s started with priority %d at %v, want about %d", id, got, since(o.rows[id].Start), most)
 		}
 	}
 }
 
-// TestWindowDependencies: a job that depends on a preset job is submitted after it and waits
-// for its end.
+// TestWindowDependencies: a job that depends on a preset job is submitted after the preset job and
+// waits for that job's end.
 func TestWindowDependencies(t *testing.T) { eachSlurm(t, testWindowDependencies) }
 
 func testWindowDependencies(t *testing.T, slurm *install.Installation) {
@@ -342,9 +343,9 @@ func testWindowDependencies(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestActionsBeforeWindow: an administrator's change before a window remains in force in it.
-// slurmctld reads the slurm.conf in force when the window begins and keeps the state of its
-// partitions. Afterwards the site's ReconfigFlags decide what it keeps.
+// TestActionsBeforeWindow: an administrator's change before a window remains in force in the
+// window. slurmctld reads the slurm.conf in force when the window begins and keeps the state of its
+// partitions. Afterwards the site's ReconfigFlags decide what slurmctld keeps.
 func TestActionsBeforeWindow(t *testing.T) { eachSlurm(t, testActionsBeforeWindow) }
 
 func testActionsBeforeWindow(t *testing.T, slurm *install.Installation) {

@@ -18,24 +18,24 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// accounting is what accounts, QOS and priorities decide.
+// accounting applies associations, QOS, limits and the priority plugin to the jobs of an engine.
 type accounting struct {
 	e        *Engine
 	table    *tres.Table
-	accounts *accounts.Accounts // nil without slurmdbd
+	accounts *accounts.Accounts // nil if the cluster has no slurmdbd
 	shares   *fairshare.FairShare
-	limits   *limits.Limits // nil without slurmdbd
+	limits   *limits.Limits // nil if the cluster has no slurmdbd
 	settings *priority.Settings
 	enforce  accounts.Enforcement
 	cluster  priority.Cluster
 	basic    priority.Basic
 
-	// Memory for one computation.
+	// These two are buffers of the functions request and compute.
 	requested  tres.Vector
 	partitions []*priority.Partition
 }
 
-// accountedPartition is what accounting knows of a partition.
+// accountedPartition holds the settings of a partition for priorities, billing and limits.
 type accountedPartition struct {
 	priority *priority.Partition
 	limits   *limits.Partition
@@ -43,7 +43,7 @@ type accountedPartition struct {
 	qos      *accounts.QOS
 }
 
-// accounted is what accounting knows of a job. It is a [fairshare.Job].
+// accounted holds a job's association, QOS, usage and limits. It implements [fairshare.Job].
 type accounted struct {
 	a        *accounting
 	job      *job
@@ -51,7 +51,7 @@ type accounted struct {
 	qos      *accounts.QOS
 	running  *fairshare.Running
 	limits   *limits.Job
-	priority priority.Parts // of the last computed priority
+	priority priority.Parts // the components of the last computed priority
 }
 
 var _ fairshare.Job = (*accounted)(nil)
@@ -77,8 +77,8 @@ func newAccounting(e *Engine) (*accounting, error) {
 	return a, a.readPartitions()
 }
 
-// useInitially sets the usage with which slurmctld starts. It returns the second of its last reset, or 0 if
-// there is none.
+// useInitially sets the usage with which slurmctld starts. It returns when usage was last reset, in
+// seconds since 1970; 0 without initial usage.
 func (a *accounting) useInitially() int64 {
 	u := &a.e.cfg.Usage
 	if len(u.Own) == 0 {
@@ -93,7 +93,7 @@ func (a *accounting) useInitially() int64 {
 	return u.Reset.UnixSeconds()
 }
 
-// readPartitions reads what decides priorities and billing in partitions.
+// readPartitions reads the keys of partitions that decide priorities, billing and limits.
 func (a *accounting) readPartitions() error {
 	var list []*priority.Partition
 	for i, p := range a.e.parts {
@@ -156,7 +156,7 @@ func (a *accounting) admit(j *job) error {
 	return nil
 }
 
-// describe writes what accounting knows into an outcome.
+// describe adds a job's account, QOS, association and priority components to an outcome.
 func (a *accounting) describe(j *job, o *rm.Outcome) {
 	of := j.account
 	if of.assoc != nil {
@@ -167,7 +167,7 @@ func (a *accounting) describe(j *job, o *rm.Outcome) {
 	}
 }
 
-// prioritize computes the priority of a new job.
+// prioritize sets the first priority of a new job: 0 if it is held, a given one, or a computed one.
 func (a *accounting) prioritize(j *job) {
 	work := j.of.job
 	switch {
@@ -180,7 +180,7 @@ func (a *accounting) prioritize(j *job) {
 	}
 }
 
-// setPriority gives a job a priority of slurmctld's own (set_job_prio in job_mgr.c).
+// setPriority gives a job the priority that slurmctld computes (set_job_prio in job_mgr.c).
 func (a *accounting) setPriority(j *job) {
 	switch {
 	case j.direct:
@@ -223,8 +223,8 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes with a number of CPUs. The
-// next call overwrites them.
+// request returns the TRES that a job asks for, if it gets this number of nodes and of CPUs. The
+// returned vector is valid until the next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
@@ -233,7 +233,7 @@ func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	return v
 }
 
-// begin counts a job that starts.
+// begin adds a job that starts to the counts and to the usage of its association and QOS.
 func (a *accounting) begin(j *job) {
 	of := j.account
 	if of.assoc == nil {
@@ -253,7 +253,7 @@ func (a *accounting) begin(j *job) {
 	a.limits.Begin(l)
 }
 
-// end counts a job that has ended.
+// end removes a job that has ended from the counts of its association and QOS.
 func (a *accounting) end(j *job) {
 	if a.limits == nil {
 		return
@@ -263,7 +263,7 @@ func (a *accounting) end(j *job) {
 	a.limits.Removed(l, true)
 }
 
-// requeue counts a job again when it returns to the queue.
+// requeue counts a job as submitted again when it returns to the queue.
 func (a *accounting) requeue(j *job) {
 	j.account.running = nil
 	if a.limits == nil {
@@ -273,7 +273,7 @@ func (a *accounting) requeue(j *job) {
 	a.limits.Submitted(a.view(j))
 }
 
-// forget no longer counts a pending job that is over.
+// forget removes a pending job that was cancelled or refused from the counts.
 func (a *accounting) forget(j *job) {
 	if a.limits == nil || j.state != pending {
 		return
@@ -283,13 +283,13 @@ func (a *accounting) forget(j *job) {
 	a.limits.Removed(l, false)
 }
 
-// decay is a run of the decay thread.
+// decay does one turn of slurmctld's decay thread, once in each PriorityCalcPeriod.
 func (a *accounting) decay() {
 	now := a.e.second()
 	switch {
 	case !a.settings.Multifactor:
 		return
-	case a.shares == nil && !a.e.rules.Since2411: // without slurmdbd there is no such thread
+	case a.shares == nil && !a.e.rules.Since2411: // before 24.11 slurmctld has no decay thread without slurmdbd
 		return
 	case a.shares == nil:
 		for _, j := range a.e.list {
@@ -329,7 +329,7 @@ func (of *accounted) Prioritize(now int64) {
 	of.a.e.touch()
 }
 
-// accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
+// accrue lets an eligible job gain age. Limits on accruing jobs may split tasks off an array.
 func (a *accounting) accrue(j *job) {
 	if j.accrue != 0 && len(j.tasks) == 0 { // it gains age already
 		return
@@ -351,7 +351,7 @@ func (a *accounting) accrue(j *job) {
 	}
 }
 
-// dependent takes the age from a job that a dependency holds.
+// dependent sets the age of a job back to 0, because the job waits for a dependency.
 func (a *accounting) dependent(j *job) {
 	if a.limits == nil {
 		j.accrue = 0
@@ -362,7 +362,7 @@ func (a *accounting) dependent(j *job) {
 	j.accrue = l.Accrue
 }
 
-// view returns a job as limits see it.
+// view returns the record of a job that package limits works on, and updates it.
 func (a *accounting) view(j *job) *limits.Job {
 	of := j.account
 	if of.limits == nil {
@@ -390,7 +390,7 @@ func (a *accounting) view(j *job) *limits.Job {
 	return l
 }
 
-// told takes over the reason that a check of limits has set. Backfill does not see this as a change of the job.
+// told copies the reason that package limits has set. Backfill does not see this as a change.
 func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
 	j.reason = l.Reason
 	return ok
@@ -405,8 +405,8 @@ func (a *accounting) beforeSelection(j *job) bool {
 	return a.told(j, l, a.limits.PreSelect(l))
 }
 
-// afterSelection compares a job with the limits of resources. It compares the resources of the
-// allocation or, if there is none, those that the job asks for on a number of nodes.
+// afterSelection compares a job with the limits on resources. It compares the allocation or, if
+// alloc is nil, the resources that the job asks for on this number of nodes.
 func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
 	if a.limits == nil {
 		return true
@@ -420,7 +420,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
-// afterPlan compares a job that backfill plans on nodes with the limits of resources.
+// afterPlan compares a job that backfill plans on these nodes with the limits on resources.
 func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 	if a.limits == nil {
 		return true
@@ -432,7 +432,7 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
-// preferred returns the nodes that limits on nodes prefer for a job; nil for none.
+// preferred returns nodes that a limit on nodes would not count for a job; nil if none.
 func (a *accounting) preferred(j *job) selection.Bits {
 	if a.limits == nil {
 		return nil
@@ -440,7 +440,7 @@ func (a *accounting) preferred(j *job) selection.Bits {
 	return a.limits.Preferred(a.view(j))
 }
 
-// mostNodes returns how many nodes limits allow a job, and the reason for which it waits if it needs more.
+// mostNodes returns how many nodes limits allow a job, and the reason if a job needs more nodes.
 func (a *accounting) mostNodes(j *job) (int, slurmspec.Reason) {
 	if a.limits == nil {
 		return math.MaxInt, slurmspec.NoReason
@@ -449,7 +449,7 @@ func (a *accounting) mostNodes(j *job) (int, slurmspec.Reason) {
 	return int(min(n, math.MaxInt)), why
 }
 
-// reservePriority returns the priority below which limits let a job block nobody; 0 for none.
+// reservePriority returns MinPrioThresh, the lowest priority that may reserve nodes; 0 if not set.
 func (a *accounting) reservePriority(j *job) uint32 {
 	if a.limits == nil {
 		return 0
@@ -462,7 +462,7 @@ func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
 }
 
-// ignores returns the QOS of a job, whose flags say which limits of partitions it may exceed.
+// ignores returns a copy of a job's QOS. Its flags say which limits of partitions do not apply.
 func (a *accounting) ignores(j *job) accounts.QOS {
 	if j.account.qos == nil {
 		return accounts.QOS{}

@@ -19,31 +19,30 @@ import (
 type cycle struct {
 	e       *Engine
 	queue   []record
-	at      int   // place of the next record in the queue
-	now     int64 // when it began
+	at      int   // index of the next record in the queue
+	now     int64 // when the cycle began
 	table   *backfill.Table
-	end     int64 // of the window
-	depth   int   // records considered
-	tried   int   // jobs that reached a test
-	exit    int   // why it ended, see package sdiag
+	end     int64 // end of the window
+	depth   int   // jobs and tasks considered
+	tried   int   // jobs and tasks that reached a test
+	exit    int   // why the cycle ended, see package sdiag
 	started int
-	took    time.Duration // computed so far
-	spell   time.Duration // since the last pause
+	took    time.Duration // virtual time computed so far
+	spell   time.Duration // virtual time computed since the last pause
 	asleep  bool          // in a pause
-	changed int64         // last change when the pause began
+	changed int64         // Engine.changed when the pause began
 	depths  *backfill.Depths
-	// rejected is the array and the partition in which no further task is tried.
+	// rejected is an array and the partition in which no further task of the array is tried.
 	rejected attempt
-	// reserved counts the reservations of one array in a row.
+	// reserved counts the successive reservations for one array, reservedOf.
 	reserved   int
 	reservedOf *submission
-	free       selection.Bits          // memory for a trial
-	blocked    map[*accounts.QOS]int64 // until when the jobs of a QOS wait, with assoc_limit_stop
+	free       selection.Bits          // buffer of attempt
+	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
 }
 
-// newCycle begins a cycle.
 func (e *Engine) newCycle() *cycle {
-	if e.planned.Next(0) >= 0 { // the nodes lose the flag PLANNED
+	if e.planned.Next(0) >= 0 { // slurmctld removes the flag PLANNED
 		e.planned.Reset()
 		e.touch()
 	}
@@ -78,8 +77,8 @@ func (e *Engine) newCycle() *cycle {
 	return c
 }
 
-// goOn tries the records of the queue. It returns the time until it goes on: the cost of a record,
-// during which nothing else happens, or a pause, in which others act. At the end it returns 0.
+// goOn tries records until virtual time must pass, and returns how long. During the cost of a test
+// slurmctld does nothing else; during a pause it does. At the end of the cycle goOn returns 0.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
@@ -117,7 +116,7 @@ func (c *cycle) goOn() time.Duration {
 	return 0
 }
 
-// passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
+// passOver records that the cycle ended before it reached the jobs in rest.
 func (c *cycle) passOver(rest []record) {
 	for _, r := range rest {
 		if j := r.job; j.state == pending && j.judged != c.e.cycles {
@@ -126,16 +125,16 @@ func (c *cycle) passOver(rest []record) {
 	}
 }
 
-// judge notes what the cycle does with a job. If the job has several partitions, the one in which it
-// is planned counts, or else the first one.
+// judge records what the cycle did with a job. If the job has several partitions, judge keeps the
+// result for the one in which the job is planned, or else for the first.
 func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
 	}
 }
 
-// flagPlanned flags the nodes that are planned for jobs (_handle_planned). This is a change that gives the next
-// cycle work. Nodes with jobs get no flag; since 24.11 only full nodes get none, and they count as changed.
+// flagPlanned sets PLANNED on planned nodes (_handle_planned); this counts as a change. It skips
+// nodes with jobs. Since 24.11 it skips full nodes only, but these count as changed, too.
 func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
@@ -150,7 +149,7 @@ func (e *Engine) flagPlanned() {
 	}
 }
 
-// reserveRunning puts a running job that has whole nodes into the table, from its beginning on (_bf_reserve_running).
+// reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	if j.request.Exclusive && stays && c.table.Records() < c.e.par.BF.SpaceSize {
@@ -158,7 +157,7 @@ func (c *cycle) reserveRunning(j *job) {
 	}
 }
 
-// record tries a record of the queue, with all its tasks. It reports false if the cycle ends.
+// record tries the job of a record, with all tasks of an array. It returns false if the cycle ends.
 func (c *cycle) record(r record) bool {
 	e, j := c.e, r.job
 	if r.head && !j.isHead() {
@@ -210,7 +209,7 @@ func (c *cycle) record(r record) bool {
 	}
 }
 
-// nowOnly reports whether a job gets no reservation.
+// nowOnly reports whether backfill may start a job now, but not reserve nodes for it.
 func (c *cycle) nowOnly(j *job) bool {
 	bf := &c.e.par.BF
 	least := c.e.reservePriority(j)
@@ -218,33 +217,33 @@ func (c *cycle) nowOnly(j *job) bool {
 		bf.OneReservation && j.estimate > 0 || bf.PartReserve > 0 && j.part.planned >= bf.PartReserve
 }
 
-// next is what follows a trial.
+// next says how a cycle continues after a trial.
 type next uint8
 
 const (
 	nextRecord next = iota
 	nextTask
-	nextStarted // the next task, if there is one
+	nextStarted // go on with the next task, if there is one
 	endCycle
 )
 
-// trial is the trial of one job or task in one partition.
+// trial is the trial of a job or a task in one partition.
 type trial struct {
 	*cycle
 	job      *job
-	original int64 // the estimate of another partition; 0 for none
+	original int64 // estimated start in another partition; 0 if there is none
 	nowOnly  bool
 	counted  bool
 
 	counts  selection.Counts
-	able    selection.Bits // nodes that can serve it
-	least   int            // how many of them it needs
-	limit   int64          // minutes for which it plans
-	granted int64          // minutes that a started job gets
-	later   int64          // when another try may find more nodes; 0 for never
+	able    selection.Bits // nodes that can serve the job
+	least   int            // nodes of able that the job needs
+	limit   int64          // minutes for which the job is planned
+	granted int64          // time limit in minutes, if the job starts
+	later   int64          // next instant at which a try may find more nodes; 0 for never
 }
 
-// task tries a job or a task until it starts, has a reservation, or has no hope.
+// task tries a job or a task until it starts or is planned, or until backfill gives it up.
 func (t *trial) task() next {
 	e, j := t.e, t.job
 	if j.state != pending || j.priority == 0 {
@@ -255,7 +254,7 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 		t.rejected = attempt{j, j.part}
-		a := j.array // tasks of the array may wait for nodes of preempted jobs
+		a := j.array // a.preempting counts the tasks that wait for nodes of preempted jobs
 		if !e.arrayMayStart(j) || a.preempting >= e.par.BF.MaxArrayResv || a.limit > 0 && a.preempting >= a.limit {
 			return nextRecord
 		}
@@ -290,7 +289,7 @@ func (t *trial) task() next {
 	}
 }
 
-// limits sets the time for which the job plans: the lower of its own and its partition's limit, or a year.
+// limits sets for how long the job is planned: the lower of its own and its partition's limit.
 func (t *trial) limits() {
 	j := t.job
 	t.limit = j.part.maxMinutes
@@ -303,7 +302,7 @@ func (t *trial) limits() {
 	t.granted = t.limit
 }
 
-// tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
+// tooMany counts the job for bf_max_job_user and the like. It reports whether the job exceeds one.
 func (t *trial) tooMany() bool {
 	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
 	if why != "" {
@@ -312,7 +311,7 @@ func (t *trial) tooMany() bool {
 	return why != ""
 }
 
-// giveUp ends a trial that found no start, unless a later start can be tried.
+// giveUp ends a trial that found no start. It returns true if a later instant is left to try.
 func (t *trial) giveUp() (next, bool) {
 	if t.later > 0 && !t.nowOnly {
 		t.job.estimate = 0
@@ -323,7 +322,7 @@ func (t *trial) giveUp() (next, bool) {
 	return nextRecord, false
 }
 
-// attempt is one try from the instant t.later. again says that another one follows.
+// attempt tries a start at t.later. again says that the caller must try at the new t.later, too.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
 	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
@@ -336,7 +335,7 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free := t.free
 	copy(free, j.part.nodes)
-	free.And(nodes) // nil leaves all
+	free.And(nodes) // if nodes is nil, all nodes stay
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.Since2411 {
@@ -374,12 +373,12 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
-// suffice reports whether nodes could serve the job if no others ran. If not, backfill makes no test.
+// suffice reports whether the nodes, if empty, could serve the job. If not, backfill makes no test.
 func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the instant at which the job could start on nodes of a set.
+// willRun looks for the first instant at which the job could start on the nodes of a set.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{
@@ -397,7 +396,7 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 	return alloc, start
 }
 
-// decide starts a job that can start now, and plans one that can start later.
+// decide starts a job that can start now, and plans a job that can start later.
 func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, start int64) (result next, again bool) {
 	e, j := t.e, t.job
 	if start > t.now && e.rules.Since2411 && t.conflicts(alloc, start) {
@@ -454,8 +453,8 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
-// block returns when a job may start that exceeds a limit now, with assoc_limit_stop: when nodes become
-// free, or after 500 seconds. If the limit is one of the whole QOS, no job of the QOS starts earlier.
+// block returns when a job that exceeds a limit may start, with assoc_limit_stop: when nodes become
+// free, or after 500 seconds. If the limit is that of the QOS, all jobs of the QOS wait as long.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {
@@ -467,12 +466,12 @@ func (t *trial) block() int64 {
 	return start
 }
 
-// conflicts reports whether the nodes are planned for other jobs while the job would run.
+// conflicts reports whether one of the nodes is planned for another job while this job would run.
 func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 	return t.table.Conflicts(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 }
 
-// reserve plans a job, and returns what follows.
+// reserve plans a job, unless limits forbid it, and returns how the cycle continues.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.BF
 	if !e.par.AssocLimitStop && !e.account.afterPlan(j, alloc.Nodes) {

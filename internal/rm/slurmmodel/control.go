@@ -39,10 +39,10 @@ func (e *Engine) Do(c rm.Command) error {
 		e.change(j, c)
 	}
 	if c.Kind == rm.Cancel {
-		if changed && !over { // slurmctld does not count the request if a task of the array is over already
+		if changed && !over { // if a task of the array is over, slurmctld does not count the request
 			e.stats.Cancelled++
 		}
-		return nil // the caller learns of it by the job's end
+		return nil // the event of the job's end tells the caller
 	}
 	var refused error
 	if !changed {
@@ -84,7 +84,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 	e.loops.queued = true
 }
 
-// cancel ends a job as its user would. A pending job is over at once, and no scheduler wakes.
+// cancel ends a job like scancel. If the job was pending, this does not make a scheduler run.
 func (e *Engine) cancel(j *job, c rm.Command) {
 	if j.state == running {
 		e.vacate(j, hpc.Cancelled, true, false)
@@ -97,7 +97,7 @@ func (e *Engine) cancel(j *job, c rm.Command) {
 	e.finish(j, hpc.Cancelled, "")
 }
 
-// cancelTasks cancels some of the tasks that have no record of their own.
+// cancelTasks cancels tasks of an array that have no record of their own.
 func (e *Engine) cancelTasks(j *job, c rm.Command) {
 	var rest, over []int
 	for _, t := range j.tasks {
@@ -121,7 +121,6 @@ func (e *Engine) cancelTasks(j *job, c rm.Command) {
 	}
 }
 
-// setLimit gives a job another time limit.
 func (e *Engine) setLimit(j *job, c rm.Command) {
 	minutes, err := slurmspec.Minutes(c.TimeLimit)
 	if err != nil {
@@ -136,7 +135,7 @@ func (e *Engine) setLimit(j *job, c rm.Command) {
 	}
 }
 
-// endAt sets when a running job will have to end, in seconds since 1970.
+// endAt sets when the time limit of a running job ends, in seconds since 1970.
 func (e *Engine) endAt(j *job, end int64) {
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
@@ -144,7 +143,7 @@ func (e *Engine) endAt(j *job, end int64) {
 	e.run(j)
 }
 
-// inPreemption returns what preemption reads of a job.
+// inPreemption updates the record of a job that package preemption works on, and returns it.
 func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
@@ -152,8 +151,8 @@ func (e *Engine) inPreemption(j *job) *preemption.Job {
 	return p
 }
 
-// candidates returns the running jobs that a job may preempt, in the order in which they are tried
-// (slurm_find_preemptable_jobs in preempt.c).
+// candidates returns the running jobs that a job may preempt, in the order in which slurmctld tries
+// them (slurm_find_preemptable_jobs in preempt.c).
 func (e *Engine) candidates(j *job) (list []*preemption.Job) {
 	if e.preempt == nil {
 		return nil
@@ -168,7 +167,7 @@ func (e *Engine) candidates(j *job) (list []*preemption.Job) {
 	return list
 }
 
-// beforeByPreemption compares two records of a queue: one that could preempt the other comes first.
+// beforeByPreemption compares records of a queue: a job comes before jobs that it may preempt.
 func (e *Engine) beforeByPreemption(a, b *record) int {
 	one, other := *e.inPreemption(a.job), *e.inPreemption(b.job)
 	one.Partition, other.Partition = a.part.preempt, b.part.preempt
@@ -181,8 +180,8 @@ func (e *Engine) beforeByPreemption(a, b *record) int {
 	return 0
 }
 
-// takeNodes stops the jobs whose nodes a job needs. The job starts in a later pass (_preempt_jobs in
-// node_scheduler.c).
+// takeNodes preempts the jobs whose nodes a job needs. The job starts in a later pass
+// (_preempt_jobs in node_scheduler.c).
 func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
 	if !e.preempt.Begin(&j.preemption, e.second()) {
 		return
@@ -196,7 +195,7 @@ func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
 	}
 }
 
-// stop preempts a running job. If the job has a grace time, it is only warned.
+// stop preempts a running job. A job with a grace time gets a warning only, and a new end.
 func (e *Engine) stop(j *job, by string) {
 	if !e.mayEnd(j) {
 		return
@@ -211,7 +210,7 @@ func (e *Engine) stop(j *job, by string) {
 	}
 }
 
-// terminate sends SIGCONT and SIGTERM to a job. They end its script, as in a replay.
+// terminate sends SIGCONT and SIGTERM to a job. As in a replay, SIGTERM ends the job's script.
 func (e *Engine) terminate(j *job) {
 	e.agents.Send(e.now, len(j.alloc.Parts))
 	e.at(e.agents.Send(e.now, len(j.alloc.Parts)), nodesAnswer, func() {
@@ -219,13 +218,13 @@ func (e *Engine) terminate(j *job) {
 	})
 }
 
-// serve serves the message that is due, about the end of a terminated script or from a node. It returns false for none.
+// serve serves one message that is due: that a terminated script has ended, or that a node is free.
 func (e *Engine) serve() bool {
 	switch {
 	case e.terminated.Next() <= e.now:
 		j := e.terminated.Serve(answers.Throttle(e.agents.Many(e.now)))
 		if j.state == running && e.mayEnd(j) {
-			if !e.rules.Since2411 { // since then the record of a preempted job does not name the signal
+			if !e.rules.Since2411 { // since 24.11 the record of a preempted job does not name the signal
 				j.signal = int(syscall.SIGTERM)
 			}
 			e.complete(j)
@@ -238,7 +237,7 @@ func (e *Engine) serve() bool {
 	return true
 }
 
-// beginGang starts gang scheduling, if slurm.conf asks for it, and lets jobs share cores.
+// beginGang sets up gang scheduling, in which jobs share cores, if slurm.conf asks for it.
 func (e *Engine) beginGang(m *selection.Machine) {
 	var parts []rows.Partition
 	for _, p := range e.parts {
@@ -257,8 +256,8 @@ func (e *Engine) beginGang(m *selection.Machine) {
 	})
 }
 
-// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). The
-// job's node does the same with the script, unless slurmctld had not sent the script yet.
+// halt suspends a running job for gang scheduling, or resumes it (job_suspend in job_mgr.c). The
+// node suspends or resumes the script, too, if slurmctld has sent it the script.
 func (e *Engine) halt(j *job, goOn bool) {
 	if j.state != running || j.times.Suspended != goOn {
 		return

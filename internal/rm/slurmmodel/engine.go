@@ -32,7 +32,7 @@ import (
 type Engine struct {
 	cfg      Config
 	par      *parameters.Parameters
-	site     *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
+	site     *parameters.Parameters // the parameters of slurm.conf; nil before the window, and without a pre-roll
 	rules    parameters.Rules
 	tester   *selection.Tester
 	state    *selection.State
@@ -41,17 +41,17 @@ type Engine struct {
 	kinds    []selection.Bits
 	servers  *demand.Servers
 	parts    []*partition
-	lists    map[string][]*partition // by their names in a job's request
-	account  *accounting             // nil without
+	lists    map[string][]*partition // by the text of a job's --partition
+	account  *accounting
 	licenses *licenses.Pool
 	agents   agents.Pool
-	preempt  *preemption.Settings  // nil if nothing is preempted
-	victims  []*preemption.Job     // of the last choice of nodes
+	preempt  *preemption.Settings  // nil without preemption
+	victims  []*preemption.Job     // jobs to preempt for the last choice of nodes
 	gang     *gang.Scheduler[*job] // nil without gang scheduling
-	slice    time.Duration         // of gang scheduling
+	slice    time.Duration         // time slice of gang scheduling
 
 	reservations *reservations.List
-	siteBackfill bool // backfill has not read site yet
+	siteBackfill bool // backfill has not read the parameters in site yet
 
 	now    hpc.Time
 	loops  loops
@@ -60,33 +60,33 @@ type Engine struct {
 
 	submissions []*submission
 	byID        map[string]*submission
-	arrays      map[string]*array // by the ID of the workload; "" for jobs that are no tasks
+	arrays      map[string]*array // by the job's ID in the workload; "" for jobs that are not tasks
 	byNumber    map[uint32]*job
 	list        []*job      // slurmctld's list of jobs, without ended ones
-	pending     []*job      // memory for pendingJobs
-	queues      [2][]record // memory for buildQueue
+	pending     []*job      // buffer of pendingJobs
+	queues      [2][]record // buffers of buildQueue
 	unsorted    []record
 	order       []priority.Rank
 	over        []*job // ended jobs that slurmctld has not forgotten
-	running     []*job // by end, and then by place in the list
+	running     []*job // sorted by end, and then by place in the list
 	horizon     []selection.Running
-	table       backfill.Table // of a cycle of backfill
+	table       backfill.Table // the table of a backfill cycle
 	depths      backfill.Depths
 	nextNumber  uint32
-	// corresponding says that a job came with an aftercorr dependency.
+	// corresponding says that a job with an aftercorr dependency has been submitted.
 	corresponding bool
 	nextPlace     int
 
 	up         selection.Bits // nodes in service
-	available  selection.Bits // nodes in service and not drained; the main scheduler removes blocked ones during a pass
-	returning  selection.Bits // drained nodes that were resumed, and are not in service yet
+	available  selection.Bits // nodes in service and not drained; during a pass, without blocked nodes
+	returning  selection.Bits // resumed nodes that are not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
 	departures answers.Departures
-	terminated answers.Line[*job] // jobs whose nodes report that the scripts have ended
+	terminated answers.Line[*job] // jobs whose nodes report the script's end
 
 	stats  sdiag.Counters
-	cycle  *cycle // of backfill in progress
-	cycles uint32 // of backfill so far
+	cycle  *cycle // the backfill cycle in progress; nil between cycles
+	cycles uint32 // number of backfill cycles so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string
@@ -96,7 +96,7 @@ type Engine struct {
 
 var _ rm.ResourceManager = (*Engine)(nil)
 
-// New makes an engine. It returns an error for a configuration that the model does not have at all.
+// New makes an engine. It returns an error if the model lacks something that no job can do without.
 func New(cfg Config) (*Engine, error) {
 	e, err := newEngine(cfg)
 	if err != nil {
@@ -164,10 +164,10 @@ func (e *Engine) Can() rm.Capabilities {
 // Now returns the current virtual time.
 func (e *Engine) Now() hpc.Time { return e.now }
 
-// second is the time that slurmctld reads.
+// second returns the time as slurmctld reads it, in seconds since 1970.
 func (e *Engine) second() int64 { return e.now.UnixSeconds() }
 
-// at calls f at an instant. Calls at the same instant are in the order of their classes, and then of the calls of at.
+// at calls f at an instant. Calls at the same instant are ordered by class, then by age.
 func (e *Engine) at(t hpc.Time, class uint8, f func()) {
 	e.timed++
 	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, Class: class, What: f})
@@ -198,7 +198,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	}
 }
 
-// emit adds an event of a job.
+// emit adds an event about a job to the events that AdvanceTo returns.
 func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outcome) {
 	e.events = append(e.events, rm.Event{
 		At: e.now, Kind: kind, Job: j.of.job.ID, Task: j.task, Submission: j.of.index, RMJob: j.number,
@@ -206,7 +206,7 @@ func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outc
 	})
 }
 
-// outcome returns everything known of a job.
+// outcome returns all that is known about a job.
 func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o := &rm.Outcome{
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
@@ -235,18 +235,18 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
 
-// refuse counts an event that was not carried out, and returns its description.
+// refuse records that an event of nodes or reservations failed. It returns a description.
 func (e *Engine) refuse(what string, err error) string {
 	reason := "refused: " + what + ": " + err.Error()
 	e.refused = append(e.refused, fmt.Sprintf("at %s, %s", e.now, reason))
 	return reason
 }
 
-// Refused describes the events of nodes and reservations that were not carried out.
+// Refused describes the events of nodes and reservations that could not be carried out.
 func (e *Engine) Refused() []string { return e.refused }
 
-// NeverStarts returns the IDs of the jobs that wait for ever: jobs with dependencies that can never be
-// met, and jobs that wait for such jobs.
+// NeverStarts returns the IDs of jobs that can never start: jobs with dependencies that can never
+// be met, and jobs that depend on such jobs.
 func (e *Engine) NeverStarts() []string {
 	hopeless := map[*submission]bool{}
 	var list []string
@@ -262,10 +262,9 @@ func (e *Engine) NeverStarts() []string {
 	return list
 }
 
-// touch notes a change, so that backfill sees more work (last_job_update and so on).
+// touch records a change, so that the next backfill cycle is not skipped (last_job_update).
 func (e *Engine) touch() { e.changed = e.second() }
 
-// remove takes a job off slurmctld's list.
 func (e *Engine) remove(j *job) {
 	if i := slices.Index(e.list, j); i >= 0 {
 		e.list = slices.Delete(e.list, i, i+1)

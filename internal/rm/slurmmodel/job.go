@@ -18,72 +18,72 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// job is a job record of slurmctld: a job, a task of an array, or the tasks of an array that have no record
-// of their own yet.
+// job is a job record of slurmctld: a job, a task of an array, or all tasks of an array that do not
+// have a record of their own yet.
 //
-// The fields that each pass reads of all pending jobs stand first and close together, because the
-// processor's caches do not hold the whole of a long queue.
+// The fields that each pass reads of all pending jobs come first and close together, because the
+// processor's caches do not hold all records of a long queue.
 type job struct {
 	state       state
-	implicitMax bool             // maxNodes follows from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES)
-	ownMemory   bool             // it says how much memory it wants
-	dependent   bool             // a dependency holds it, or it has not been tested yet (JOB_DEPENDENT)
+	implicitMax bool             // maxNodes was computed from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES)
+	ownMemory   bool             // the job asks for memory; otherwise its partition decides
+	dependent   bool             // the job waits for a dependency, or has not been tested yet (JOB_DEPENDENT)
 	hopeless    bool             // its dependencies can never be met
 	direct      bool             // the submission or an operator has set the priority
-	endless     bool             // no time limit of its own
-	noted       slurmspec.Reason // the reason that accounting knows
-	reason      slurmspec.Reason // why it pends
+	endless     bool             // the job has no time limit
+	noted       slurmspec.Reason // the last reason that was reported to slurmdbd
+	reason      slurmspec.Reason // why the job is pending
 	number      uint32           // Slurm's number
-	priority    uint32           // 0 if it is held
-	judged      uint32           // number of the last cycle of backfill that judged it
+	priority    uint32           // 0 if the job is held
+	judged      uint32           // number of the last backfill cycle that decided on the job
 
-	part     *partition   // the one in which it is considered, or runs
+	part     *partition   // the partition in which the job is considered, or runs
 	parts    []*partition // highest tier first; jobs may share the list
-	perPart  []uint32     // priorities in parts; nil if there is only one
-	limit    int64        // time limit in minutes; noMinutes if it gives none
-	timeMin  int64        // --time-min in minutes; 0 for none
-	submit   int64        // this and the following in seconds since 1970
-	begin    int64        // 0 if it is not eligible
-	accrue   int64        // since when it gains age; 0 if it does not
-	estimate int64        // when backfill expects it to start; of a running job its start
-	eligible int64        // its last begin time
+	perPart  []uint32     // priorities by index in parts; nil for one partition
+	limit    int64        // time limit in minutes; noMinutes if the job gives none
+	timeMin  int64        // --time-min in minutes; 0 if not given
+	submit   int64        // this and the next times are in seconds since 1970
+	begin    int64        // 0 if the job is not eligible
+	accrue   int64        // since when the job gains age; 0 if it does not
+	estimate int64        // start that backfill expects; the start of a running job
+	eligible int64        // the job's last begin time
 
-	tasks              []int                            // without a record of their own, ascending; nil for a single one
-	task               int                              // -1 for a job that is no array, and for several tasks
-	array              *array                           // nil for a job that is no array
-	among              *array                           // the array that counts it among its running tasks; never nil
-	needs              *dependencies.Needs[*submission] // nil for none
-	reservation        *reservations.Reservation        // that it names; nil for none
-	minNodes, maxNodes int                              // 0 for no maximum
-	backfill           rm.Backfill                      // what backfill did with it in the last cycle that judged it
-	told               told                             // what was last reported of it while it waits
-	account            *accounted                       // what accounting knows of it; nil without accounting
+	tasks              []int                            // tasks without a record of their own, ascending; nil for one task
+	task               int                              // -1 if the job is not an array, or for several tasks
+	array              *array                           // nil if the job is not an array
+	among              *array                           // the array that counts the job among its running tasks; never nil
+	needs              *dependencies.Needs[*submission] // nil without dependencies
+	reservation        *reservations.Reservation        // of --reservation; nil if not given
+	minNodes, maxNodes int                              // maxNodes is 0 without a maximum
+	backfill           rm.Backfill                      // result of the last backfill cycle that decided on the job
+	told               told                             // what was last reported of the waiting job
+	account            *accounted                       // nil before accounting.admit
 	request            selection.Request
 
 	of          *submission
-	place       int // in slurmctld's list of jobs
+	place       int // index in slurmctld's list of jobs
 	restarts    int
-	words       string // text behind slurmspec.NotAvailable (state_desc)
-	end         int64  // of a running job, when it reaches its limit; of an ended one, its end
-	deadline    int64  // 0 for none
+	words       string // text after slurmspec.NotAvailable in the reason (state_desc)
+	end         int64  // when a running job reaches its limit; when an ended job ended
+	deadline    int64  // 0 if not given
 	startedAt   hpc.Time
-	endTimer    int // number of the timer of its end
+	endTimer    int // number of the timer that ends the job
 	useMinNodes bool
-	exclusive   bool  // it shares its nodes with no other job
-	switchWait  int64 // seconds that it waits for switches
-	switchSince int64 // since when it waits; 0 if it has not begun
+	exclusive   bool  // the job shares its nodes with no other job
+	switchWait  int64 // seconds that the job waits for --switches
+	switchSince int64 // when that wait began; 0 if it has not
 	excluded    selection.Bits
-	demand      demand.Demand  // of hardware and features
-	capable     selection.Bits // nodes whose hardware and features serve it
-	totalCPUs   int            // that the last successful test gave it
-	chosenNodes int            // that the last selection gave it (node_cnt_wag)
+	demand      demand.Demand  // hardware and features that the job needs
+	capable     selection.Bits // nodes that meet demand
+	totalCPUs   int            // CPUs of the last successful test
+	chosenNodes int            // nodes of the last selection (node_cnt_wag)
 	alloc       *selection.Allocation
-	well        bool // it completed
+	well        bool // the job ended in state COMPLETED
 	licenses    licenses.Request
-	licensed    []licenses.License // that it holds
+	licensed    []licenses.License // licences that the job holds
 	preemption  preemption.Job
-	times       gang.Times // of suspensions
-	signal      int        // that has ended its script; 0 for none
+	times       gang.Times // the job's suspensions
+	signal      int        // signal that ended the job's script; 0 if none did
 }
 
 type state uint8
@@ -91,32 +91,32 @@ type state uint8
 const (
 	pending state = iota
 	running
-	completing // its nodes are not free yet
+	completing // the job has ended, and its nodes are not free yet
 	ended
 )
 
 // submission is a job of the workload.
 type submission struct {
 	job    *hpc.Job
-	index  int // of the submission, from 1
+	index  int // number of the submission, from 1
 	number uint32
-	array  *array // nil for a job that is no array
-	jobs   []*job // all records
-	gone   bool   // slurmctld has forgotten all of them
+	array  *array // nil if the job is not an array
+	jobs   []*job // all records of the job
+	gone   bool   // slurmctld has forgotten all records
 }
 
-// array is what the tasks of an array share.
+// array is what the tasks of an array have in common.
 type array struct {
-	limit      int // largest number of tasks that run at once; 0 for any
+	limit      int // how many tasks may run at once; 0 for all
 	running    int
-	failed     bool // a task of it did not complete well
+	failed     bool // a task ended in another state than COMPLETED
 	preempting int  // tasks that have preempted jobs since the last queue was built (pend_run_tasks)
 }
 
-// isHead reports whether the record stands for tasks of an array that have no record of their own.
+// isHead reports whether the record is that of tasks without a record of their own.
 func (j *job) isHead() bool { return j.tasks != nil }
 
-// id is the number by which the queue sorts equal jobs.
+// id is the number by which the queue orders jobs that are otherwise equal.
 func (j *job) id() uint32 {
 	if j.array != nil {
 		return j.of.number
@@ -139,22 +139,22 @@ type (
 type partition struct {
 	name               string
 	nodes              selection.Bits
-	tier, index        int   // its place among all partitions
-	maxMinutes         int64 // -1 for none
-	defaultMinutes     int64 // -1 for none
-	count, cpus        int   // nodes, and CPUs of all of them
+	tier, index        int   // its tier; its index among all partitions
+	maxMinutes         int64 // -1 for no limit
+	defaultMinutes     int64 // -1 if not set
+	count, cpus        int   // number of nodes, and sum of their CPUs
 	minNodes, maxNodes int
-	memory             int64 // of jobs that ask for none, in MiB; 0 for all
+	memory             int64 // default memory of jobs in MiB; 0 for the whole memory
 	memoryPerCPU       bool
 	whole, leastLoaded bool
 	account            *accountedPartition
 	preempt            *preemption.Partition
-	failed             bool // in the present pass of the main scheduler
-	planned            int  // jobs with reservations in the present cycle of backfill
-	tests              int  // jobs tested in the present pass of the main scheduler
+	failed             bool // the present pass of the main scheduler considers no more of its jobs
+	planned            int  // number of its jobs that the present backfill cycle has planned
+	tests              int  // number of its jobs that the present pass has tested
 }
 
-// noMinutes stands for a time limit that is not given, endless (a year) for a job without a limit.
+// noMinutes stands for a time limit that is not given, endless (a year) for an unlimited one.
 const (
 	noMinutes = -1
 	endless   = 365 * 24 * 60

@@ -13,37 +13,37 @@ import (
 	"rmreplay/internal/rm/window"
 )
 
-// loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
-// (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
+// loops is the state of slurmctld's periodic threads: the background loop (_slurmctld_background),
+// backfill (backfill_agent), decay (_decay_thread) and the scheduling thread (_sched_agent).
 type loops struct {
 	turn, backfill, decay hpc.Time // when each thread is due next
-	slice                 hpc.Time // of gang scheduling
-	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
+	slice                 hpc.Time // when the next time slice of gang scheduling begins
+	busy                  hpc.Time // until when a scheduler computes; nothing else happens until then
 
-	// Of the background loop, in seconds since 1970.
+	// When the background loop last did each of its tasks, in seconds since 1970.
 	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
 
-	queued   bool // something wants a pass
+	queued   bool // the background loop shall request a pass
 	validate bool // nodes of reservations may have gone out of service
 
-	// Of the backfill thread.
+	// State of the backfill thread.
 	lastBackfill int64
 
-	// Of the thread that schedules.
+	// State of the scheduling thread.
 	requested, full bool
-	passEnd         hpc.Time // of the last pass
-	first           bool     // SchedulerParameters are read in the first pass
+	passEnd         hpc.Time // end of the last pass
+	first           bool     // the first pass, which reads SchedulerParameters, has been
 }
 
-// The classes of what happens at one instant.
+// Classes of events: at one instant, events of lower classes happen first.
 const (
-	nodesAnswer uint8 = iota // at once
+	nodesAnswer uint8 = iota
 	jobEnds
 	agentsLook
 	questions
 )
 
-// beginLoops starts the threads.
+// beginLoops starts the threads at an instant.
 func (e *Engine) beginLoops(at hpc.Time) {
 	l := &e.loops
 	second := at.UnixSeconds()
@@ -60,15 +60,15 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	case e.cfg.PreRoll:
 		l.backfill = at.Add(backfillOff)
 	}
-	l.queued = true // the nodes register
+	l.queued = true // because the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
 	e.stats = sdiag.Counters{Exits: e.rules.WholeSeconds}
 	e.stats.Reset(second)
 }
 
-// nextTurn returns when the background loop turns after an instant. At whole seconds it turns a nanosecond
-// late, only to come after actions of administrators and before those of users ([Engine.throttle]).
+// nextTurn returns the next turn of the background loop. At whole seconds it is a nanosecond late,
+// so that it comes after actions of administrators and before those of users ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(1)
@@ -76,7 +76,7 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	return at.Add(time.Second)
 }
 
-// asleep returns when a thread starts its sleep if it does so now: without the nanosecond of [Engine.nextTurn].
+// asleep returns the instant at which a thread begins to sleep: now, without nextTurn's nanosecond.
 func (e *Engine) asleep() hpc.Time {
 	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(1) {
 		return whole
@@ -87,7 +87,7 @@ func (e *Engine) asleep() hpc.Time {
 // throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
 const throttled = time.Microsecond
 
-// throttle lets the time pass that slurmctld sleeps before it serves a request. What is due by then happens first.
+// throttle lets the time pass for which slurmctld sleeps before it serves a request.
 func (e *Engine) throttle() {
 	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
@@ -101,7 +101,7 @@ func (e *Engine) throttle() {
 	}
 }
 
-// passAt returns when the thread that schedules runs next.
+// passAt returns when the scheduling thread runs next.
 func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
@@ -109,16 +109,16 @@ func (e *Engine) passAt() hpc.Time {
 	return max(e.now, answers.Microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
 }
 
-// next returns the instant of what happens next.
+// next returns the instant of the next event.
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
 	served := min(e.terminated.Next(), e.departures.Line.Next())
 	return max(l.busy, min(l.turn, l.backfill, l.decay, l.slice, e.passAt(), served, e.timers.Next()))
 }
 
-// step does the first thing that is due. At one instant, immediate effects of others come first: passes, then
-// answers of nodes. Next are threads that slept, in the order in which they were created. Since 24.11 the
-// threads that serve messages of nodes are older than the others; before, each message gets a new thread.
+// step does one thing that is due. At an instant, passes come first, then answers of nodes, then
+// threads that slept, the oldest first. Since 24.11 the threads that serve nodes' messages are
+// older than the other threads. Before, each message gets a new thread.
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
@@ -146,7 +146,6 @@ func (e *Engine) step() {
 	}
 }
 
-// pass runs the main scheduler.
 func (e *Engine) pass() {
 	full := e.loops.full
 	e.loops.requested, e.loops.full = false, false
@@ -155,7 +154,6 @@ func (e *Engine) pass() {
 	e.tell()
 }
 
-// request asks for a pass.
 func (e *Engine) request(full bool) {
 	e.loops.requested = true
 	e.loops.full = e.loops.full || full
@@ -183,7 +181,7 @@ func (e *Engine) backgroundTurn() {
 		e.at(e.now, nodesAnswer, e.register)
 	}
 	interval, delay := e.par.SchedInterval, e.par.BatchSchedDelay
-	if !l.first { // the options are read in the first pass
+	if !l.first { // the first pass reads the options
 		interval, delay = 60, 3
 	}
 	switch {
@@ -199,7 +197,7 @@ func (e *Engine) backgroundTurn() {
 	e.setEligible()
 }
 
-// setEligible looks which jobs have become eligible (set_job_elig_time).
+// setEligible finds jobs that have become eligible (set_job_elig_time).
 func (e *Engine) setEligible() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
@@ -213,11 +211,12 @@ func (e *Engine) setEligible() {
 	}
 }
 
-// backfillOff is how often backfill looks whether it is on again (BACKFILL_INTERVAL).
+// backfillOff is how often backfill, if switched off, looks whether it is on again
+// (BACKFILL_INTERVAL).
 const backfillOff = 30 * time.Second
 
-// backfillTurn runs a cycle of backfill if it is due and there is work, or goes on with it. It returns when the
-// thread looks again.
+// backfillTurn begins a cycle of backfill if one is due and something has changed, or continues the
+// cycle in progress. It returns when the thread runs next.
 func (e *Engine) backfillTurn() hpc.Time {
 	if now := e.second(); e.cycle == nil {
 		e.readBackfill()
@@ -247,20 +246,21 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	return window.Plan(w, e.now), nil
 }
 
-// SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority above all others.
+// SubmitPreset implements [rm.ResourceManager]. The job gets a priority above all other jobs.
 func (e *Engine) SubmitPreset(work *hpc.Job) error {
 	preset, priority := window.Job(work), uint32(math.MaxInt32)
 	preset.Priority, preset.AsOperator = &priority, true
 	return e.Submit(preset)
 }
 
-// presetLead is how long before its start a preset job is submitted, so that slurmctld's next turn finds it.
+// presetLead is how long before its start a preset job is submitted: the next turn then starts it.
 const presetLead = 100 * time.Microsecond
 
 func presetAt(start, begin hpc.Time) hpc.Time { return min(start, begin).Add(-presetLead) }
 
-// BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf (read_slurm_conf). Each
-// thread takes its own parameters the next time that it works. Nodes forget the weights of earlier tests.
+// BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf
+// (read_slurm_conf). Each thread uses its new parameters when it runs next. All weights of nodes
+// are reset.
 func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {
 		return nil
@@ -273,7 +273,7 @@ func (e *Engine) BeginWindow() error {
 	return nil
 }
 
-// readMain gives the main scheduler the parameters of slurm.conf anew.
+// readMain gives the main scheduler its parameters of the site's slurm.conf.
 func (e *Engine) readMain() {
 	if e.site == nil {
 		return
@@ -281,13 +281,13 @@ func (e *Engine) readMain() {
 	bf := e.par.BF
 	bf.MinAge, bf.MinPriority = e.site.BF.MinAge, e.site.BF.MinPriority
 	site := *e.site
-	if e.siteBackfill { // backfill has not read its own yet
+	if e.siteBackfill { // backfill has not read its own parameters yet
 		site.BF = bf
 	}
 	e.par = &site
 }
 
-// readBackfill gives backfill the parameters of slurm.conf anew.
+// readBackfill gives backfill its parameters of the site's slurm.conf.
 func (e *Engine) readBackfill() {
 	if e.siteBackfill {
 		e.siteBackfill, e.par.BF = false, e.site.BF

@@ -21,11 +21,11 @@ type record struct {
 	job      *job
 	part     *partition
 	priority uint32
-	head     bool // the record stands for several tasks
+	head     bool // the job is a record of several tasks
 }
 
-// pendingJobs returns a copy of the pending jobs in slurmctld's order, because tasks of arrays may
-// start meanwhile. The next call overwrites it.
+// pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of
+// arrays may start meanwhile. It is valid until the next call.
 func (e *Engine) pendingJobs() []*job {
 	list := e.pending[:0]
 	for _, j := range e.list {
@@ -37,18 +37,18 @@ func (e *Engine) pendingJobs() []*job {
 	return list
 }
 
-// buildQueue returns the jobs that may start, in the order in which they are tried (build_job_queue and
+// buildQueue returns the jobs that may start, in slurmctld's order (build_job_queue and
 // sort_job_queue2 in job_scheduler.c). The next call for the same scheduler overwrites the queue.
 func (e *Engine) buildQueue(forBackfill bool) []record {
 	e.splitCorresponding()
 	memory := &e.queues[0]
-	if forBackfill { // a cycle may last while the main scheduler makes passes
+	if forBackfill { // the main scheduler may make passes during a cycle
 		memory = &e.queues[1]
 	}
 	unsorted, order := e.unsorted[:0], e.order[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
-			continue // its dependency has cancelled it
+			continue // a failed dependency has cancelled the job
 		}
 		e.account.accrue(j)
 		if j.preemption.Underway = false; j.array != nil && (forBackfill || !e.rules.Since2411) {
@@ -86,7 +86,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			}
 			rank := priority.Rank{
 				Reserved: j.reservation != nil, Tier: int32(p.tier), Priority: r.priority,
-				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(unsorted)), // -1 comes last
+				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(unsorted)), // task -1 comes last
 			}
 			order = append(order, rank)
 			unsorted = append(unsorted, r)
@@ -107,8 +107,8 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// partitionRefuses compares a job with the limits of the partition in which it is considered (job_limits_check). A
-// job that asks for no memory gets the partition's. It returns why the partition does not take the job.
+// partitionRefuses returns why a job's partition does not take the job (job_limits_check), or
+// NoReason. A job that asks for no memory is given the partition's default.
 func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
@@ -134,14 +134,14 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	return slurmspec.NoReason
 }
 
-// splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each
-// has its own dependency.
+// splitCorresponding gives the tasks of arrays with an aftercorr dependency records of their own,
+// so that each task has its own dependency.
 func (e *Engine) splitCorresponding() {
 	const most = 10 // correspond_after_task_cnt
 	if !e.corresponding {
 		return
 	}
-	for _, j := range e.list { // the list as it is now: split adds to its end
+	for _, j := range e.list { // split appends to e.list; the loop goes over the old list
 		if j.state != pending || !j.isHead() || !j.needs.Corresponds() {
 			continue
 		}
@@ -160,9 +160,9 @@ func (e *Engine) splitCorresponding() {
 	}
 }
 
-// split gives the first task of a record a record of its own. The task keeps the place in slurmctld's list
-// and gets a new number. The other tasks keep the number and go to the end of the list
-// (job_array_split). It returns the record of the other tasks, or the record itself if there was one task.
+// split makes the first task of a record a job of its own (job_array_split): it keeps the place in
+// slurmctld's list and gets a new number. The other tasks keep the number and go to the list's end.
+// split returns their record, or the old record if it had one task.
 func (e *Engine) split(j *job) *job {
 	task := j.tasks[0]
 	if len(j.tasks) == 1 {
@@ -193,8 +193,8 @@ func (e *Engine) split(j *job) *job {
 	return &rest
 }
 
-// independent reports whether a job may start, and sets its begin time when it first may (job_independent
-// in job_mgr.c).
+// independent reports whether a job is not held, its dependencies are met and its begin time has
+// come (job_independent in job_mgr.c). It sets the begin time of a job that may now start.
 func (e *Engine) independent(j *job) bool {
 	now := e.second()
 	switch j.reason {
@@ -236,7 +236,7 @@ func (e *Engine) independent(j *job) bool {
 	return true
 }
 
-// arrayMayStart reports whether fewer tasks of the job's array run than may run (job_array_start_test).
+// arrayMayStart reports whether the array's limit allows one more task (job_array_start_test).
 func (e *Engine) arrayMayStart(j *job) bool {
 	a := j.array
 	if a == nil || a.limit == 0 || a.running < a.limit {
@@ -249,7 +249,7 @@ func (e *Engine) arrayMayStart(j *job) bool {
 	return false
 }
 
-// testNeeds evaluates the dependencies of a job (test_job_dependency in job_scheduler.c).
+// testNeeds tests the dependencies of a job (test_job_dependency in job_scheduler.c).
 func (e *Engine) testNeeds(j *job) dependencies.State {
 	if j.dependent = j.needs != nil; !j.dependent {
 		return dependencies.Met
@@ -264,9 +264,9 @@ func (e *Engine) testNeeds(j *job) dependencies.State {
 	return state
 }
 
-// Progress returns how far a task is, or all tasks for -1 (test_job_array_complete and so on). It reports false if
-// slurmctld has no record of it. The record of tasks that were cancelled before they had records of their own counts
-// as pending until it is forgotten.
+// Progress implements [dependencies.Job] (test_job_array_complete and so on). If tasks were
+// cancelled before they had records of their own, their common record counts as pending until
+// slurmctld forgets it.
 func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
 	p.Complete, p.Well = true, task >= 0 || s.array == nil || !s.array.failed
 	for _, j := range s.jobs {
@@ -288,7 +288,7 @@ func (s *submission) IsArray() bool { return s.array != nil }
 // IsForgotten implements [dependencies.Job].
 func (s *submission) IsForgotten() bool { return s.gone }
 
-// testSingleton looks for jobs of the same user and name that run, or were submitted earlier.
+// testSingleton looks for jobs of the same user and name that run or were submitted earlier.
 func (e *Engine) testSingleton(j *job) dependencies.State {
 	name := cmp.Or(j.of.job.Name, j.of.job.ID)
 	for _, other := range e.list {
@@ -303,7 +303,7 @@ func (e *Engine) testSingleton(j *job) dependencies.State {
 	return dependencies.Met
 }
 
-// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending (handle_invalid_dependency).
+// neverSatisfied cancels a job whose dependencies can never be met, or lets it wait for ever.
 func (e *Engine) neverSatisfied(j *job) {
 	kill := e.par.KillInvalidDepend
 	if asked := j.of.job.KillOnInvalidDep; asked != nil {
@@ -320,17 +320,17 @@ func (e *Engine) neverSatisfied(j *job) {
 	}
 }
 
-// told is what was last reported of a pending job.
+// told is what was last reported about a pending job.
 type told struct {
-	planned  bool // backfill had planned its start
+	planned  bool // backfill had planned a start of the job
 	reason   slurmspec.Reason
 	words    string
 	backfill rm.Backfill
 }
 
-// tell reports the pending jobs whose reason or treatment by backfill has changed, and those that
-// backfill plans for the first time. Like squeue it sees only what a pass has left: a reason that comes
-// and goes within a pass is not reported.
+// tell reports pending jobs that backfill plans for the first time, or whose reason or result of
+// backfill has changed. It runs after a pass, so like squeue it does not see a reason that changes
+// again during the pass.
 func (e *Engine) tell() {
 	for _, j := range e.list {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
@@ -344,10 +344,10 @@ func (e *Engine) tell() {
 	}
 }
 
-// isPlanned reports whether backfill has planned a later start of a pending job.
+// isPlanned reports whether backfill has planned a later start for a pending job.
 func (e *Engine) isPlanned(j *job) bool { return j.estimate > j.eligible && j.estimate > e.second() }
 
-// waiting returns what a report of a pending job says.
+// waiting returns the report about a pending job.
 func (e *Engine) waiting(j *job) *rm.Outcome {
 	o := &rm.Outcome{
 		State: hpc.Pending, Partition: j.part.name, Priority: j.priority, Parts: e.account.points(j), Backfill: j.backfill,
@@ -358,10 +358,10 @@ func (e *Engine) waiting(j *job) *rm.Outcome {
 	return o
 }
 
-// At calls f when virtual time reaches t, after everything that slurmctld does then.
+// At calls f at instant t, after all that slurmctld does at t.
 func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
 
-// AskStats answers with slurmctld's own counters, as sdiag shows them.
+// AskStats calls answer with slurmctld's counters, as sdiag shows them.
 func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
 	s := e.stats.Stats
 	s.Time = e.second()
@@ -376,7 +376,7 @@ func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
 	answer(&s, nil)
 }
 
-// points returns the parts of a job's priority; nil if the priority is not computed.
+// points returns the components of a job's priority; nil if the priority is given or 0.
 func (a *accounting) points(j *job) []rm.PriorityPart {
 	if !a.settings.Multifactor || j.direct || j.priority == 0 {
 		return nil
@@ -384,7 +384,7 @@ func (a *accounting) points(j *job) []rm.PriorityPart {
 	return j.account.priority.List(a.table)
 }
 
-// setReason notes why a job pends.
+// setReason sets the reason why a job is pending. A new reason counts as a change.
 func (e *Engine) setReason(j *job, reason slurmspec.Reason) {
 	if j.reason != reason {
 		j.reason = reason

@@ -46,8 +46,8 @@ func (e *Engine) usesReservation(r *reservations.Reservation) bool {
 	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
 }
 
-// leaveReservation takes a reservation that is gone from its jobs. Pending jobs are held, unless the
-// reservation's flags forbid that (_clear_job_resv).
+// leaveReservation removes a deleted reservation from its jobs. Pending jobs are held, unless the
+// reservation has the flag NO_HOLD_JOBS_AFTER (_clear_job_resv).
 func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	e.touch()
 	for _, j := range e.list {
@@ -61,7 +61,7 @@ func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	}
 }
 
-// who returns a job's user and accounts, for tests of reservations.
+// who returns a job's user and accounts for package reservations.
 func (e *Engine) who(j *job) reservations.Who {
 	var assoc *accounts.Association
 	if j.account != nil {
@@ -70,7 +70,7 @@ func (e *Engine) who(j *job) reservations.Who {
 	return reservations.WhoIs(j.of.job.User, j.of.job.Account, assoc, assoc != nil && e.account.enforce.Associations)
 }
 
-// testReservations looks which nodes reservations leave to a job that starts at an instant; nil for all.
+// testReservations finds the nodes that reservations leave to a job; nil if these are all nodes.
 func (e *Engine) testReservations(
 	j *job, start int64, move bool,
 ) (nodes selection.Bits, at int64, overlaps bool, _ reservations.Answer) {
@@ -93,7 +93,7 @@ func (e *Engine) testReservations(
 	return e.reservations.Test(&want, e.second(), move)
 }
 
-// newReservations returns the list of reservations, with what it has to know of the cluster.
+// newReservations returns an empty list of reservations for the engine's cluster.
 func (e *Engine) newReservations() *reservations.List {
 	l := reservations.New(&reservations.Cluster{
 		Place:     e.place,
@@ -124,8 +124,8 @@ func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []se
 	return held
 }
 
-// chooseReserved chooses nodes for a reservation. Since 24.11 it chooses as for a job (_resv_select),
-// and in 26.05 as for a job that starts when the reservation begins.
+// chooseReserved chooses nodes for a reservation. Since 24.11 it chooses as for a job
+// (_resv_select), in 26.05 as for a job that starts when the reservation begins.
 func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) selection.Bits {
 	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
@@ -145,19 +145,19 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	return alloc.Nodes
 }
 
-// reservationOf finds the reservation that a new job names.
+// reservationOf returns the first reservation that a new job names, or nil.
 func (e *Engine) reservationOf(name string) *reservations.Reservation {
 	first, _, _ := strings.Cut(name, ",")
 	return e.reservations.Find(first)
 }
 
-// inReservation reports whether a job may start as far as its own reservation is concerned (job_test_resv_now).
+// inReservation reports whether the job's reservation lets the job start (job_test_resv_now).
 func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
 }
 
-// limitToReservation removes the nodes from a set that a job's own reservation does not have
-// (_build_node_list). It returns the verdict begun if the job may start on the nodes that are left.
+// limitToReservation removes nodes that are not in a job's own reservation from a set
+// (_build_node_list). It returns begun if the job may start on the rest.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	if j.reservation == nil {
 		return begun
@@ -178,7 +178,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	return begun
 }
 
-// outsideFlex makes nodes outside a job's flexible reservation heavier (_set_sched_weight).
+// outsideFlex adds weight to nodes outside a job's flexible reservation (_set_sched_weight).
 func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	const outside = 0x10000000000
 	if j.reservation == nil || !j.reservation.Flexible() {
@@ -191,8 +191,8 @@ func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	}
 }
 
-// reservationsTurn is the part of the background loop that looks after reservations. Every five seconds
-// it handles their beginnings and ends, and replaces nodes that have gone out of service.
+// reservationsTurn is the part of the background loop for reservations. Every five seconds it
+// handles their starts and ends, and replaces nodes that are out of service.
 func (e *Engine) reservationsTurn(now int64) {
 	const interval = 5
 	l := &e.loops
@@ -210,7 +210,7 @@ func (e *Engine) reservationsTurn(now int64) {
 	}
 }
 
-// purgeReservations ends jobs and reservations whose time is over (job_time_limit, job_resv_check).
+// purgeReservations removes reservations that have ended (job_resv_check).
 func (e *Engine) purgeReservations(now int64) {
 	for _, gone := range e.reservations.Purge(now, e.usesReservation) {
 		e.leaveReservation(gone)
@@ -223,9 +223,9 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
-// blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few
-// free nodes. Since 24.11 a job of a flexible reservation also blocks its partition, except for nodes
-// in reservations. It reports whether the partition is blocked.
+// blockReservation blocks a job's own reservation for the rest of a pass, because the job found too
+// few free nodes. Since 24.11 a flexible reservation also blocks the partition's nodes outside of
+// reservations. It returns true if the partition was already blocked: the pass ends.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
 	if e.rules.Since2411 || len(p.blocked) < mostBlocked {
@@ -244,17 +244,17 @@ func (p *pass) blockReservation(j *job) bool {
 	return false
 }
 
-// mostBlocked is how many reservations a pass remembers as blocked before 24.11 (MAX_FAILED_RESV).
+// mostBlocked is how many blocked reservations a pass keeps before 24.11 (MAX_FAILED_RESV).
 const mostBlocked = 10
 
-// fitsReservation reports whether a job's reservation and a partition share as many nodes as the last
-// selection gave the job (_job_runnable_test3). Since 24.11 this is not required in flexible reservations.
+// fitsReservation reports whether a job's reservation and a partition share as many nodes as the
+// job's last selection had (_job_runnable_test3). Since 24.11 flexible reservations need not.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }
 
-// taskOf returns the task for which a record stands.
+// taskOf returns the guide's name for a record: for a record of several tasks, its first task.
 func taskOf(j *job) guide.Task {
 	t := guide.Task{Job: j.of.job.ID, Task: j.task, Restarts: j.restarts}
 	if j.isHead() {
@@ -263,7 +263,7 @@ func taskOf(j *job) guide.Task {
 	return t
 }
 
-// view returns what is known of a job.
+// view returns the state of a job for the guide.
 func (e *Engine) view(j *job) guide.View {
 	v := guide.View{
 		Task: taskOf(j), Partition: j.part.name, State: hpc.Pending, Priority: j.priority,
@@ -281,7 +281,7 @@ func (e *Engine) view(j *job) guide.View {
 	return v
 }
 
-// find returns the record of a task that has not ended; nil if there is none.
+// find returns the record of a task that has not ended, or nil.
 func (e *Engine) find(id string, task int) *job {
 	s := e.byID[id]
 	if s == nil {
@@ -295,8 +295,8 @@ func (e *Engine) find(id string, task int) *job {
 	return nil
 }
 
-// Look returns what the model knows of a task that has not ended. Task -1 of an array stands for the tasks that
-// pend together.
+// Look returns the state of a task that has not ended. Task -1 of an array is the record of all
+// tasks that have no record of their own.
 func (e *Engine) Look(id string, task int) (v guide.View, ok bool) {
 	if j := e.find(id, task); j != nil {
 		return e.view(j), true
@@ -304,7 +304,7 @@ func (e *Engine) Look(id string, task int) (v guide.View, ok bool) {
 	return v, false
 }
 
-// announce tells the guide the queue of a pass.
+// announce passes the queue of a pass or cycle to the guide.
 func (e *Engine) announce(byBackfill bool, queue []record) {
 	if e.cfg.Guide == nil {
 		return
@@ -316,7 +316,7 @@ func (e *Engine) announce(byBackfill bool, queue []record) {
 	e.cfg.Guide.Pass(byBackfill, list)
 }
 
-// guided asks the guide about a start, and returns the allocation with which the job starts.
+// guided asks the guide about a start. It returns the allocation with which the job starts.
 func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocation, verdict) {
 	if e.cfg.Guide == nil {
 		return alloc, begun
@@ -336,7 +336,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 	return nil, overLimit
 }
 
-// allocateOn returns an allocation on named nodes; nil if the job does not fit there.
+// allocateOn returns an allocation on the named nodes; nil if the job does not fit there.
 func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
 	set, err := e.names.Set(names, e.place)
 	if err != nil {
@@ -346,11 +346,11 @@ func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
 	return e.tester.Test(e.state, e.requestOf(j), set, selection.Counts{Min: n, Max: n, Wanted: n}, selection.RunNow)
 }
 
-// mayEnd reports whether a running job ends now.
+// mayEnd asks the guide whether a running job ends now.
 func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.End(taskOf(j)) }
 
-// ForceStart starts a pending task on nodes, as if it had begun at an instant of this second. The error says
-// why it cannot.
+// ForceStart starts a pending task on nodes, as if it had begun at the instant at of this second.
+// It returns an error if the task is not pending, or does not fit on the nodes.
 func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
 	j := e.find(id, task)
 	if j == nil || j.state != pending || taskOf(j).Task != task {
@@ -368,7 +368,7 @@ func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) erro
 	return nil
 }
 
-// ForceEnd ends a task with a state; with requeue only its present run. The error says that no such task runs.
+// ForceEnd ends a running task with a state; with requeue it returns to the queue.
 func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) error {
 	j := e.find(id, task)
 	if j == nil || j.state != running {
@@ -378,7 +378,7 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) erro
 	return nil
 }
 
-// ForceReason gives a pending task another reason.
+// ForceReason changes the reason of a pending task.
 func (e *Engine) ForceReason(v guide.View, r slurmspec.Reason) {
 	e.setReason(e.find(v.Job, v.Task.Task), r)
 }

@@ -51,7 +51,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		e.stats.BackfilledJobs++
 	}
 	outcome := e.outcome(j, hpc.Running)
-	if outcome.Parts = e.account.points(j); e.gang != nil { // periods between suspensions are not of whole seconds
+	if outcome.Parts = e.account.points(j); e.gang != nil { // times between suspensions are not whole seconds
 		outcome.Start = e.now
 	}
 	e.emit(j, rm.Started, "", outcome)
@@ -61,7 +61,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
-// run adds a job to the running ones.
+// run adds a job to the lists of running jobs.
 func (e *Engine) run(j *job) {
 	e.tester.Changed(j.alloc.Nodes)
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
@@ -69,12 +69,12 @@ func (e *Engine) run(j *job) {
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
 }
 
-// compareEnds sorts running jobs by the ends of their time limits, and then as in slurmctld's list.
+// compareEnds compares running jobs by the ends of their time limits, then by place in the list.
 func compareEnds(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
 }
 
-// planEnd sets the timer of the end of a job whose script begins at an instant.
+// planEnd sets the timer for the end of a job whose script begins at an instant.
 func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	work := j.of.job
 	j.times.Begun, j.times.End = true, 0
@@ -92,7 +92,7 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	e.endScript(j, j.times.End)
 }
 
-// endScript sets the timer of the end of a job's script; 0 for one that never ends.
+// endScript sets the timer for the end of a job's script. If end is 0, the script never ends.
 func (e *Engine) endScript(j *job, end hpc.Time) {
 	if end == 0 {
 		return
@@ -106,12 +106,12 @@ func (e *Engine) endScript(j *job, end hpc.Time) {
 	})
 }
 
-// complete ends a job whose script has ended (job_complete in job_mgr.c).
+// complete handles a job whose script has ended (job_complete in job_mgr.c).
 func (e *Engine) complete(j *job) {
 	how, requeue := hpc.Completed, false
 	e.stats.Completed++
 	switch {
-	case e.rules.Since2411 && j.preemption.Told != 0: // its grace time has begun
+	case e.rules.Since2411 && j.preemption.Told != 0: // the job's grace time has begun
 		how, requeue = hpc.Preempted, e.preempt.Retry(&j.preemption)
 	case j.signal != 0 || j.of.job.ExitCodeOf(j.task) != 0:
 		how = hpc.Failed
@@ -121,8 +121,8 @@ func (e *Engine) complete(j *job) {
 	e.vacate(j, how, false, requeue)
 }
 
-// vacate takes a running job off its nodes; with requeue it returns to the queue. The nodes are free when they
-// have answered: at this instant, after slurmctld's present work. If all nodes are down, the job is over at once.
+// vacate removes a running job from its nodes; with requeue it returns to the queue. The nodes
+// become free when they have answered. If all nodes are down, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
@@ -158,7 +158,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.await(e.departures.Begin(answering, j.request.Exclusive, over), a)
 }
 
-// await plans the answers of an ending job's nodes.
+// await plans the answers of the nodes of a job that ends.
 func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	told := e.agents.Send(e.now, a.Telling.Count()+a.Others.Count())
 	if a.Others.Next(0) >= 0 {
@@ -179,7 +179,7 @@ func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	}
 }
 
-// serveNode serves the message of a node. If it is the last one about a job, slurmctld then looks at the queue.
+// serveNode serves a node's message. After the last message about a job, slurmctld schedules.
 func (e *Engine) serveNode() {
 	switch many := e.agents.Many(e.now); {
 	case !e.departures.Serve(many):
@@ -190,7 +190,6 @@ func (e *Engine) serveNode() {
 	}
 }
 
-// finish ends a job for good.
 func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	if j.state == ended {
 		return
@@ -205,7 +204,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		outcome := e.outcome(one, how)
 		outcome.End = hpc.Unix(e.second())
 		if j.state == pending && reason != "" {
-			outcome.Priority = 0 // for a job that a dependency cancels
+			outcome.Priority = 0 // a job that a dependency cancels
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)
@@ -228,7 +227,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	e.touch()
 }
 
-// ends returns the tasks that end with a record.
+// ends returns the tasks of a record; [-1] for a job that is not an array.
 func (j *job) ends() []int {
 	if len(j.tasks) > 0 {
 		return j.tasks
@@ -236,7 +235,7 @@ func (j *job) ends() []int {
 	return []int{j.task}
 }
 
-// enforceLimits kills the jobs that have reached their time limits, in slurmctld's order (job_time_limit).
+// enforceLimits kills the jobs whose time limits are over, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
@@ -253,8 +252,8 @@ func (e *Engine) enforceLimits() {
 	}
 }
 
-// purge forgets the records of jobs that ended long ago (purge_old_job). This counts as a change of
-// jobs. The record with an array's number stays as long as one of its tasks has a record.
+// purge removes the records of jobs that ended long ago (purge_old_job); this counts as a change.
+// The record with an array's number stays as long as a task has a record.
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
@@ -282,14 +281,14 @@ func (e *Engine) purge() {
 	e.over = kept
 }
 
-// hold keeps a job from starting.
+// hold sets a job's priority to 0, so that it cannot start.
 func (e *Engine) hold(j *job, reason slurmspec.Reason) {
 	j.priority = 0
 	e.setReason(j, reason)
 }
 
-// SetNode implements [rm.ResourceManager] (update_node in node_mgr.c). slurmctld looks at its queue and its
-// reservations afterwards, also if it refuses the event.
+// SetNode implements [rm.ResourceManager] (update_node in node_mgr.c). Even if slurmctld refuses
+// the event, it then looks at its queue and reservations.
 func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	done := rm.Event{At: e.now, Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
 	if ev.Reason != "" {
@@ -304,8 +303,8 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// setNodes changes the nodes of an event, up to the first one that slurmctld does not know. Nodes whose
-// state cannot change in this way stay as they are.
+// setNodes changes the nodes of an event, up to the first node that slurmctld does not know. It
+// skips nodes whose state does not allow the change.
 func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	names, err := hostlist.Expand(ev.Nodes)
 	if err != nil {
@@ -331,7 +330,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 				refused = cmp.Or(refused, fmt.Errorf("node %s is in service", name))
 			case e.up.Has(i):
 				e.returning.Set(i)
-			default: // it registers by itself
+			default: // such a node registers by itself
 				e.up.Set(i)
 				e.available.Set(i)
 			}
@@ -342,8 +341,8 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	return refused
 }
 
-// register puts drained nodes that were resumed into service. slurmctld does not use them until they
-// register, and asks them to do so in the next turn of the background loop (_require_node_reg in node_mgr.c).
+// register returns resumed nodes to service. slurmctld uses them only after they register, which it
+// requests in the next turn of the background loop (_require_node_reg in node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()
@@ -351,8 +350,8 @@ func (e *Engine) register() {
 	e.loops.queued = true
 }
 
-// loseJobs ends the runs of the jobs on a node that went down, in slurmctld's order
-// (kill_running_job_by_node_name in job_mgr.c).
+// loseJobs ends the jobs on a node that went down, in slurmctld's order
+// (kill_running_job_by_node_name in job_mgr.c). Jobs with --requeue return to the queue.
 func (e *Engine) loseJobs(node int) {
 	for _, j := range slices.Clone(e.list) {
 		if j.state != running || !j.alloc.Nodes.Has(node) {
@@ -362,8 +361,8 @@ func (e *Engine) loseJobs(node int) {
 	}
 }
 
-// requeue returns a job to the queue when its nodes are free again (batch_requeue_fini in job_mgr.c). The job
-// is not eligible until its credential has expired on the nodes. Since 24.11 it gets a new priority.
+// requeue returns a job to the queue when its nodes are free (batch_requeue_fini in job_mgr.c). The
+// job is eligible when its credential has expired on the nodes. Since 24.11 it gets a new priority.
 func (e *Engine) requeue(j *job, how hpc.State) {
 	now := e.second()
 	outcome := e.outcome(j, how)

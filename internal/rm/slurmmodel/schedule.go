@@ -17,25 +17,25 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
-// array are as hopeless.
+// attempt is a task of an array that could not start in a partition. The other tasks of the array
+// then cannot start in this partition, either.
 type attempt struct {
-	job  *job // the task that was rejected; nil for none
+	job  *job // the task; nil if there is none
 	part *partition
 }
 
-// covers reports whether a task is as hopeless as the rejected one.
+// covers reports whether a job is a task of the same array in the same partition.
 func (a attempt) covers(j *job) bool { return a.job != nil && a.job.of == j.of && a.part == j.part }
 
-// explain gives another task of the array, which is not tried, the reason of the rejected one (fill_array_reasons).
+// explain copies the reason of the attempt's task to another task (fill_array_reasons).
 func (a attempt) explain(e *Engine, j *job) {
 	if a.job != nil && a.job != j && a.job.of == j.of && j.state == pending {
 		e.setReason(j, a.job.reason)
 	}
 }
 
-// schedule is a pass of the main scheduler (_schedule in job_scheduler.c). A pass that is not full ends
-// after default_queue_depth jobs.
+// schedule makes a pass of the main scheduler (_schedule in job_scheduler.c). If full is false, the
+// pass ends after default_queue_depth jobs.
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
 	e.readMain()
@@ -67,18 +67,18 @@ type pass struct {
 	depth            int
 	started          int
 	rejected         attempt
-	considered, exit int // for the statistics
+	considered, exit int // for sdiag
 	blocked          []*reservations.Reservation
 }
 
-// took returns the virtual time that the pass has computed. slurmctld serves no requests meanwhile.
-// Jobs that the pass starts have the second in which the pass began.
+// took returns the virtual time of the pass so far. slurmctld serves no requests during a pass. All
+// jobs that the pass starts get the second in which the pass began.
 func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
-// record tries a record of the queue. It reports false if the pass ends.
+// record tries a record of the queue. It returns false if the pass ends.
 func (p *pass) record(r record) bool {
 	e, j := p.e, r.job
-	if r.head && !j.isHead() { // a task has started in another partition
+	if r.head && !j.isHead() { // a task started in another partition
 		if j = e.byNumber[j.of.number]; j == nil {
 			return true
 		}
@@ -105,7 +105,7 @@ func (p *pass) record(r record) bool {
 	}
 }
 
-// try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
+// try tries one job or task. goOn is false if the pass ends.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
 	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.Limits.MainSeconds {
@@ -181,7 +181,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	return goOn, started
 }
 
-// start tries to start a job, and keeps nodes for it if it must wait.
+// start tries to start a job. If the job must wait, it may block the job's partition.
 func (p *pass) start(j *job) (goOn, started bool) {
 	e := p.e
 	block := false
@@ -199,7 +199,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 			e.available.AndNot(j.reservation.Nodes)
 		}
 	case never:
-		// Since 24.11 jobs of reservations are not held.
+		// Since 24.11 jobs with reservations are not held.
 		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
 			e.hold(j, reasons.Constraints)
 		}
@@ -236,12 +236,12 @@ func (p *pass) fail(part *partition) {
 	p.e.available.AndNot(part.nodes)
 }
 
-// reservePriority returns the priority below which a job blocks nobody; 0 for none.
+// reservePriority returns the lowest priority with which a job may block others; 0 if not set.
 func (e *Engine) reservePriority(j *job) uint32 {
 	return cmp.Or(e.account.reservePriority(j), e.par.BF.MinPriority)
 }
 
-// meetsDeadline ends a pending job that cannot end before its deadline. It reports whether the job still waits.
+// meetsDeadline ends a pending job that can no longer meet its deadline, and returns false.
 func (e *Engine) meetsDeadline(j *job) bool {
 	if deadline.Met(j.deadline, e.second(), j.timeMin, j.limit) {
 		return true
@@ -251,8 +251,8 @@ func (e *Engine) meetsDeadline(j *job) bool {
 	return false
 }
 
-// grantLimit gives a job that backfill has started its time limit. A job with --time-min or a deadline gets as
-// much as there is until its nodes are planned for others or reserved (_reset_job_time_limit in backfill.c).
+// grantLimit sets the time limit of a job that backfill has started. With --time-min or a deadline
+// it ends before its nodes are planned or reserved (_reset_job_time_limit in backfill.c).
 func (t *trial) grantLimit(j *job) {
 	if j.timeMin == 0 && j.deadline == 0 {
 		return
@@ -275,19 +275,19 @@ type verdict uint8
 
 const (
 	begun           verdict = iota
-	nodesBusy               // it could start if other jobs ended
-	overLimit               // a limit of an account or a QOS
-	notAvailable            // its nodes are down or kept for jobs of other partitions
-	never                   // no node serves it
-	reservationBusy         // reservations have its nodes
-	maintained              // a reservation for maintenance has its partition
-	notUsable               // its own reservation has not begun
-	wrongCounts             // the partition has too few or too many nodes for it
-	unlicensed              // licences are in use, since 24.11
+	nodesBusy               // the job could start if other jobs ended
+	overLimit               // the job exceeds a limit of an association or a QOS
+	notAvailable            // the nodes are down, or kept for jobs of other partitions
+	never                   // no node can serve the job
+	reservationBusy         // reservations have the nodes
+	maintained              // a reservation for maintenance has the partition
+	notUsable               // the job's reservation has not begun
+	wrongCounts             // the partition has too few or too many nodes for the job
+	unlicensed              // licences are in use; since 24.11
 )
 
-// counts returns how many nodes a job gets in its partition (get_node_cnts). The verdict says whether limits of the
-// partition, or of accounts and QOS, exclude the job.
+// counts returns how many nodes a job may get in its partition (get_node_cnts). The verdict is not
+// begun if limits of the partition, of accounts or of QOS exclude the job.
 func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
 	c.Min, c.Max = max(j.minNodes, p.minNodes), cmp.Or(p.maxNodes, 500000)
@@ -309,7 +309,7 @@ func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	return c, begun
 }
 
-// nodesFor returns the nodes of a job's partition that could serve it.
+// nodesFor returns the nodes of a job's partition that could serve the job.
 func (e *Engine) nodesFor(j *job) selection.Bits {
 	set := j.part.nodes.Clone()
 	set.And(j.capable)
@@ -317,7 +317,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 	return set
 }
 
-// requestOf returns what a job wants, at this instant.
+// requestOf returns a job's request, which after some time no longer insists on switches.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
@@ -331,9 +331,9 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 	return r
 }
 
-// tryAtSubmission tests in which partition a new job could run, now or ever (_select_nodes_parts in job_mgr.c).
-// The tests set the weights of nodes, the job begins to wait for switches, and it is considered in the last
-// partition tried. slurmctld refuses a job that no nodes serve.
+// tryAtSubmission tests in which partitions a new job could run, now or ever (_select_nodes_parts
+// in job_mgr.c). It returns an error if no nodes can serve the job. It sets the weights of nodes
+// and begins the wait for switches. The job's partition is then the last that was tried.
 func (e *Engine) tryAtSubmission(j *job) error {
 	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {
@@ -379,13 +379,13 @@ func (e *Engine) tryIn(j *job) verdict {
 	return result
 }
 
-// tryStart starts a job on nodes of a set, if it can (select_nodes).
+// tryStart starts a job on nodes of a set if it fits (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
 	if !e.account.beforeSelection(j) {
 		return overLimit
 	}
 	set := e.nodesFor(j)
-	if byBackfill { // the other nodes count as excluded (_start_job in backfill.c)
+	if byBackfill { // other nodes count as excluded (_start_job in backfill.c)
 		set.And(within)
 	}
 	if v := e.limitToReservation(j, set); v != begun {
@@ -420,7 +420,7 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	return begun
 }
 
-// explain notes why a job could not start.
+// explain sets the reason why a job could not start.
 func (e *Engine) explain(j *job, result verdict) {
 	switch result {
 	case begun, overLimit:
@@ -442,8 +442,9 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
-// says why. The number is how many nodes limits count: those that the job gets, or would get on an empty machine.
+// pick chooses nodes that other reservations leave to the job (_get_req_features). It also returns
+// how many nodes limits count: those that the job gets now or, if it must wait, would get on an
+// empty machine. The verdict says why the job must wait.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {
@@ -465,15 +466,15 @@ func (e *Engine) pick(
 	switch {
 	case result == notAvailable && answer == reservations.Maintained:
 		result = maintained
-	case result == never && overlaps && mode != selection.TestOnly: // at its submission the job is refused
+	case result == never && overlaps && mode != selection.TestOnly: // a new job is refused instead
 		result = reservationBusy
 	}
 	return alloc, n, result
 }
 
-// pickBest chooses nodes of a set, only some of which are usable now (_pick_best_nodes). possible is what the job
-// could have if no others ran; if the job starts now, it is the same as alloc. In a partition with
-// OverSubscribe=EXCLUSIVE the job gets whole nodes; before 24.11 it then gets them in its other partitions, too.
+// pickBest chooses from the usable nodes of a set (_pick_best_nodes). possible is the allocation on
+// an empty machine or, if the job starts now, alloc. With OverSubscribe=EXCLUSIVE the job gets
+// whole nodes; before 24.11 it then gets them in its other partitions, too.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
@@ -511,7 +512,7 @@ func (e *Engine) pickBest(
 	victims := e.candidates(j)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences. If they are in use, it does not look whether the nodes are free.
+	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {

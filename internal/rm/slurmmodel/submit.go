@@ -24,7 +24,7 @@ import (
 
 // Submit implements [rm.ResourceManager]. slurmctld answers at once.
 func (e *Engine) Submit(work *hpc.Job) error {
-	asked := e.now - e.now%hpc.Time(time.Millisecond) // microseconds pass within an instant
+	asked := e.now - e.now%hpc.Time(time.Millisecond) // microseconds may pass within an instant
 	e.throttle()
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
@@ -60,7 +60,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	return nil
 }
 
-// drop forgets a refused job. j is nil if the job got no record.
+// drop removes a refused job; j is nil if it has no record.
 func (e *Engine) drop(j *job) {
 	if j == nil {
 		return
@@ -71,8 +71,8 @@ func (e *Engine) drop(j *job) {
 	j.of.jobs = nil
 }
 
-// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority
-// in job_mgr.c). It tests the dependencies of the jobs before that one, which may set their begin times.
+// compareWithQueue gives a new job the reason Priority if a pending job comes before it
+// (_top_priority in job_mgr.c). To find out, it tests dependencies, which may set begin times.
 func (e *Engine) compareWithQueue(j *job) {
 	if j.priority == 0 {
 		return
@@ -88,7 +88,7 @@ func (e *Engine) compareWithQueue(j *job) {
 			continue
 		}
 		if !e.independent(other) {
-			if i < len(e.list) && e.list[i] != other { // its dependency has cancelled it
+			if i < len(e.list) && e.list[i] != other { // a failed dependency has cancelled the other job
 				i--
 			}
 			continue
@@ -104,7 +104,7 @@ func (e *Engine) compareWithQueue(j *job) {
 	}
 }
 
-// create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
+// create makes the record of a job (_job_create in job_mgr.c), or says why the job is refused.
 func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
@@ -143,8 +143,8 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.corresponding = e.corresponding || j.needs.Corresponds()
-	in := window.ArrayOf(work)               // jobs of no array share one without a limit
-	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the others
+	in := window.ArrayOf(work)               // jobs that are not in an array share one without a limit
+	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the array's other tasks
 	e.arrays[in] = j.among
 	if work.Array != "" {
 		a, err := hpc.ParseArray(work.Array)
@@ -158,7 +158,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	if e.rules.RefuseForgotten && j.needs.NamesForgotten() {
-		e.nextNumber++ // the refused submission took a number; the engine then submits the job without these dependencies
+		e.nextNumber++ // the refused submission took a number; the engine then submits without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
 	e.nextNumber++
@@ -193,7 +193,7 @@ func (e *Engine) partitionsOf(names string) ([]*partition, error) {
 	return list, nil
 }
 
-// describeTimes sets the time limits and instants of a job.
+// describeTimes sets a job's time limits, begin time and deadline.
 func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	switch {
 	case d.TimeLimit != slurmspec.NoVal && d.TimeLimit != slurmspec.Infinite:
@@ -216,7 +216,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	}
 }
 
-// describeSize sets the numbers of nodes, tasks, CPUs and so on, and the partition's memory if the job asks for none.
+// describeSize sets a job's numbers of nodes, tasks and CPUs, and its memory.
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
@@ -228,7 +228,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	return err
 }
 
-// describeNodes sets the nodes that a job names, excludes or could run on.
+// describeNodes sets the nodes that a job names or excludes, and those that can serve it.
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {

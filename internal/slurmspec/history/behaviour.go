@@ -2,8 +2,8 @@ package history
 
 import "rmreplay/internal/slurmspec"
 
-// Behaviour is a change of what Slurm does under an unchanged configuration. A workload may get
-// another schedule by it.
+// Behaviour is a change of what Slurm does under an unchanged configuration. The change may give a
+// workload another schedule.
 type Behaviour struct {
 	// Since is the release that brought the change, with its patch. All newer series have it.
 	Since slurmspec.Release

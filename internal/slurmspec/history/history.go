@@ -151,18 +151,17 @@ type Option struct {
 	Lifetime
 	// Refused says that slurmctld refuses this option, although it ignores others.
 	Refused bool
-	// Instead is the option that other releases have in its place; empty if there is none.
+	// Instead is the option that other releases have in its place; "" if they have no such option.
 	Instead string
-	// Effect is the difference that the missing option makes to scheduling; empty if it makes
-	// none.
+	// Effect is the difference that the missing option makes to scheduling; "" for no difference.
 	Effect string
 }
 
 // Options has the options by key. The names come from the functions that read them:
 // _parse_select_type_param, preempt_mode_num, prolog_str2flags, reconfig_str2flags,
-// _validate_accounting_storage_enforce and _validate_and_set_defaults in
-// src/common/read_config.c, and the readers of SchedulerParameters in src/slurmctld and
-// src/plugins/sched. Options that this table does not have are kept.
+// _validate_accounting_storage_enforce and _validate_and_set_defaults in src/common/read_config.c,
+// and the readers of SchedulerParameters in src/slurmctld and src/plugins/sched. Package conf keeps
+// options that are not in this table.
 var Options = map[string]OptionList{
 	"AccountingStoreFlags": {Some: map[string]Option{
 		"job_extra": {Lifetime: Lifetime{Since: slurmspec.R2302}},
@@ -281,13 +280,13 @@ var PreemptOptions = map[string]string{
 type Plugin struct {
 	Lifetime
 	// Instead is the plugin that older or newer releases have in its place, with the same effect on
-	// scheduling; empty if there is none.
+	// scheduling; "" if they have no such plugin.
 	Instead string
 }
 
-// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides scheduling
-// or sites name it. It follows the directories of src/plugins. The
-// plugins that are called none are not here: since 23.11 the name stands for no plugin.
+// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides
+// scheduling or sites name it. It follows the directories of src/plugins. Plugins named "none" are
+// left out: since 23.11 this name means that no plugin is loaded.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},
 	"hash/sha3":                 {Lifetime: Lifetime{Since: slurmspec.R2405}},
@@ -357,8 +356,8 @@ func OptionName(option string) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// Knows reports whether any release from 22.05 on knows an option of the list. It is true for a
-// list whose options are not all known.
+// Knows reports whether any release from 22.05 on knows an option of the list. It returns true for
+// a list that does not name all known options.
 func (l OptionList) Knows(name string) bool {
 	if !l.Refused {
 		return true

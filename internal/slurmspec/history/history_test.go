@@ -7,8 +7,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestLifetimes: a lifetime begins with its first series and ends before the one that removed
-// the thing.
+// TestLifetimes: a lifetime begins with the series Since and ends before the series Until.
 func TestLifetimes(t *testing.T) {
 	patch := slurmspec.Release{Major: 24, Minor: 5, Patch: 8}
 	for _, test := range []struct {
@@ -36,7 +35,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestRange: each thing that is seen narrows the range, and a contradiction empties it.
+// TestRange: each key or option that is found narrows the range, and contradictory ones make it
+// empty.
 func TestRange(t *testing.T) {
 	r := All()
 	for _, test := range []struct {

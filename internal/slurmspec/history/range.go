@@ -27,5 +27,6 @@ func (r *Range) See(l Lifetime) {
 	}
 }
 
-// Empty reports whether nothing is left of the range.
+// Empty reports whether the range has no series, because the lifetimes given to [Range.See]
+// contradict each other.
 func (r *Range) Empty() bool { return r.From.Compare(r.To) > 0 }

@@ -25,7 +25,7 @@ func ParseFeatures(s string) (Features, error) {
 	return f, nil
 }
 
-// Met reports whether the features of a node are what is asked for.
+// Met reports whether a node with these features has all features of one of the lists.
 func (f Features) Met(features []string) bool {
 	if len(f) == 0 {
 		return true

@@ -61,7 +61,7 @@ func (f *formatter) size(r *hpc.Request) {
 	}
 	cores, threads := r.CoresPerSocket, r.ThreadsPerCore
 	if r.Hint != "" {
-		// They follow from the hint, and sbatch drops a hint beside them.
+		// Cores and threads follow from the hint. sbatch would drop the hint if they were given, too.
 		cores, threads = 0, 0
 	}
 	for _, n := range []struct {

@@ -30,7 +30,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// checkFormat formats what the words mean and reads it again, through a shell's eyes.
+// checkFormat parses the words, formats the request as a command line, and checks that this command
+// line is parsed as the same request.
 func checkFormat(t *testing.T, words []string) {
 	t.Helper()
 	want, err := Parse(words, formatSubmit)
@@ -46,7 +47,7 @@ func checkFormat(t *testing.T, words []string) {
 	if err != nil {
 		t.Fatalf("%q became %q: %v", words, text, err)
 	}
-	// Times are written to the second, and one that is over cannot be written.
+	// Times are written to the second. A deadline in the past cannot be written.
 	whole := func(r hpc.Request) hpc.Request {
 		r.Begin, r.Deadline = r.Begin.Truncate(time.Second), max(r.Deadline.Truncate(time.Second), 0)
 		r.Name = ""

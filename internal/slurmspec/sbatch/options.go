@@ -330,7 +330,7 @@ func setNodes(p *parser, value string) (err error) {
 
 func setBegin(p *parser, value string) error {
 	at, err := parseInstant(value, p.submit)
-	// A job that may begin in the past may begin at once.
+	// With a begin time in the past, the job may begin at once.
 	p.Request.Begin = max(at.Sub(p.submit), 0)
 	return err
 }
@@ -339,7 +339,7 @@ func setDeadline(p *parser, value string) error {
 	at, err := parseInstant(value, p.submit)
 	p.Request.Deadline = at.Sub(p.submit)
 	if err == nil && p.Request.Deadline == 0 {
-		p.Request.Deadline = -1 // already over; 0 would mean none
+		p.Request.Deadline = -1 // a deadline in the past; 0 would mean no deadline
 	}
 	return err
 }
@@ -362,8 +362,8 @@ func setSwitches(p *parser, value string) (err error) {
 	return err
 }
 
-// setExclusive sets who shares nodes with the job. If several options say so, the last one
-// counts.
+// setExclusive sets whose jobs may share nodes with the job. If several options say so, the last
+// one counts.
 func setExclusive(p *parser, value string) error {
 	p.Request.Exclusive, p.Request.Oversubscribe = "", false
 	switch strings.ToLower(value) {
@@ -397,7 +397,7 @@ func setGeometry(p *parser, value string) error {
 
 func setGRES(p *parser, value string) error {
 	if strings.EqualFold(value, "none") {
-		p.Request.GRES = "" // what a job without GRES sends, too
+		p.Request.GRES = "" // as for a job without --gres
 		return nil
 	}
 	p.Request.GRES = value

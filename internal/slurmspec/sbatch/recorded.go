@@ -11,21 +11,22 @@ import (
 // Recorded is what the command line of a recorded job says.
 type Recorded struct {
 	Submission
-	// LeftOut are the options that could not be read, each as an error of [Parse] would have it.
+	// LeftOut has an error for each option that could not be read, as [Parse] would return it.
 	LeftOut []error
 	// Wrapped says that options follow --wrap. They belong to the wrapped command or to sbatch,
 	// and were not read.
 	Wrapped bool
 }
 
-// ParseRecorded reads the command line of a recorded job, as SubmitLine of sacct or submit_line
-// of slurmdbd's database has it. script holds the words of the batch script's #SBATCH lines.
+// ParseRecorded reads the command line of a recorded job, from sacct's column SubmitLine or the
+// column submit_line of slurmdbd's database. script holds the words of the batch script's #SBATCH
+// lines.
 //
-// Slurm records the words of a command line with a blank between them and without the quotes
-// that the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so that nobody
-// can tell where a word with blanks ends. ParseRecorded therefore stops at --wrap, whose value is a
-// command with options of its own, or at the script. values are the texts of columns, such as the
-// job's name: where the line has such a text with blanks, the text is one word.
+// Slurm records the words of a command line with a blank between them and without the quotes that
+// the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so the line does not
+// show where a word with blanks ends. ParseRecorded therefore stops at --wrap, whose value is a
+// command with options of its own, or at the script. values are the texts of other columns, such as
+// the job's name. If such a text has blanks and occurs in the line, it is one word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The
@@ -54,16 +55,16 @@ func ParseRecorded(script []string, line string, values []string, submit hpc.Tim
 	return &Recorded{Submission: p.Submission, LeftOut: p.recorded.leftOut, Wrapped: p.recorded.wrapped}, nil
 }
 
-// recorded is what a parser needs for a recorded command line, and what it finds there beside the
-// submission.
+// recorded has the data that a parser needs for a recorded command line, and the results that a
+// [Submission] does not have.
 type recorded struct {
 	others  map[string]*option // options that sbatch 22.05 lacks, by name or letter
 	leftOut []error
 	wrapped bool
 }
 
-// splitRecorded splits a recorded command line. A line whose quotes do not match had them inside
-// its words, where they mean nothing.
+// splitRecorded splits a recorded command line. If the quotes of the line do not match, they were
+// characters of its words, and splitRecorded keeps them.
 func splitRecorded(line string, values []string) []string {
 	plain := func(text string) string { return text }
 	if _, err := Split(line); err != nil {

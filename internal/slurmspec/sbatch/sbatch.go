@@ -6,12 +6,12 @@
 // It is stricter than sbatch in one way: it refuses a number with other text behind it
 // ("--nice=5x"), whose text sbatch's strtol silently ignores.
 //
-// On top of sbatch it reads the words of UB's Slurm simulator, which are no
-// options of sbatch and have a single dash:
+// On top of sbatch it reads the words of UB's Slurm simulator, which are not options of sbatch and
+// have a single dash:
 //
 //	-sim-walltime SECONDS   how long the job runs; negative: until its time limit
 //	-jid N                  names the job jobid_N, unless -J names it
-//	pseudo.job [-sleep S]   the script; -sleep is the run time in another place
+//	pseudo.job [-sleep S] the script; -sleep S gives the run time as -sim-walltime does
 package sbatch
 
 import (
@@ -31,8 +31,8 @@ import (
 // Submission is what one command line of sbatch says.
 type Submission struct {
 	Request hpc.Request
-	// RunTime is how long the job runs. It is hpc.Unlimited if the job runs until its time limit, also
-	// if the command line does not say how long it runs.
+	// RunTime is how long the job runs. It is hpc.Unlimited if the job runs until its time limit, or
+	// if the command line does not give a run time.
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string
@@ -287,14 +287,14 @@ func (p *parser) has(names ...string) bool {
 // have received:
 //
 //   - as many nodes as a node list names;
-//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets,
-//     cores and threads where those are asked for;
+//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
+//     threads if the options request these;
 //   - no more nodes than tasks;
 //   - at least a task's CPUs on every node;
 //   - one thread a core for --hint=nomultithread, compute_bound and memory_bound.
 //
-// [Parse] has done so already; requests from elsewhere need it. Doing it twice
-// changes nothing. The error says that the node list cannot be read.
+// [Parse] calls Complete. Requests from other sources need it. A second call changes nothing. The
+// error says that the node list cannot be read.
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {
@@ -335,8 +335,8 @@ func applyHint(r *hpc.Request) {
 	}
 }
 
-// tasksOfGeometry returns the number of tasks that a request for sockets, cores or threads
-// implies, one for each of them on every node, or 0 if it implies none.
+// tasksOfGeometry returns the number of tasks that a request for sockets, cores or threads implies:
+// one task for each socket, core or thread on every node. It returns 0 for any other request.
 func tasksOfGeometry(r *hpc.Request) int {
 	if r.SocketsPerNode == 0 && r.CoresPerSocket == 0 && r.ThreadsPerCore == 0 {
 		return 0

@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		{"--uid=bob --gid users --wckey=w", R{User: "bob", Group: "users", WCKey: "w"}},
 		{"-t 90", R{TimeLimit: 90 * time.Minute}},
 		{"-t 00:07:00", R{TimeLimit: 7 * time.Minute}},
-		{"-t 07:30", R{TimeLimit: 8 * time.Minute}}, // up to the minute
+		{"-t 07:30", R{TimeLimit: 8 * time.Minute}}, // rounded up to minutes
 		{"-t 1:2:3", R{TimeLimit: 63 * time.Minute}},
 		{"-t 3-00:00:00", R{TimeLimit: 72 * time.Hour}},
 		{"-t 1-12", R{TimeLimit: 36 * time.Hour}},
@@ -86,14 +86,14 @@ func TestParse(t *testing.T) {
 		{"--begin=2024-05-15T12:30:20", R{Begin: 2 * time.Hour}},
 		{"--begin=2024-05-16", R{Begin: 13*time.Hour + 29*time.Minute + 40*time.Second}},
 		{"--begin=16:00", R{Begin: 5*time.Hour + 29*time.Minute + 40*time.Second}},
-		{"--begin=10:30", R{Begin: 24*time.Hour - 20*time.Second}}, // tomorrow's
+		{"--begin=10:30", R{Begin: 24*time.Hour - 20*time.Second}}, // 10:30 of the next day
 		{"--begin=4:00pm", R{Begin: 5*time.Hour + 29*time.Minute + 40*time.Second}},
 		{"--begin='noon tomorrow'", R{Begin: 25*time.Hour + 29*time.Minute + 40*time.Second}},
 		{"--begin='05/16 10:30:20'", R{Begin: 24 * time.Hour}},
 		{"--begin='5/16/24 10:30:20'", R{Begin: 24 * time.Hour}},
 		{"--begin='5/14 10:30:20'", R{Begin: 364 * 24 * time.Hour}},
 		{"--begin=uts1715769030", R{Begin: 10 * time.Second}},
-		{"--begin=2020-01-01", R{}}, // past: at once
+		{"--begin=2020-01-01", R{}}, // in the past: the job may begin at once
 		{"--deadline=now+1week", R{Deadline: 7 * 24 * time.Hour}},
 		{"--nice", R{Nice: 100}},
 		{"--nice=-5", R{Nice: -5}},

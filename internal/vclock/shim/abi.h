@@ -15,7 +15,7 @@
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
 #define RMR_ABI_VERSION 9u
 #define RMR_SLOTS 8192
-#define RMR_INHERITED 8 /* as many variables, at most */
+#define RMR_INHERITED 8 /* largest number of inherited variables */
 #define RMR_INHERITED_SIZE 256
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
@@ -23,7 +23,7 @@
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
 #define RMR_ENV_SLOT "RMREPLAY_SLOT" /* slot that was reserved for its first thread */
 #define RMR_ENV_CHARGED "RMREPLAY_CHARGED" /* set: its CPU time takes virtual time */
-#define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: step of time(2) in threads so named */
+#define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: step of time(2) in threads with this name */
 
 /* What a thread is doing: rmr_slot.state. */
 enum {
@@ -52,7 +52,7 @@ enum {
 	RMR_WHY_SIGNAL,
 	RMR_WHY_OUTSIDE, /* running, but inside a wait for an unmanaged peer */
 	/* A thread in one of these two may run for a while after it was woken, and wake others
-	 * meanwhile: the driver looks twice. */
+	 * meanwhile. The driver therefore looks twice. */
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
 	RMR_WHY_CHARGE, /* for the virtual time that its own computing takes */
@@ -76,15 +76,15 @@ struct rmr_slot {
 /* A connection that a managed process or the driver has made and its peer has not accepted.
  * Addresses and ports are in network byte order. */
 struct rmr_link {
-	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET, above them the number of its uses */
+	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET; above, a count of uses */
 	_Atomic uint32_t from_ip, to_ip;
-	_Atomic uint32_t ports; /* of the maker, and in the upper half of its peer */
+	_Atomic uint32_t ports; /* the maker's; in the upper half its peer's */
 };
 
 enum { RMR_LINK_FREE = 0, RMR_LINK_WRITING = 1, RMR_LINK_SET = 2, RMR_LINK_USE = 4 };
 
 #define RMR_LINKS 4096
-#define RMR_LINK_REACH 64 /* a link is at its hash, or in the places that follow it */
+#define RMR_LINK_REACH 64 /* a link is at the place of its hash, or in one of the next places */
 
 struct rmr_clock {
 	uint32_t magic, version;
@@ -103,7 +103,7 @@ struct rmr_clock {
 	_Atomic int32_t busy;  /* threads that run, are ready or are exiting, and the working driver */
 	_Atomic uint32_t lock; /* tid of the thread that advances the clock, or 0 */
 	_Atomic uint64_t epoch;    /* raised before anything that can wake a thread in the kernel */
-	_Atomic uint64_t verified; /* epoch at which the driver saw every kernel wait asleep */
+	_Atomic uint64_t verified; /* epoch at which the driver saw all threads in the kernel asleep */
 	_Atomic int64_t inbox;     /* bytes sent to the driver that it has not read */
 	_Atomic uint32_t driver_word;    /* futex word of the driver */
 	_Atomic uint32_t driver_waiting; /* 1 while the driver may be asleep on driver_word */
@@ -115,7 +115,7 @@ struct rmr_clock {
 	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
 	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
-	_Atomic uint64_t tickets;    /* that have been given out */
+	_Atomic uint64_t tickets;    /* number of tickets given out */
 	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all of cpus */
 	uint32_t pad3;
 	uint64_t pad4[1];

@@ -46,8 +46,8 @@ void wake_driver(void)
 		futex(&C->driver_word, FUTEX_WAKE, 1);
 }
 
-/* lock_clock returns false if another thread advances the clock at this moment. By the
- * owner's id the driver can take the lock from a thread that was killed with it. */
+/* lock_clock returns false if another thread advances the clock at this moment. The lock holds its
+ * owner's id, so that the driver can take it from a thread that was killed. */
 static bool lock_clock(void)
 {
 	uint32_t free = 0, owner = (uint32_t)(me ? atomic_load(&me->tid) : gettid_now());
@@ -90,8 +90,8 @@ bool make_ready(struct rmr_slot *s, uint32_t from)
 	return false;
 }
 
-/* go_home moves the calling thread to the CPU that the driver has chosen for all of them. Children
- * and new threads inherit it. */
+/* go_home moves the calling thread to the CPU that the driver has chosen for all managed threads.
+ * Children and new threads inherit it. */
 static void go_home(void)
 {
 	static __thread uint32_t here OF_THREAD; /* the home at the last turn */
@@ -104,7 +104,7 @@ static void go_home(void)
 		cpus[(home - 1) / 64] |= 1ULL << (home - 1) % 64;
 	else
 		memcpy(cpus, C->cpus, sizeof cpus);
-	syscall(SYS_sched_setaffinity, 0, sizeof cpus, cpus); /* it may be forbidden */
+	syscall(SYS_sched_setaffinity, 0, sizeof cpus, cpus); /* may be forbidden */
 }
 
 void await_turn(void)
@@ -165,7 +165,7 @@ void leave_turn(struct rmr_slot *s)
 void yield_turn(void)
 {
 	enum { MOST_ALONE = 100 };
-	static __thread unsigned alone OF_THREAD; /* times in a row without another ready thread */
+	static __thread unsigned alone OF_THREAD; /* how often in a row no other thread was ready */
 	bool others = me && atomic_load(&C->turn) == turn_of(me) && atomic_load(&C->busy) > 1;
 	if (others)
 		alone = 0;
@@ -194,10 +194,10 @@ void await_others_asleep(void)
 	await_turn();
 }
 
-/* advance_in_place advances the clock to the next deadline and wakes the thread that is due
- * then. Of several due threads it wakes the first slot's. The others follow one by one, each
- * when all threads wait again: so their order does not depend on the kernel's scheduler. It
- * returns false if the driver has to look. */
+/* advance_in_place advances the clock to the next deadline and wakes the thread that is due then.
+ * Of several due threads it wakes the one with the first slot. The others follow one by one, each
+ * when all threads wait again, so their order does not depend on the kernel's scheduler. It returns
+ * false if the driver has to look. */
 static bool advance_in_place(void)
 {
 	struct rmr_slot *due = NULL;
@@ -206,8 +206,8 @@ static bool advance_in_place(void)
 
 	if (!lock_clock())
 		return false;
-	/* Checked before and after the search: a thread that runs during the search could set
-	 * a deadline in a slot that was passed already, and be idle again at the end. */
+	/* Checked before and after the search. A thread that runs during the search could set a
+	 * deadline in a slot that the search has passed, and be idle again at the end. */
 	if (!nothing_in_flight()) {
 		unlock_clock();
 		return false;
@@ -295,8 +295,8 @@ struct rmr_slot *new_slot(pid_t pid, pid_t tid)
 	abort();
 }
 
-/* Two processes may want to free a slot at the same time. Only the one that clears the
- * owner's id may do so, since the slot can have a new owner at once. */
+/* Two processes may want to free a slot at the same time. Only the one that clears the owner's id
+ * may do so, because the slot may have a new owner at once. */
 bool disown(struct rmr_slot *s, pid_t pid)
 {
 	return atomic_compare_exchange_strong(&s->pid, &pid, 0);
@@ -367,10 +367,10 @@ static void leave_slot(void *unused)
  * out of it, and the compiler must keep the clean-up of its callers. */
 long cancellable_syscall(long number, ...) __asm__("syscall");
 
-/* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After
- * a handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one
- * with a timeout. It is not part of another function: cancellation can come at any of its
- * instructions, and callers clean up only after calls. */
+/* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After a
+ * handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one with a
+ * timeout. This is a function of its own, because cancellation can come at any of its instructions,
+ * and callers clean up only after calls. */
 __attribute__((noinline)) static bool sleep_in_slot(enum ends ends)
 {
 	static const struct timespec forever = {1LL << 32, 0};
@@ -386,7 +386,7 @@ __attribute__((noinline)) static bool sleep_in_slot(enum ends ends)
 	return !(interrupted && (ends & BY_SIGNAL));
 }
 
-/* The caller has called slot_prepare, and holds no lock of this library. */
+/* The caller must have called slot_prepare, and must not hold a lock of this library. */
 bool slot_wait(enum ends ends)
 {
 	bool woken = true;
@@ -413,8 +413,8 @@ void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
 	atomic_store(&me->state, RMR_SLOT);
 }
 
-/* Before virtual time advances, the driver must see the calling thread asleep: the thread may
- * not sleep at all, and a signal that comes before it sleeps does not end its wait. */
+/* Before virtual time advances, the driver must see the calling thread asleep. The thread may never
+ * fall asleep, and a signal that comes before it sleeps does not end its wait. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;

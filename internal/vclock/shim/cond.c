@@ -69,7 +69,7 @@ static void cancel_cond_wait(void *arg)
 	pthread_mutex_lock(w->mutex);
 }
 
-/* The clock does not end this wait, so the thread looks at the time itself. */
+/* The clock does not end this wait, so the thread reads the time itself. */
 static void wait_uncounted(struct rmr_slot *s, int64_t deadline)
 {
 	static const struct timespec a_while = {0, 1000 * 1000};

@@ -19,6 +19,6 @@ EXPORT void *calloc(size_t n, size_t size)
 	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most)
 		return real(calloc)(n, size);
 	void *p = malloc(bytes);
-	__asm__("" : "+r"(p)); /* or the compiler makes the two calls one call of calloc */
+	__asm__("" : "+r"(p)); /* otherwise the compiler makes the two calls one call of calloc */
 	return p ? memset(p, 0, bytes) : NULL;
 }

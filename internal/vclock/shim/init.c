@@ -10,15 +10,15 @@ REAL(void, _exit, int)
 pthread_key_t exit_key;
 int wake_signal;
 
-/* A process that ends counts as running until its parent or the driver collects it, so that
- * no virtual time passes before its parent knows of its end. The driver collects a process
- * that no other process waits for; the state tells it without a search. */
+/* A process that ends counts as running until its parent or the driver collects it. So no virtual
+ * time passes before its parent knows of its end. The driver collects a process that no other
+ * process waits for; it finds the process by the state. */
 __attribute__((destructor)) static void fini(void)
 {
 	uint32_t running = RMR_RUNNING;
 	if (!me)
 		return;
-	touch_signal(); /* of the child to its parent */
+	touch_signal(); /* SIGCHLD to the parent */
 	if (atomic_compare_exchange_strong(&me->state, &running, RMR_EXITING))
 		leave_turn(me);
 	wake_driver();

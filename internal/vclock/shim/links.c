@@ -18,14 +18,14 @@ static struct link_ends ends_of(const union address *from, const union address *
 	return (struct link_ends){ip4_of(from), ip4_of(to), from->in.sin_port | (uint32_t)to->in.sin_port << 16};
 }
 
-/* link_at returns the place number i at which a link may stand. links.go has the same. */
+/* link_at returns the i-th place at which a link may be. links.go uses the same places. */
 static struct rmr_link *link_at(const struct link_ends *e, uint32_t i)
 {
 	uint32_t hash = (e->from_ip ^ e->to_ip * 31u ^ e->ports) * 2654435761u;
 	return &C->link[((hash >> 16) + i) % RMR_LINKS];
 }
 
-/* claim makes a link the caller's to write, if it is in the given state. */
+/* claim lets the caller write a link, if the link is in the given state. */
 static bool claim(struct rmr_link *l, uint32_t *state)
 {
 	return atomic_compare_exchange_strong(&l->state, state, (*state & ~3u) | RMR_LINK_WRITING);
@@ -41,7 +41,7 @@ static void note_link(const struct link_ends *e)
 		state = atomic_load(&l->state);
 		ours = (state & 3) == RMR_LINK_FREE && claim(l, &state);
 	}
-	if (!ours) { /* a connection that was never accepted left its link: it goes */
+	if (!ours) { /* the link of a connection that was never accepted is replaced */
 		l = link_at(e, 0);
 		state = atomic_load(&l->state);
 		if (!claim(l, &state))
@@ -89,8 +89,8 @@ int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
 	return r;
 }
 
-/* A process that is killed in connect leaves connecting too large. A connection that has no link
- * after so many pauses, half a second of real time in all, is a stranger's all the same. */
+/* A process that is killed in connect leaves connecting too large. So after this many pauses, half
+ * a second of real time in all, a connection without a link counts as a stranger's. */
 enum { MOST_PAUSES = 10000, PAUSE_NS = 50 * 1000 };
 
 /* is_stranger reports whether a connection that was accepted from a peer comes from a process
@@ -105,8 +105,8 @@ bool is_stranger(int fd, const union address *peer)
 	/* A named socket needs no link: the file system says who may connect. */
 	struct link_ends e = ends_of(peer, &own);
 	for (int i = 0; stranger && i < MOST_PAUSES; i++) {
-		/* Read before the look: a connection that was accepted by now has its link, unless
-		 * its maker is still counted. */
+		/* This is read before the search: a connection that was accepted by now has its
+		 * link, unless its maker is still counted in connecting. */
 		uint32_t connecting = atomic_load(&C->connecting);
 		stranger = !take_link(&e);
 		if (connecting == 0)

@@ -300,7 +300,7 @@ static bool is_pipe(int fd)
 	return status_of(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-/* An empty pipe has room for all that it holds. */
+/* If a pipe is empty, its whole capacity is free. */
 static bool fits_into_pipe(int fd, size_t n)
 {
 	int used, saved = errno;
@@ -310,10 +310,10 @@ static bool fits_into_pipe(int fd, size_t n)
 	return fits;
 }
 
-/* Output may wait, too, for a peer that sleeps: when there is no room, and when the output is
- * larger than what is certain to fit. Other output does not give the turn away. slurmctld up to
- * 24.11.5 relies on that: it waits for slurmscriptd's answer without a look whether the answer
- * has come, so the answer must not come before the wait (slurmscriptd.c of Slurm). */
+/* Output may also wait for a peer that sleeps: when there is no room, and when the output is larger
+ * than what certainly fits. Other output keeps the turn. slurmctld up to 24.11.5 relies on that: it
+ * begins to wait for slurmscriptd's answer without checking whether the answer has come. The answer
+ * must therefore not come before the wait (slurmscriptd.c of Slurm). */
 enum wait wait_to_write(int fd, size_t n, int flags)
 {
 	bool large = n > PIPE_BUF && !fits_into_pipe(fd, n);
@@ -321,8 +321,9 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 }
 
 /* A thread is charged for all its computing before it writes to a pipe, and not for a while
- * afterwards. So it reaches its wait for the answer before the answer comes, which takes a process
- * at the other end a millisecond or more on real hardware, and no virtual time. */
+ * afterwards. So it begins to wait for the answer before the answer comes. On real hardware the
+ * process at the other end needs a millisecond or more for the answer, but under the clock no
+ * virtual time. */
 static void charge_output(int fd)
 {
 	if (!charged)
@@ -333,8 +334,8 @@ static void charge_output(int fd)
 	cpu_use.has_asked = asks;
 }
 
-/* Bytes for the driver are counted until the driver has read them. The driver is no managed
- * thread; by this count the clock knows that the driver has work. */
+/* Bytes for the driver are counted until the driver has read them. The driver is not a managed
+ * thread; from this count the clock knows that the driver has work. */
 #define OUTPUT_CALL(fd, n, flags, call) \
 	({ \
 		enum reader reader_ = C ? reader_of(fd) : NO_READER; \

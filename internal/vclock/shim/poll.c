@@ -8,7 +8,7 @@ REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *, c
 REAL(int, epoll_ctl, int, int, int, struct epoll_event *)
 REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
 
-/* The handler sets it, so that an interrupted wait knows which signal interrupted it. */
+/* Set by the handler, so that an interrupted wait knows whether the wake signal interrupted it. */
 static __thread volatile sig_atomic_t wake_signal_came OF_THREAD;
 
 void on_wake_signal(int sig)
@@ -95,8 +95,8 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bo
 	return r;
 }
 
-/* looked returns what a look at descriptors has found. A thread that has found nothing many times
- * in a row lets others run, which may produce what it looks for. */
+/* looked returns the result of a look at descriptors. A thread that has found nothing many times in
+ * a row lets other threads run, which may produce what it looks for. */
 static int looked(int r)
 {
 	enum { MOST_LOOKS = 100 };
@@ -121,9 +121,9 @@ static int do_poll(void *arg, const sigset_t *mask)
 	return real(ppoll)(p->fds, p->n, NULL, mask);
 }
 
-/* await_ready waits until descriptors are ready, and returns what look finds when the thread has its
- * turn. What woke the thread depends on when the kernel ran it: other descriptors may be ready since,
- * and another thread may have taken what there was. */
+/* await_ready waits until descriptors are ready, and returns what look finds when the thread has
+ * its turn. It does not return what woke the thread, which depends on when the kernel ran it: other
+ * descriptors may be ready since, and another thread may have taken the input. */
 static int await_ready(struct pollfd *fds, nfds_t n, int64_t deadline, bool for_room,
 		       const sigset_t *mask, int (*look)(struct pollfd *, nfds_t, void *), void *arg)
 {

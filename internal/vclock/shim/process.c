@@ -211,7 +211,7 @@ static size_t add_missing(char **out, size_t n, char *const *variables, size_t c
 	return n;
 }
 
-/* The pointers that managed_env adds at most: also the slot, and the NULL at the end. */
+/* The largest number of pointers that managed_env adds, with the slot and the NULL at the end. */
 enum { ADDED = sizeof inherited / sizeof *inherited + sizeof own / sizeof *own + 2 };
 
 /* managed_env writes envp into out, adds the variables that are missing and the slot of the
@@ -318,7 +318,7 @@ static spin_t pipe_streams_lock;
 /* What system changes for the whole process while it waits. */
 static struct {
 	spin_t lock;
-	int commands; /* that run */
+	int commands; /* number of running commands */
 	struct sigaction interrupt, quit;
 } ignoring;
 
@@ -466,7 +466,7 @@ static int start_command(struct command *c, const char *command)
 	char *argv[] = {"sh", "-c", (char *)command, NULL};
 	sigset_t restored;
 	posix_spawnattr_t attr;
-	sigemptyset(&restored); /* what the caller does not ignore itself, the command gets */
+	sigemptyset(&restored); /* the command ignores only what the caller ignored */
 	if (ignoring.interrupt.sa_handler != SIG_IGN)
 		sigaddset(&restored, SIGINT);
 	if (ignoring.quit.sa_handler != SIG_IGN)

@@ -68,7 +68,7 @@ static void wake_waiter(struct waiter *w)
 {
 	struct rmr_slot *s = w->slot;
 	atomic_store(&w->woken, true);
-	if (!C || s < C->slot || s >= C->slot + RMR_SLOTS) { /* slot_or's, in cond.c */
+	if (!C || s < C->slot || s >= C->slot + RMR_SLOTS) { /* a slot of slot_or in cond.c */
 		atomic_store(&s->state, RMR_RUNNING);
 		futex(&s->state, FUTEX_WAKE, 1);
 	} else {

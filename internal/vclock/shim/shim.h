@@ -131,7 +131,7 @@ static inline pid_t gettid_now(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* status_of is fstat, which is no function of glibc before 2.33. */
+/* status_of is fstat, which glibc exports only since 2.33. */
 static inline int status_of(int fd, struct stat *st)
 {
 	return (int)syscall(SYS_fstat, fd, st);
@@ -161,9 +161,9 @@ static inline int64_t deadline_in(int64_t ns)
 	return ns == RMR_NEVER || __builtin_add_overflow(now(), ns, &d) ? RMR_NEVER : d;
 }
 
-/* A coarse thread is one whose work can be late; it is known by the name that it gives itself.
- * For it, time() advances in steps of coarse_step, and a wait for a condition with a time
- * limit ends at a step. */
+/* A coarse thread is one whose work may be late. It is known by the name that it gives itself. For
+ * it, time() advances in steps of coarse_step, and a wait for a condition with a time limit ends at
+ * a step. */
 extern __thread int64_t coarse_step OF_THREAD; /* virtual ns; 0 for all other threads */
 void choose_coarse(const char *name_and_seconds);
 
@@ -203,23 +203,23 @@ void wake_driver(void);
 /* Set when the calling thread's own step of the clock has ended its wait. */
 extern __thread bool woken_by_self OF_THREAD;
 
-/* make_ready counts the waiting thread of s and puts it last in the order of turns. It returns
- * false if another thread was first. */
+/* make_ready counts the waiting thread of s as running, and puts it last in the order of turns. It
+ * returns false if another thread has done so first. */
 bool make_ready(struct rmr_slot *s, uint32_t from);
 
 /* await_turn sleeps until the calling thread has the turn. */
 void await_turn(void);
 
-/* resume is for a thread that the kernel has woken: it waits for its turn. It returns false if
- * a thread or the clock had ended the wait before. */
+/* resume is called by a thread that the kernel has woken, and waits for its turn. It returns false
+ * if a thread or the clock had ended the wait before. */
 bool resume(uint32_t from);
 
-/* yield_turn lets all other threads run that can. A thread calls it that looks again and again
+/* yield_turn lets all other threads run that can. It is for a thread that checks again and again
  * for something that another thread does. */
 void yield_turn(void);
 
-/* await_others_asleep returns when all other managed threads sleep, so that a signal ends the wait
- * of a thread that has begun it. */
+/* await_others_asleep returns when all other managed threads sleep. A signal then ends the wait of
+ * a thread that has begun to wait. */
 void await_others_asleep(void);
 
 /* idle takes the thread of s out of the count, and gives its turn to the next thread. The last
@@ -448,8 +448,8 @@ extern __thread bool detached OF_THREAD;
 extern _Atomic int32_t threads; /* of this process that have slots */
 void thread_exit(void *arg);
 
-/* start_thread starts a managed thread, for one that is managed itself, and stores its slot in
- * *its_slot, which may be NULL. It returns what pthread_create does. */
+/* start_thread starts a managed thread for a caller that is managed, and stores its slot in
+ * *its_slot, unless that is NULL. It returns the result of pthread_create. */
 int start_thread(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg,
 		 struct rmr_slot **its_slot);
 

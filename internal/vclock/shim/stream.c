@@ -24,7 +24,7 @@ REAL(int, fflush, FILE *)
 REAL(int, fflush_unlocked, FILE *)
 REAL(int, fclose, FILE *)
 
-/* The library reads a stream's descriptor, and how much it has buffered, where glibc keeps them. */
+/* The library reads a stream's descriptor, and the fill of its buffers, where glibc keeps them. */
 bool knows_streams(void)
 {
 	char text[] = "abc";
@@ -45,8 +45,8 @@ static bool is_channel(int fd)
 	return is;
 }
 
-/* wait_to_fill returns how an input call waits that needs want bytes, or, with a delimiter,
- * the bytes up to it. */
+/* wait_to_fill returns how an input call would wait that needs `want` bytes or, with a delimiter,
+ * the bytes up to the delimiter. */
 static enum wait wait_to_fill(FILE *f, size_t want, int delimiter)
 {
 	size_t have = (size_t)(f->_IO_read_end - f->_IO_read_ptr);
@@ -123,7 +123,7 @@ EXPORT int getchar(void)
 	return fgetc(stdin);
 }
 
-/* What the macros of getc_unlocked call for more. */
+/* The macros of getc_unlocked call it when the buffer is empty. */
 EXPORT int __uflow(FILE *f)
 {
 	return STREAM_INPUT(f, 1, NO_DELIMITER, real(__uflow)(f));
@@ -261,7 +261,7 @@ EXPORT int __fprintf_chk(FILE *f, int flag, const char *format, ...)
 
 EXPORT int fflush(FILE *f)
 {
-	if (!f) { /* all of them */
+	if (!f) { /* flushes all streams */
 		touch();
 		return real(fflush)(f);
 	}
@@ -281,7 +281,7 @@ EXPORT int fclose(FILE *f)
 {
 	if (C && __fpending(f))
 		fflush(f);
-	reader_of_stream(f); /* its end of input */
+	reader_of_stream(f); /* the reader's input ends */
 	return real(fclose)(f);
 }
 

@@ -237,7 +237,8 @@ EXPORT int pthread_detach(pthread_t t)
 	if (C && t == pthread_self()) {
 		detached = true;
 	} else if (C) {
-		/* Either its end is remembered, or it will find that it was detached. */
+		/* Either the thread's end is stored already, or the thread will find that it was
+		 * detached. */
 		struct bucket *b = lock_bucket(buckets, thread_key(t), NULL);
 		if (!forget_ended(b, t))
 			remember_ended(b, t, true);
@@ -268,8 +269,8 @@ EXPORT int sched_yield(void)
 	return 0;
 }
 
-/* The CPUs that a program may use do not depend on where the clock has it run (go_home in clock.c).
- * conmgr of Slurm 25.05 and newer chooses its number of threads by them (workers.c). */
+/* The CPUs that a program sees do not depend on the CPU that the clock has chosen (go_home in
+ * clock.c). conmgr of Slurm 25.05 and newer chooses its number of threads by them (workers.c). */
 EXPORT int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
 	int r = real(sched_getaffinity)(pid, size, set);

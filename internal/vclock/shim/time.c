@@ -31,7 +31,7 @@ EXPORT int gettimeofday(struct timeval *restrict tv, void *restrict tz)
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *ts)
 {
-	/* CPU clocks stay real, those of other processes, which are negative, too. */
+	/* CPU clocks stay real, also those of other processes, which have negative ids. */
 	if (!C || clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID)
 		return real(clock_gettime)(clock, ts);
 	charge(AT_CLOCK);

@@ -1,8 +1,9 @@
 /* Timers: those of timer_create(2) and timerfd_create(2), and the one of setitimer(2) and alarm(2).
  *
  * One thread of the library keeps all timers of the process. It waits in its slot until the first
- * of them expires, and then does what the kernel would do: it sends a signal, starts a thread, or counts
- * in a descriptor. Who sets a timer sets the deadline of that slot, too: the thread itself need not run.
+ * of them expires, and then does what the kernel would do: it sends a signal, starts a thread, or
+ * counts in a descriptor. A thread that sets a timer also sets the deadline of that slot, so the
+ * library's thread need not run for that.
  *
  * A timer expires a nanosecond after its time. The clock stands still while a program handles the
  * expiry, and programs rely on the clock being past the timer's time by then, as it always is in
@@ -44,7 +45,7 @@ static struct timer process_timer = { /* of setitimer and alarm */
 	.expires = RMR_NEVER,
 	.fd = -1,
 };
-static _Atomic int descriptors; /* how many timers have one */
+static _Atomic int descriptors; /* number of timers with a descriptor */
 static struct rmr_slot *keeper; /* slot of the thread that keeps the timers, or NULL */
 static spin_t timers_lock;
 
@@ -173,7 +174,7 @@ static void expire(struct timer *t)
 		uint64_t one = 1;
 		touch();
 		if (real(write)(t->fd, &one, sizeof one) < 0)
-			t->expires = RMR_NEVER; /* it is no timer's descriptor any more */
+			t->expires = RMR_NEVER; /* the descriptor is no longer a timer's */
 		return;
 	}
 	if (sends_signal(t))
@@ -189,7 +190,7 @@ static void *keep_timers(void *unused)
 	pthread_setname_np(pthread_self(), "virtual-timers");
 	for (;;) {
 		struct timer *t;
-		bool asleep = false; /* all other threads, so that signals may be sent */
+		bool asleep = false; /* whether all other threads sleep, so that signals may be sent */
 		lock_timers(&old);
 		while ((t = first_timer()) && t->expires <= now()) {
 			if (!asleep && sends_signal(t)) {
@@ -492,7 +493,7 @@ EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *v, struct
 	lock_timers(&old);
 	struct timer *t = find_descriptor(fd);
 	if (t && good && readable(fd) && real(read)(fd, &expiries, sizeof expiries) < 0) {
-		forget_timer(t); /* its number has another file now: the kernel answers */
+		forget_timer(t); /* the descriptor has another file now: the kernel answers */
 		t = NULL;
 	}
 	if (t && good) {

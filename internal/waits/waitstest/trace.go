@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// sameColumns are those that a job of a run and the same job of the run's trace have alike. A trace has no reasons for
-// which jobs waited, so its other parts of waits may be unknown.
+// sameColumns are the columns in which a job of a run and the same job of the run's trace are equal. A trace has no
+// reasons for which jobs waited, so its other parts of waits may be unknown.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
 	"lost_cpu_time", "wait_" + string(waits.Requeued),
@@ -46,7 +46,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 	}
 	trace, err := formats.OpenRun(path)
 	if err != nil {
-		if summary.Waited > 0 { // else it says that no job started
+		if summary.Waited > 0 { // otherwise the error says that no job started
 			t.Fatal(err)
 		}
 		return
@@ -112,7 +112,7 @@ func runsOf(row *run.Row) (list []lost) {
 		})
 	}
 	if n := len(list); n > 0 && row.End != 0 {
-		list[n-1].EndedBy = rm.Ended // also of a job that ended while it was suspended
+		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended then
 	}
 	for i := range row.Segments[:max(len(row.Segments)-1, 0)] {
 		for k, s := range row.Runs() {
@@ -142,7 +142,7 @@ func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 	if diff := cmp.Diff(of(run), of(trace), near(margin)); diff != "" {
 		t.Errorf("figures of the run (-) and of its trace (+)\n%s", diff)
 	}
-	processors := near(1000 * margin) // many runs on several processors each have their margin
+	processors := near(1000 * margin) // each of many runs on several processors has its margin
 	if diff := cmp.Diff(run.Losses, trace.Losses, processors) + cmp.Diff(run.HeldByState, trace.HeldByState, processors); diff != "" {
 		t.Errorf("processor time of the run (-) and of its trace (+)\n%s", diff)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Check compares what metrics, jobs and explain say of the waits in a record, or in a recorded workload, with each
-// other and with the periods in which each job held no processors. The waits of preset jobs are in no sum. It
+// other and with the periods in which each job held no processors. Sums leave out the waits of preset jobs. It
 // returns the parts that occur.
 func Check(t testing.TB, dir string) map[waits.Part]bool {
 	t.Helper()
@@ -178,8 +178,8 @@ func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 	}
 }
 
-// ranBefore is the time of the runs that a job lost before its last one. The accounting has the last start in whole
-// seconds, so it can be a microsecond before the end of the run that was lost in the same second.
+// ranBefore returns the total time of the runs that a job lost before its last run. The accounting has the last start
+// in whole seconds, so it can be a microsecond before the end of the run that was lost in the same second.
 func ranBefore(row *run.Row) (d time.Duration) {
 	begin := hpc.Time(0)
 	for _, s := range row.Segments {

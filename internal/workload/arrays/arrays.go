@@ -21,16 +21,15 @@ const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of the jobs in
 	// its place gets the whole limit, except in the model of slurmctld.
 	NoteLimit = "array_limit_in_parts"
-	// NoteDependency counts dependencies on an array that are only approximated: dependencies on the
-	// failure of some task, of each task on the task with the same index, and with a choice between
-	// conditions.
+	// NoteDependency counts dependencies on an array that are only approximated: afternotok,
+	// aftercorr, and lists of conditions of which one is enough ("?").
 	NoteDependency = "dependency_on_parts"
 )
 
 // Part is a job that represents some tasks of an array.
 type Part struct {
 	Job   *hpc.Job
-	Tasks []int // ascending, once they are all known
+	Tasks []int // in ascending order, once all tasks have been added
 	Alone bool  // the part is one task, as a job that is not an array
 }
 
@@ -346,8 +345,8 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	p.states(part.State, tasks)
 }
 
-// states notes the state of tasks that were added. If the tasks have different states, the array
-// itself has no state.
+// states records the state of the added tasks. If the tasks have different states, the array itself
+// has no state.
 func (p *Part) states(state hpc.State, added []int) {
 	whole := p.Job.Recorded
 	if whole.State == state && whole.TaskStates == nil {

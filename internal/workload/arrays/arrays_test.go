@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Package finished tests how dependencies follow arrays that became several jobs.
+// The tests of package finished check the dependencies on arrays that became several jobs.
 
 func TestIndexList(t *testing.T) {
 	for want, list := range map[string][]int{"": nil, "7": {7}, "0-3": {0, 1, 2, 3}, "0,2,4-5": {0, 2, 4, 5}} {
@@ -151,7 +151,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitRunning checks that nothing of an array is left if all its tasks run.
+// TestSplitRunning checks that an array whose tasks all run is replaced by one job for each task.
 func TestSplitRunning(t *testing.T) {
 	at := hpc.Unix
 	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{

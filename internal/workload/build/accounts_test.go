@@ -58,8 +58,8 @@ func written(t *testing.T, source string, opts Options, slurmConf ...string) (r 
 	return r, read("users"), read("accounts.sacctmgr")
 }
 
-// TestAccountsOfJobs checks that the cluster directory of a dump alone knows all that its jobs
-// name, in a form that sacctmgr takes.
+// TestAccountsOfJobs checks that a cluster directory made from a dump alone has every user, account
+// and QOS that the jobs name, in a form that sacctmgr accepts.
 func TestAccountsOfJobs(t *testing.T) {
 	r, users, accounts := written(t, dump(t,
 		"ann|501|phys|51|Physics|batch|high",
@@ -113,7 +113,8 @@ func TestAccountsOfDump(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfJobs checks that the restrictions of partitions are named, and their QOS made.
+// TestPartitionsOfJobs checks that Missing names the partitions' restrictions that refuse jobs, and
+// that the commands create the partitions' QOS.
 func TestPartitionsOfJobs(t *testing.T) {
 	const slurmConf = "ClusterName=vale\nSlurmctldHost=x\nNodeName=n1 CPUs=4\nPartitionName=DEFAULT Nodes=n1\n" +
 		"PartitionName=batch QOS=Part_Batch AllowQos=high,urgent\n" +
@@ -144,8 +145,9 @@ func TestPartitionsOfJobs(t *testing.T) {
 	}
 }
 
-// TestNothingToWrite: a cluster directory that gets no file is said. Jobs of root alone need no commands, and get a file
-// of accounts all the same: without one, a replay gives users accounts by rules of its own and is not valid.
+// TestNothingToWrite: if the jobs name no user, Missing says that the cluster directory gets no
+// accounts. Jobs of root alone need no commands, but get a file of accounts: without the file, a
+// replay makes accounts by its own rules and is not valid.
 func TestNothingToWrite(t *testing.T) {
 	for who, want := range map[string]string{"||||||": "", "root|0|root|0|root||normal": "# Every database"} {
 		r, err := From(t.Context(), Sacct, dump(t, who), Options{})

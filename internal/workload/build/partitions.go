@@ -16,8 +16,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// openCluster reads the slurm.conf that a cluster directory already has. It returns nil if there
-// is none, or if it cannot be read. Missing then says what a replay still needs.
+// openCluster reads the slurm.conf that a cluster directory already has. It returns nil if the
+// directory has no slurm.conf, or if it cannot be read. Missing then says what a replay still
+// needs.
 func (r *Result) openCluster(dir string) *conf.Cluster {
 	if _, err := os.Stat(filepath.Join(dir, "slurm.conf")); errors.Is(err, fs.ErrNotExist) {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s has no slurm.conf: a replay needs the site's, and the files that it "+
@@ -85,8 +86,8 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	return said
 }
 
-// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several partitions only if all of
-// them do; this list names them all.
+// refusals returns the reasons why a job's partitions refuse the job. Slurm refuses a job of
+// several partitions only if all of them do; this list names them all.
 func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partition) (list []refusal) {
 	for name := range strings.SplitSeq(job.Partition, ",") {
 		p := partitions[name]

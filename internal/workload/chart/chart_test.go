@@ -31,8 +31,7 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	}
-	// Without time limits and with one size some charts are left out, and Write does not
-	// fail.
+	// A single job without a time limit leaves one chart without data: Write draws the other three.
 	w.Jobs = w.Jobs.First(1)
 	w.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 0 })
 	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w), time.UTC); err != nil || len(files) != 3 {

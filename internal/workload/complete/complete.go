@@ -34,7 +34,7 @@ type Options struct {
 const None = "none"
 
 // Complete returns a workload in which rules have made the fields that w lacks. A field that was
-// already made is made again, by the same rule unless the options give another one. w is not
+// already made is made again, by the same rule or by the rule that the options give. w is not
 // changed. The error names a rule that is unknown or that lacks data. If there is no field to make,
 // the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
@@ -145,7 +145,8 @@ func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, er
 	return &out, nil
 }
 
-// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: nothing can run them.
+// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: a
+// replay cannot start them.
 func leaveOutHomeless(w *workload.Workload) {
 	n := w.Jobs.Len()
 	w.Jobs.Delete(w.LacksNodes)
@@ -160,7 +161,7 @@ func stream(f workload.Field) uint64 {
 	return h.Sum64()
 }
 
-// fact has the data about a job that rules use, and the fields that they make.
+// fact has the data about a job that rules use, and the fields that the rules make.
 type fact struct {
 	submit, start, end hpc.Time      // start and end are the recorded ones; 0 if not recorded
 	run                time.Duration // the longest run time of its tasks; 0 if only the limit ends the job
@@ -244,7 +245,7 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 }
 
 // runUntilLimit makes each task that a limit ended by the record run until its limit, since the job
-// now has one. The exit code stays, but has no effect: such a run never ends by itself.
+// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {

@@ -18,7 +18,7 @@ import (
 
 const start = hpc.Time(1_700_000_000_000_000_000)
 
-// bare returns jobs of a record that has sizes and times and nothing else.
+// bare returns a workload of n jobs whose record has only sizes and times.
 func bare(n int) *workload.Workload {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := &workload.Workload{Source: "bare", Epoch: start, MachineProcessors: 256}
@@ -57,8 +57,9 @@ func completed(t *testing.T, w *workload.Workload, opts Options) *workload.Workl
 	return out
 }
 
-// TestComplete: every lacking field is made within the site's limits, named, and made alike by one seed;
-// another seed and a redraw make others; the input stays as it is.
+// TestComplete: every lacking field is made within the site's limits, and the job names it. One
+// seed gives one workload; another seed gives another, as a redraw with that seed does. The input
+// does not change.
 func TestComplete(t *testing.T) {
 	w := bare(400)
 	before := w.Jobs.Clone()
@@ -105,7 +106,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestOneFieldAtATime: the draw of a field changes that field, and those that depend on it, but no other.
+// TestOneFieldAtATime: a new draw of a field changes only that field and the fields that depend on
+// it.
 func TestOneFieldAtATime(t *testing.T) {
 	out := completed(t, bare(200), Options{Site: site(), Seed: 1})
 	depends := map[workload.Field][]workload.Field{"user": {"account", "usage"}, "account": {"usage"}, "time_limit": {"qos"}}
@@ -144,7 +146,7 @@ func TestOneFieldAtATime(t *testing.T) {
 	}
 }
 
-// TestRecordedStays: what is recorded is not made, not even in a draw.
+// TestRecordedStays: rules do not replace recorded fields.
 func TestRecordedStays(t *testing.T) {
 	w := bare(50)
 	for i, job := range w.Jobs.All() {
@@ -170,8 +172,9 @@ func TestRecordedStays(t *testing.T) {
 	}
 }
 
-// TestBatches: jobs of one size that follow one another have one user, and in some draws one limit, as tasks of
-// an array have in all. A job that its limit ended gives the limit to its batch.
+// TestBatches: jobs of one size that follow one another have one user. In some draws they also have
+// one limit; tasks of an array have one limit in all draws. A job that ended at its limit gives
+// this limit to its batch.
 func TestBatches(t *testing.T) {
 	for _, array := range []string{"", "7_"} {
 		t.Run("array "+array, func(t *testing.T) { testBatches(t, array) })
@@ -223,8 +226,8 @@ func testBatches(t *testing.T, array string) {
 	}
 }
 
-// TestTimedOut: a job that its limit ended for all that is known has its run time as the limit, as sacct
-// records it.
+// TestTimedOut: a job in TIMEOUT without a known run time, as sacct records it, gets the time from
+// its start to its end as its limit.
 func TestTimedOut(t *testing.T) {
 	w := &workload.Workload{Source: "sacct", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(&hpc.Job{
 		ID: "1", Submit: start, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
@@ -237,8 +240,8 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
-// TestTimedOutAgain: a job with a run time that its limit ended by the record is ended by the limit that was made, and
-// a job that failed by itself is not. The run time is there again for another draw, and without a limit.
+// TestTimedOutAgain: a job that was recorded in TIMEOUT with a run time is ended by the made limit,
+// and a failed job is not. Removing the made fields restores the run time.
 func TestTimedOutAgain(t *testing.T) {
 	job := func(id string, state hpc.State) *hpc.Job {
 		return &hpc.Job{
@@ -269,8 +272,8 @@ func TestTimedOutAgain(t *testing.T) {
 	}
 }
 
-// TestImplied: a job that overtook a larger one has a limit that lets it end before the larger one's
-// reservation, where another limit was drawn.
+// TestImplied: a job overtook a larger job. Even if a longer limit was drawn, its limit lets it end
+// before the larger job's reservation.
 func TestImplied(t *testing.T) {
 	w := &workload.Workload{Source: "implied", Epoch: start, MachineProcessors: 10}
 	add := func(submit, begin, run time.Duration, cpus int, state hpc.State) {
@@ -280,9 +283,9 @@ func TestImplied(t *testing.T) {
 		})
 	}
 	const hour = time.Hour
-	add(0, 0, 4*hour, 8, hpc.TimedOut)               // ends by its limit of 4 hours
-	add(hour/2, 4*hour, hour, 10, hpc.Completed)     // waits for it
-	add(hour, hour, 5*time.Minute, 2, hpc.Completed) // overtakes
+	add(0, 0, 4*hour, 8, hpc.TimedOut)               // ends at its limit of 4 hours
+	add(hour/2, 4*hour, hour, 10, hpc.Completed)     // waits for the first job
+	add(hour, hour, 5*time.Minute, 2, hpc.Completed) // overtakes the second job
 	long := 0
 	for seed := range uint64(50) {
 		m := newMaker(w, &workload.Completion{})
@@ -299,8 +302,8 @@ func TestImplied(t *testing.T) {
 	}
 }
 
-// TestQOSOfManyJobs: a QOS that allows a user one job at a time was not that of jobs that ran beside each other,
-// and one that takes two was not that of three that waited.
+// TestQOSOfManyJobs: jobs that ran at the same time do not get a QOS that allows a user one running
+// job. Three jobs submitted together do not get a QOS that allows a user two submitted jobs.
 func TestQOSOfManyJobs(t *testing.T) {
 	facts := site()
 	facts.Partitions[0].QOS = nil
@@ -332,8 +335,8 @@ func TestQOSOfManyJobs(t *testing.T) {
 	}
 }
 
-// TestQOSOfSeveralBatches: a QOS that allows a user one job at a time is not that of two batches of the user
-// that ran beside each other, and is that of batches that followed one another.
+// TestQOSOfSeveralBatches: two batches of a user that ran at the same time do not both get a QOS
+// that allows one running job. Batches that ran one after the other may get it.
 func TestQOSOfSeveralBatches(t *testing.T) {
 	facts := site()
 	facts.Partitions[0].QOS = nil
@@ -370,7 +373,7 @@ func TestQOSOfSeveralBatches(t *testing.T) {
 	}
 }
 
-// TestLike: what is learned from a log gives a workload like it.
+// TestLike: a workload completed from a log has the log's users and similar limits.
 func TestLike(t *testing.T) {
 	log := bare(300)
 	for i, job := range log.Jobs.All() {
@@ -389,8 +392,8 @@ func TestLike(t *testing.T) {
 	}
 }
 
-// TestSeldomMemory: where few jobs ask for memory, the others get some, unless a job's other options show that
-// the record has whole command lines.
+// TestSeldomMemory: if few jobs ask for memory, rules make the memory of the other jobs. They do
+// not if another option of a job shows that the record has whole command lines.
 func TestSeldomMemory(t *testing.T) {
 	for _, c := range []struct {
 		asking int
@@ -422,7 +425,8 @@ func TestSeldomMemory(t *testing.T) {
 	}
 }
 
-// TestRules: rules with values do what they say, and others are refused with what there is.
+// TestRules: rules with values give the jobs these values. The errors for wrong rules list the
+// right ones, or name the data that the rule lacks.
 func TestRules(t *testing.T) {
 	for text, want := range map[string]func(*hpc.Job) bool{
 		"time-limit=4h":            func(j *hpc.Job) bool { return j.TimeLimit == max(4*time.Hour, wholeMinutes(j.RunTime)) },
@@ -464,8 +468,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestAssociations: each made user may use its account and the site's QOS, and QOS that the site does not have
-// are made.
+// TestAssociations: the commands let each made user use its account and the site's QOS, and create
+// the QOS that the site does not have.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
 	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
@@ -491,8 +495,9 @@ func TestAssociations(t *testing.T) {
 	}
 }
 
-// TestNodes: jobs that ran when the window began get nodes of their partition that are free of the recorded ones and in
-// service, as many as they had; what does not fit is left out and counted.
+// TestNodes: jobs that ran when the window began get as many nodes as they had. The nodes belong to
+// the job's partition, are in service, and have room beside the jobs with recorded nodes. Jobs that
+// do not fit are left out and counted.
 func TestNodes(t *testing.T) {
 	facts := site()
 	facts.Partitions[0].NodeList, facts.Partitions[1].NodeList = "b[1-16]", "d[1-2]"
@@ -539,7 +544,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestPlace: a window of a completed workload keeps the jobs that run, and the other made fields.
+// TestPlace: a window that is cut from a completed workload keeps the jobs that run when it begins,
+// gives them nodes, and keeps the other made fields.
 func TestPlace(t *testing.T) {
 	facts := site()
 	facts.Partitions[0].NodeList = "b[1-16]"
@@ -579,8 +585,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestUsageOfPreset holds that made usage is at least what the preset jobs of each user have used when the window begins:
-// a resource manager cannot start with less.
+// TestUsageOfPreset checks that a user's made usage is at least what the user's preset jobs have
+// used when the window begins: a resource manager cannot start with less.
 func TestUsageOfPreset(t *testing.T) {
 	const begin = hpc.Time(100 * 24 * time.Hour)
 	job := func(id, user string, from, run time.Duration) *hpc.Job {

@@ -152,7 +152,7 @@ type waiting struct {
 }
 
 // larger returns the first job that was submitted before f, still waits when f starts, and asks for
-// more processors than f; nil if there is none. Calls must be in the order of starts.
+// more processors than f; nil if there is no such job. Calls must be in the order of starts.
 func (q *waiting) larger(f *fact) *fact {
 	waits := func(o *fact) bool { return o.start > f.start && o.submit < f.submit }
 	for q.first < len(q.facts) && q.facts[q.first].start <= f.start && q.facts[q.first].submit < f.submit {

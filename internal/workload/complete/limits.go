@@ -38,7 +38,7 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // roundDown returns the longest popular limit from least to most, or else the longest limit in
-// whole minutes. ok is false if there is none.
+// whole minutes. ok is false if no such limit exists.
 func roundDown(least, most time.Duration) (limit time.Duration, ok bool) {
 	for i := len(popular) - 1; i >= 0; i-- {
 		if popular[i] <= most && popular[i] >= least {
@@ -146,7 +146,8 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 
 // cutBy returns the popular limit that seems to have ended a job: the job ran exactly so long, or
 // at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for short jobs,
-// which may end so by chance. It is not used if the record names the jobs that their limits ended.
+// which may end so by chance. cutBy is not used if the record says which jobs ended at their
+// limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
@@ -249,10 +250,10 @@ func runClass(run time.Duration) int {
 	return max(0, int(math.Log2(max(1, run.Seconds()))))
 }
 
-// bounds returns the longest limit of each batchthat its partition and the QOS that admit its size
-// allow. If these have no limit, it is a popular limit between the longest run time of the workload
-// and about twice that time. If a limit ended the longest job, then in half of the draws this limit
-// is taken for the site's.
+// bounds returns, for each batch, the longest limit that its partition and the QOS for its size
+// allow. If the site has no such limit, the bound is a popular limit between the longest run time
+// of the workload and about twice that time. If a limit ended the longest job, this limit is the
+// bound in half of the draws.
 func (m *maker) bounds() []time.Duration {
 	var longest, ended time.Duration
 	for i := range m.batches {

@@ -96,9 +96,9 @@ func (m *maker) nodes(field *workload.MadeField) {
 // node has the CPUs of a node that are left at the start of the window, and all its CPUs.
 type node struct{ cpus, all int }
 
-// capacity returns the nodes of all partitions that are in service when the window begins. A node's
-// own CPUs are not known. For each of its partitions the largest node's CPUs are, and the smallest
-// of these numbers is taken.
+// capacity returns the nodes of all partitions that are in service when the window begins. The
+// site's facts give only the CPUs of the largest node of each partition. A node in several
+// partitions gets the smallest of these numbers.
 func (m *maker) capacity() map[string]*node {
 	left := map[string]*node{}
 	for _, p := range m.c.Site.Partitions {
@@ -136,7 +136,7 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs, or, if there are too few of them, the first n
+// choose returns the first n nodes without jobs, or, if too few nodes are without jobs, the first n
 // nodes with enough CPUs left for a job that shares nodes. It returns nil if there are too few of
 // these as well.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {

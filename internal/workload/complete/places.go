@@ -109,8 +109,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns the largest numbers of the given jobs that, by the record, ran at one time and
-// were in the system at one time.
+// atOnce returns the largest number of the given jobs that ran at the same time, and the largest
+// number that were pending or running at the same time, by the record.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
@@ -137,7 +137,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	return running, submitted
 }
 
-// beside returns the jobs that, by the record, were in the system while jobs of a batch were.
+// beside returns the jobs that, by the record, were pending or running while jobs of a batch were.
 func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	first, last := hpc.Never, hpc.Time(0)
 	for _, i := range b.jobs {

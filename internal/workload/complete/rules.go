@@ -126,8 +126,8 @@ func check(field workload.Field, rule string, opts *Options) error {
 	return nil
 }
 
-// defaultRule returns the rule of a field if the options give none: the first rule whose data are
-// there, or None.
+// defaultRule returns the rule of a field if the options give no rule: the first rule whose data
+// are there, or None.
 func defaultRule(field workload.Field, w *workload.Workload, opts *Options) string {
 	rule := None
 	for _, r := range Rules {

@@ -79,8 +79,8 @@ const (
 	longCPUs        = 512
 )
 
-// accountsFile returns commands for sacctmgr, one a line. It has no comments, because
-// sacctmgr exits with 1 after one.
+// accountsFile returns commands for sacctmgr, one a line. It has no comments, because sacctmgr
+// exits with 1 after a comment.
 func accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100 maxjobsperuser=60 maxsubmitjobsperuser=1000\n")

@@ -306,7 +306,7 @@ func (g *generator) timeLimits() {
 			longest = max(longest, d)
 		}
 		asked := time.Duration(float64(longest) * (1.1 + 4*g.rng.Float64()*g.rng.Float64()))
-		// Every job draws the number, so that all passes draw alike.
+		// Draw the number for every job, so that all passes use the same random numbers.
 		if g.rng.IntN(12) == 0 && job.Partition == "batch" && longest < 40*time.Minute {
 			continue
 		}

@@ -161,7 +161,7 @@ const (
 	mostLoad  = 3.0
 )
 
-// These bounds are generous, and such workloads still fit into memory.
+// Bounds of the options: the largest workload still fits into memory.
 const (
 	maxDays       = 366
 	maxJobsPerDay = 50000
@@ -288,8 +288,8 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	for _, d := range rest {
 		mean += d.work() / float64(len(rest))
 	}
-	// On a day without preset jobs. At the paper's load a day has at least as many jobs as the five
-	// days of section VI.C had on average. The same is true if only the number of jobs is given.
+	// even is the number of jobs of a day without preset jobs. At the paper's load or above, or if the
+	// number of jobs is given, it is at least the average of the five days of section VI.C.
 	even := int(math.Round(wanted / mean))
 	if o.GPULoad >= gpuLoad || o.Jobs != 0 {
 		even = max(even, (fiveDaysJobs-dayJobs+3)/4)

@@ -119,8 +119,8 @@ func (p *people) usersFile() string {
 	return b.String()
 }
 
-// accountsFile returns commands for sacctmgr. It has no comments, because sacctmgr exits
-// with 1 after one.
+// accountsFile returns commands for sacctmgr. It has no comments, because sacctmgr exits with 1
+// after a comment.
 func (p *people) accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100\n")

@@ -47,8 +47,8 @@ type draft struct {
 	size, duration int     // the cell
 	u, v           float64 // the position in the cell
 	timesOut       bool
-	// Exponentially distributed, for the weighted choices of preset jobs and of multicore
-	// jobs.
+	// These numbers are exponentially distributed, for the weighted choices of preset jobs and of
+	// multicore jobs.
 	presetChance, mcChance float64
 	key                    float64 // of the current sort
 

@@ -21,7 +21,7 @@ func mustDaint(t *testing.T, o DaintOptions) *workload.Workload {
 	return mustDays(t, o).Workload
 }
 
-// mustDays makes days, at the paper's load if the options name none.
+// mustDays makes days, at the paper's load if the options give no load.
 func mustDays(t *testing.T, o DaintOptions) *DaintDays {
 	t.Helper()
 	if o.GPULoad == 0 {
@@ -98,8 +98,8 @@ func TestDaintJobs(t *testing.T) {
 		{DaintOptions{GPULoad: 0.97}, 6025, true, ""},
 		{DaintOptions{GPULoad: 0.97, Jobs: 6025}, 6025, true, ""},
 		{DaintOptions{GPULoad: 0.97, Jobs: 6239, Days: 1}, 6239, true, ""},
-		{DaintOptions{GPULoad: 0.97, Jobs: 9000, Days: 2}, 9000, false, ""}, // too few on the second day
-		{DaintOptions{GPULoad: 0.97, Jobs: 14000}, 14000, false, ""},        // too many there
+		{DaintOptions{GPULoad: 0.97, Jobs: 9000, Days: 2}, 9000, false, ""}, // too few jobs on the second day
+		{DaintOptions{GPULoad: 0.97, Jobs: 14000}, 14000, false, ""},        // too many jobs on the second day
 		{DaintOptions{GPULoad: 0.97, Jobs: 6025 + 7285}, 13310, true, ""},
 		{DaintOptions{GPULoad: 1.1, Days: 2, Jobs: 9000}, 9000, false, ""},
 		{DaintOptions{GPULoad: 0.5, Jobs: 6025}, 6025, false, ""}, // too many
@@ -252,8 +252,8 @@ func checkCounts(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkLargest: "The top 10 resource-demanding jobs account for 10 % of the overall
-// amount of used resources."
+// checkLargest checks a sentence of the paper: "The top 10 resource-demanding jobs account for 10 %
+// of the overall amount of used resources."
 func checkLargest(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	var work []float64
@@ -276,9 +276,8 @@ func checkLargest(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkHours compares the hours of submission with their expected distribution by the
-// chi-squared test. With 23 degrees of freedom, a value above 49.7 has a probability of
-// 0.001.
+// checkHours compares the hours of submission with their expected distribution by the chi-squared
+// test. With 23 degrees of freedom, the statistic exceeds 49.7 with a probability of 0.001.
 func checkHours(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	counts, n, weights := make([]int, 24), 0, 0.0

@@ -34,7 +34,8 @@ type IOOptions struct {
 	Seed    uint64
 }
 
-// ioJob is a class of jobs of the rig: a job writes files, and sleeps before and after that.
+// ioJob is a class of jobs of the experiments (see [IO]): a job writes files, and sleeps before and
+// after that.
 type ioJob struct {
 	name   string
 	limit  time.Duration
@@ -42,8 +43,8 @@ type ioJob struct {
 	sleep  time.Duration
 }
 
-// ioClasses are the classes of the rig's scripts: 32 blocks of 32 MiB are written 16, 8, 6, 4 or 2
-// times, and the job sleeps, partly before and partly after that.
+// ioClasses are the classes of the authors' scripts (see [IO]): 32 blocks of 32 MiB are written 16,
+// 8, 6, 4 or 2 times, and the job sleeps, partly before and partly after that.
 var ioClasses = []ioJob{
 	{"job1", 50 * time.Minute, 16 << 30, 0},
 	{"job2", 40 * time.Minute, 8 << 30, 100 * time.Second},
@@ -65,15 +66,15 @@ var ioSets = map[string]struct {
 // IOSets are the names of the sets of [IO].
 var IOSets = []string{"two-jobs", "six-jobs"}
 
-// The rig's timing: a script submits a job every ten seconds.
+// The timing of the experiments: a script submits a job every ten seconds.
 const (
 	ioGap  = 10 * time.Second
 	ioMost = 1 << 20 // jobs
 )
 
-// IO makes the workloads of the rig that tested workload-adaptive scheduling: jobs of one node that
-// write or sleep, on a machine of eight nodes. The classes, limits and the order come from the
-// authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
+// IO makes the workloads of the experiments that tested workload-adaptive scheduling: jobs of one
+// node that write or sleep, on a machine of eight nodes. The classes, limits and the order come
+// from the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
 // test-sixjobs.3.sh). The scripts leave open how fast a job writes when it is alone, and how much
 // jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission
 // comes up to two seconds late, and a start takes up to five seconds.

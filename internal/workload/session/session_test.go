@@ -307,7 +307,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Sessions that depend on none have no think time and no arity.
+// Without dependencies between sessions, the text prints "-" for the think time and the arity.
 func TestRenderWithoutEdges(t *testing.T) {
 	for edges, want := range map[int64]bool{0: true, 1: false} {
 		var b strings.Builder

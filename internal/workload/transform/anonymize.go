@@ -35,9 +35,9 @@ type Anonymizer struct {
 	with      Anonymity
 	replaced  map[string]bool   // the replacements, in lower case
 	leftOut   map[string]bool   // keys and attributes of the configuration
-	scrubbed  map[string]string // words with what scrub made of them
+	scrubbed  map[string]string // words and their replacements by scrub
 
-	// Data for contained and isNode, made when these are first called.
+	// The data for contained and isNode, which the first call of each makes.
 	lowerOriginals map[string]bool
 	lengths        []int
 	counted        int
@@ -56,7 +56,8 @@ type Anonymity struct {
 	// contain a replaced name.
 	Strict bool
 	// Allow are names that may stay where they are words with another meaning, for example if a user
-	// has the name of an option of Slurm. As names of users and so on they are still replaced.
+	// has the name of an option of Slurm. As the names of users, accounts, jobs or nodes they are
+	// still replaced.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte

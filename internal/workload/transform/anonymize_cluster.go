@@ -15,10 +15,10 @@ import (
 
 // Cluster anonymizes a cluster directory with the names of its workload, so that the anonymous
 // workload can be replayed on it. It reads slurm.conf with its includes, gres.conf and
-// topology.conf from dir; accounts are the commands for sacctmgr (nil for none) and users are the
-// users, from any files. It returns the new files by name. Comments, addresses, the hosts of
-// daemons, passwords and paths are removed. ClusterName stays, and so does the fact that there is
-// an epilog. The error names the file and the line that cannot be read.
+// topology.conf from dir; accounts are the commands for sacctmgr (nil if there are none), and users
+// are the users of the cluster. It returns the new files by name. Comments, addresses, the hosts of
+// daemons, passwords and paths are removed. ClusterName stays. If the cluster has an epilog, the
+// new files have one, too. The error names the file and the line that cannot be read.
 func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"slurm.conf", "gres.conf", "topology.conf"} {
@@ -261,8 +261,8 @@ func (a *Anonymizer) accountCommand(words []string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// accountName replaces names of a kind that are separated by commas. If kind is empty, they are
-// names of QOS.
+// accountName replaces the names of a kind in a list separated by commas. If kind is empty, they
+// are names of QOS.
 func (a *Anonymizer) accountName(kind, names string) string {
 	bare := strings.Trim(names, `"'`)
 	switch {

@@ -10,9 +10,8 @@ import (
 )
 
 // LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
-// then ended by its limit. Jobs without a time limit also get the maximum. On the machine they
-// would have their partition's limit, and the maximum replaces it. The error says that the maximum
-// is not positive.
+// then ended by its limit. Jobs without a time limit also get the maximum. Without the step they
+// would have their partition's limit. The error says that the maximum is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
@@ -35,8 +34,8 @@ func LongestLimit(longest time.Duration) (Step, error) {
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
 // with checkpoints do. Each part has the time limit longest, and depends on the previous part by
 // afterok. It stops computing the time checkpoint before its limit, so that it can write its state
-// in time. Every part except the first begins by reading the state, which takes as long again. So n
-// parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
+// in time. Every part except the first begins by reading the state, which also takes the time
+// checkpoint. So n parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
 //
 // The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
 // ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended it, the last

@@ -79,7 +79,7 @@ func Compile(text string, env any) (*vm.Program, error) {
 	return program, nil
 }
 
-// otherNames are names that people give to fields.
+// otherNames maps names that people may try to the names of fields.
 var otherNames = map[string]string{
 	"acct": "account", "cores": "cpus", "duration": "run_time_s", "elapsed": "run_time_s", "exitcode": "exit_code",
 	"features": "constraint",

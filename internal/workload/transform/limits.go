@@ -188,8 +188,8 @@ func differentEstimates(n int) float64 {
 	return estimateCounts[len(estimateCounts)-1].estimates
 }
 
-// tailTimes returns n further estimates in whole minutes, or fewer if there are not so many
-// different ones.
+// tailTimes returns n further estimates in whole minutes, or fewer if there are too few different
+// estimates.
 func tailTimes(longest time.Duration, n int, head []time.Duration) []time.Duration {
 	a := 1 + timeP*math.Pow(float64(n+len(head)), timeQ)
 	taken := map[time.Duration]bool{}

@@ -14,10 +14,10 @@ import (
 // entry in the workload.
 //
 // The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at least
-// a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
-// limit. Jobs that run when the window begins keep their limits, because these were set before they
-// started. The notes say how many jobs each rule concerns, how many jobs run longer than their new
-// limit, and how much work they lose.
+// a minute. The step never raises a limit. A job without a limit gets the prediction as its limit.
+// A job without a prediction keeps its limit. Jobs that run when the window begins keep their
+// limits, because these were set before they started. The notes say how many jobs each rule
+// concerns, how many jobs run longer than their new limit, and how much work they lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		seconds, err := predict(w)
@@ -61,7 +61,7 @@ type limitCounts struct {
 	changed, kept, without, unknown, preset int
 
 	killed    int     // jobs that run longer than the new limit, but not longer than the old one
-	earlier   int     // ran longer than the old limit already
+	earlier   int     // jobs that run longer than the old limit, too
 	coreHours float64 // the work of the killed jobs until they are killed
 }
 

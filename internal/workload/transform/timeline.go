@@ -342,7 +342,7 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 			state := ev
 			state.At, state.Nodes = from, name
 			if ev.State == "fail" {
-				state.State = "down" // the jobs on the node were lost before
+				state.State = "down" // its jobs were lost before the window
 			}
 			out[name] = state
 		}

@@ -111,7 +111,8 @@ func TestTimeLimitAccuracy(t *testing.T) {
 	if results[0].Changed != 4 || w.Transforms[0] != "--time-limit-accuracy 1.1" {
 		t.Errorf("%+v, %q", results, w.Transforms)
 	}
-	// The limit stays within the partition's, which the cluster gives, or else the jobs.
+	// The limit is at most the partition's. If the cluster does not give the partition's limit, the
+	// longest limit of its jobs counts.
 	tight, _ := apply(t, small(), Environment{Partitions: map[string]Partition{"batch": {MaxTime: 90 * time.Minute}}}, must(TimeLimitAccuracy(2, 1)))
 	if got := byID(tight, "a").TimeLimit; got != 90*time.Minute {
 		t.Errorf("limit %s, want the partition's", got)
@@ -203,7 +204,7 @@ func TestSwitches(t *testing.T) {
 			got = append(got, j.ID)
 		}
 	}
-	// p runs already, a is small, and d is short.
+	// The step leaves out p, which already runs, a, which is small, and d, which is short.
 	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
 		t.Errorf("%s%+v", diff, results)
 	}
@@ -224,7 +225,7 @@ func TestScale(t *testing.T) {
 	}
 	w, _ = apply(t, small(), Environment{}, must(ScaleRuntime(2)))
 	p, a, c := byID(w, "p"), byID(w, "a"), byID(w, "c")
-	// One hour of the preset job was left: it becomes two.
+	// The remaining hour of the preset job becomes two hours.
 	if p.RunTime != 4*time.Hour || p.Recorded.End != epoch.Add(2*time.Hour) || p.Recorded.Start != epoch.Add(-2*time.Hour) {
 		t.Errorf("preset job: %s, %+v", p.RunTime, p.Recorded)
 	}
@@ -273,8 +274,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// Without a window everything is repeated, from the first input to the last. A job that asks for
-// a reservation asks for the one of its own copy.
+// Without a window everything is repeated, from the first input to the last. A job of the copy that
+// asks for a reservation asks for the copy of the reservation.
 func TestRepeatFromTheFirstInput(t *testing.T) {
 	at := func(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	reservation := func(name string) hpc.ReservationEvent {
@@ -316,8 +317,8 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	}
 }
 
-// TestWindow is Fig. 2 of the paper. The result has the state at the start of the window: running
-// and waiting jobs, reservations, and nodes out of service.
+// TestWindow cuts the window of Fig. 2 of Martinasso et al. (SC'18). The result has the state at
+// the start of the window: running and waiting jobs, reservations, and nodes out of service.
 func TestWindow(t *testing.T) {
 	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
 	recorded := func(id string, submit, start, end float64, nodes string) *hpc.Job {
@@ -561,8 +562,8 @@ func TestMapPartition(t *testing.T) {
 	}
 }
 
-// TestShake: no submission moves further than the given time, to the other side of the
-// window's start, or before one that it depends on.
+// TestShake: a submission moves by at most the given time. It stays on its side of the window's
+// start and after the jobs on which it depends.
 func TestShake(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		in := &workload.Workload{Epoch: epoch, Start: epoch}
@@ -625,7 +626,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestMeantField: names that people try lead to the field that has the property.
+// TestMeantField: for names that people are likely to try, the error names the right field.
 func TestMeantField(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"mem > 3", "did you mean memory_mib?"}, {"runtime > 3", "did you mean run_time_s?"}, {"time_limit > 3", "did you mean time_limit_s?"},

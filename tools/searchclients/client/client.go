@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Client is one of the official clients. Answers are JSON, after the client has decoded what it
-// decodes itself. An error of the server is a [*Failure].
+// Client is one of the official clients. Answers can be written as JSON; some clients decode them
+// into types of their own first. An error of the server is a [*Failure].
 type Client interface {
 	Info(ctx context.Context) (any, error)
 	Index(ctx context.Context, index string, document []byte) (any, error)
@@ -26,9 +26,9 @@ type Client interface {
 	Msearch(ctx context.Context, index string, lines []byte) (any, error)
 }
 
-// Failure is an error of the server, as the client's own type of errors has it.
+// Failure is an error of the server, with the data that the client's own type of errors has.
 type Failure struct {
-	Class  string `json:"class"` // the client's type
+	Class  string `json:"class"` // the name of the client's type
 	Status int    `json:"status"`
 	Type   string `json:"type"`
 	Reason string `json:"reason"`
@@ -81,7 +81,7 @@ func run(open func(url string) (Client, error)) error {
 	return ask(ctx, c, documents, questions)
 }
 
-// ask asks everything.
+// ask sends all requests and prints an object for each answer.
 func ask(ctx context.Context, c Client, documents []json.RawMessage, questions []Question) error {
 	var failed error
 	show := func(name string, answer any, err error) {

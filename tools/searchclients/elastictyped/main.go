@@ -30,7 +30,8 @@ func main() {
 	})
 }
 
-// typedClient asks by typed functions, and several searches at once by the function of their path.
+// typedClient uses the typed functions, except for requests with several searches, which use the
+// function of the path _msearch.
 type typedClient struct {
 	elasticapi.Client
 	plain *elasticsearch.Client
@@ -86,7 +87,8 @@ func (c typedClient) Bulk(ctx context.Context, index string, documents [][]byte)
 	return int(stored.Load()), nil
 }
 
-// Search implements [client.Client]. The answer is what the types kept of the server's.
+// Search implements [client.Client]. The answer has only the fields of the server's answer that the
+// client's types have.
 func (c typedClient) Search(ctx context.Context, index string, body []byte) (any, error) {
 	answer, err := c.typed.Search().Index(index).Raw(bytes.NewReader(body)).TypedKeys(true).Do(ctx)
 	if err != nil {

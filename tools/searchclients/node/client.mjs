@@ -14,7 +14,7 @@ const index = 'vale'
 const page = 17
 const client = new Client({ node: url, maxRetries: 0, compression: true })
 
-// show prints an answer, or the server's error as the client has it. Every other error ends the program.
+// show prints an answer, or the server's error as the client reports it. Other errors end the program.
 async function show (name, ask) {
   let out
   try {

@@ -24,7 +24,7 @@ func main() {
 	})
 }
 
-// failed makes a failure of the client's error.
+// failed converts an error of the client into a [client.Failure].
 func failed(answer any, err error) (any, error) {
 	var failure *opensearch.StructError
 	if errors.As(err, &failure) {

@@ -45,7 +45,7 @@ def show(name, ask):
 
 def search(body):
     if package == "elasticsearch":
-        # Parameters are not called as keywords of the language, nor as fields of objects.
+        # The client renames parameters that are keywords of Python or begin with an underscore.
         named = {"from": "from_", "_source": "source"}
         return client.search(index=INDEX, **{named.get(name, name): value for name, value in body.items()})
     return client.search(index=INDEX, body=body)

@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A broker that is its own controller: Server PROPERTIES [OPTION...]. The directory data beside the file is
- * formatted first, if it is new, with further options of kafka-storage.sh format.
+ * A broker that is its own controller: Server PROPERTIES [OPTION...]. If the directory data beside the file
+ * PROPERTIES is new, it is formatted first, with the options of kafka-storage.sh format.
  */
 public final class Server {
     public static void main(String[] args) throws Exception {

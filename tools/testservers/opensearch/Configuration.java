@@ -4,7 +4,7 @@ import org.opensearch.common.settings.Settings;
 import org.opensearch.env.Environment;
 import org.opensearch.node.InternalSettingsPreparer;
 
-/** What the arguments DIRECTORY PORT [SETTING=VALUE...] say. */
+/** The configuration of a node for the arguments DIRECTORY PORT [SETTING=VALUE...]. */
 final class Configuration {
     private Configuration() {
     }
@@ -19,7 +19,7 @@ final class Configuration {
             .put("network.host", "127.0.0.1")
             .put("transport.port", 0)
             .put("http.port", args[1])
-            // The disk of a machine that runs tests may be fuller than a cluster wants it.
+            // Allow a disk that is fuller than OpenSearch's watermarks, as on machines that run tests.
             .put("cluster.routing.allocation.disk.threshold_enabled", false);
         for (String setting : List.of(args).subList(2, args.length)) {
             int equals = setting.indexOf('=');

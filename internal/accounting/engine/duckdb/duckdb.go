@@ -1,10 +1,11 @@
-// Package duckdb is the inside of an engine process: it answers queries over read-only Parquet files
-// with DuckDB. Package engine starts such processes, watches them and ends them; package wire is the
-// protocol between both.
+// Package duckdb is the code inside an engine process, which answers queries over read-only Parquet
+// files with DuckDB. Package engine starts, watches and ends such processes; package wire defines
+// the protocol between both.
 //
-// Queries are hostile by assumption. An engine runs only single SELECT statements. DuckDB's settings
-// refuse files outside the given directories, extensions and changes of settings, and the kernel bounds
-// the process's memory. Anything else that goes wrong ends the process, which holds no data.
+// Queries are assumed to be hostile. An engine runs only single SELECT statements. DuckDB's
+// settings forbid files outside the given directories, extensions, and changes of settings. The
+// kernel limits the memory of the process. After any other problem, the process ends; it holds no
+// data.
 package duckdb
 
 import (
@@ -23,7 +24,8 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// Main serves on standard input and output and returns the exit status. It is the whole program.
+// Main is the whole program of an engine. It serves on standard input and output, and returns the
+// exit status.
 func Main() int {
 	if err := isolate(); err != nil {
 		fmt.Fprintln(os.Stderr, "rmreplay-engine:", err)
@@ -36,8 +38,8 @@ func Main() int {
 	return 0
 }
 
-// Serve answers the frames of in on out. It returns nil at the end of in, also while a query runs: the
-// process is to end then. A frame that cannot be read is an error.
+// Serve reads frames from in and answers on out. It returns nil at the end of in, even while a
+// query runs, because the process must then end. An unreadable frame is an error.
 func Serve(in io.Reader, out io.Writer) error {
 	s := &server{out: wire.NewWriter(out), requests: make(chan request, 8)}
 	ended := make(chan error, 2)
@@ -46,7 +48,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	return <-ended
 }
 
-// request is a frame with its context, which an interrupt ends.
+// request is a frame with its context, which an interrupt cancels.
 type request struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -54,18 +56,18 @@ type request struct {
 	fields *wire.Decoder
 }
 
-// server answers one parent. Its fields below requests belong to the goroutine of work.
+// server serves one parent. Only the goroutine of work uses the fields after requests.
 type server struct {
 	out      *wire.Writer
 	requests chan request
 
 	connector *duckdb.Connector
 	conn      *duckdb.Conn
-	limit     int // bytes that the answers to one question may have
-	left      int // what of limit is left
+	limit     int // highest number of bytes in the answers to one question
+	left      int // how many of these bytes remain
 }
 
-// listen reads frames. It carries out interrupts and passes the others on.
+// listen reads frames. It handles interrupts and passes all other frames to work.
 func (s *server) listen(in *wire.Reader) error {
 	var number uint64
 	cancel := func() {}
@@ -113,7 +115,7 @@ func (s *server) work() error {
 	return nil
 }
 
-// errSend means that the parent does not read answers.
+// errSend means that the engine cannot go on, for example because its parent does not read answers.
 type errSend struct{ error }
 
 // errLarge is the error of an answer with too many bytes.
@@ -169,7 +171,7 @@ func (s *server) answer(r request) error {
 	return errSend{fmt.Errorf("a frame of kind %d came, which no engine gets", r.kind)}
 }
 
-// send sends a frame. A parent that does not read ends the engine.
+// send sends a frame. The engine ends if the parent does not read.
 func (s *server) send(kind wire.Kind, payload []byte) error {
 	if err := s.out.Send(kind, payload); err != nil {
 		return errSend{fmt.Errorf("answering: %w", err)}
@@ -177,7 +179,7 @@ func (s *server) send(kind wire.Kind, payload []byte) error {
 	return nil
 }
 
-// configure opens the database. An engine is of no use if that fails.
+// configure opens the database. The engine ends if this fails.
 func (s *server) configure(ctx context.Context, text []byte) (err error) {
 	defer func() {
 		if err != nil {
@@ -210,7 +212,8 @@ func (s *server) configure(ctx context.Context, text []byte) (err error) {
 	return s.send(wire.Ready, status)
 }
 
-// connect replaces the connection. Temporary views belong to a connection, so a new one has none.
+// connect replaces the connection, and so removes all temporary views, which belong to the old
+// connection.
 func (s *server) connect(ctx context.Context) error {
 	if s.conn != nil {
 		if err := s.conn.Close(); err != nil {
@@ -225,7 +228,7 @@ func (s *server) connect(ctx context.Context) error {
 	return nil
 }
 
-// begin begins a question. If it has statements, they make the views of another version of the tables.
+// begin begins a question. Statements in the frame create the views of a new version of the tables.
 func (s *server) begin(r request) error {
 	s.left = s.limit
 	if r.fields.More() {
@@ -279,21 +282,21 @@ func (s *server) ask(r request) (err error) {
 	return s.send(wire.Done, nil)
 }
 
-// errSelect is the error for a statement that is not a query.
+// errSelect is the error for a statement other than one SELECT.
 var errSelect = errors.New("the engine only answers queries (want one SELECT statement)")
 
-// query matches the beginning of a query. DuckDB tells the type of a statement only after it has
-// prepared it, and preparing EXPORT DATABASE already makes a directory. A comment at the beginning
-// does not match, because it could hide a statement.
+// query matches the beginning of a query. It is needed because DuckDB reports a statement's type
+// only after preparing the statement, and preparing EXPORT DATABASE already makes a directory. A
+// comment at the beginning does not match, because it could hide a statement.
 var query = regexp.MustCompile(`(?i)^\s*(\(|(SELECT|WITH|FROM|VALUES)\b)`)
 
-// prepare prepares a query. Anything but one SELECT statement is an error: temporary tables, for one,
-// would stand before the views of later questions.
+// prepare prepares a query. Everything except a single SELECT statement is an error. For example, a
+// temporary table would hide a view from later questions.
 func (s *server) prepare(text string) (*duckdb.Stmt, error) {
 	if !query.MatchString(text) {
 		return nil, errSelect
 	}
-	prepared, err := s.conn.Prepare(text) // an error for several statements, unlike PrepareContext
+	prepared, err := s.conn.Prepare(text) // unlike PrepareContext, fails for several statements
 	if err != nil {
 		return nil, err
 	}
@@ -354,8 +357,8 @@ func (s *server) answerRows(ctx context.Context, rows driver.Rows) error {
 	return s.send(wire.Rows, b)
 }
 
-// plain returns a value without the driver's own types, which the parent does not know. A decimal
-// number becomes the nearest float64.
+// plain replaces the types of DuckDB's driver, which the parent does not know. A decimal number
+// becomes the nearest float64.
 func plain(value any) any {
 	switch v := value.(type) {
 	case duckdb.Decimal:

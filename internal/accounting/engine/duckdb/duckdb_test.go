@@ -15,12 +15,12 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// started is an engine that nobody watches.
+// started is an engine without a pool that watches it.
 type started struct {
 	cmd *exec.Cmd
 	out *wire.Writer
 	in  *wire.Reader
-	end func() error // closes its input and waits for it
+	end func() error // closes the input and waits for the process
 }
 
 func start(t *testing.T, settings wire.Settings) *started {
@@ -58,7 +58,7 @@ func (e *started) ask(t *testing.T, number uint64, query string) {
 	}
 }
 
-// next reads a frame of a kind.
+// next reads a frame, which must be of the given kind.
 func (e *started) next(t *testing.T, want wire.Kind) []byte {
 	t.Helper()
 	kind, payload, err := e.in.Next()
@@ -68,7 +68,8 @@ func (e *started) next(t *testing.T, want wire.Kind) []byte {
 	return payload
 }
 
-// TestKernel checks that the kernel bounds an engine that nobody watches, whatever DuckDB thinks it may have.
+// TestKernel checks that the kernel limits the memory of an engine that no pool watches, even if
+// DuckDB's limit is higher.
 func TestKernel(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 10_000, DataMiB: 128, AnswerMiB: 1})
 	e.next(t, wire.Ready)
@@ -77,14 +78,14 @@ func TestKernel(t *testing.T) {
 	if err == nil && (kind != wire.Fault || wire.Cause(payload[0]) != wire.Memory) {
 		t.Errorf("got kind %d, %q", kind, payload)
 	}
-	_ = e.end() // with an error, if the kernel's refusal ended it
+	_ = e.end() // an error if the kernel's refusal ended the process
 	mib := e.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
 	if t.Logf("%d MiB: %v", mib, err); mib > 300 {
 		t.Errorf("the engine had %d MiB", mib)
 	}
 }
 
-// TestAttach reads a database of the version before, and cannot change it.
+// TestAttach reads an old database, and checks that queries cannot change it.
 func TestAttach(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "what's old.duckdb")
 	connector, err := duckdb.NewConnector(path, nil)
@@ -117,7 +118,8 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestEnd closes the input of an engine whose query does not look for interrupts: it ends at once.
+// TestEnd closes the input of an engine whose query ignores interrupts: the engine still ends at
+// once.
 func TestEnd(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 64, DataMiB: 256, AnswerMiB: 1})
 	e.next(t, wire.Ready)
@@ -128,7 +130,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestInterrupt checks that an interrupt ends its own query only.
+// TestInterrupt checks that an interrupt ends only its own query.
 func TestInterrupt(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 64, DataMiB: 256, AnswerMiB: 1})
 	e.next(t, wire.Ready)
@@ -137,7 +139,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	e.next(t, wire.Done)
 	e.ask(t, 2, "SELECT 1")
-	if err := e.out.Send(wire.Interrupt, wire.AppendUint(nil, 1)); err != nil { // of a request that is over
+	if err := e.out.Send(wire.Interrupt, wire.AppendUint(nil, 1)); err != nil { // of a request that has ended
 		t.Fatal(err)
 	}
 	e.next(t, wire.Columns)
@@ -155,7 +157,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestGarbage sends what is not a frame, and a question before the settings. Both end the engine.
+// TestGarbage sends bytes that are not a frame, and a question before the settings. Both end the
+// engine.
 func TestGarbage(t *testing.T) {
 	argv := enginetest.Program()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -170,7 +173,7 @@ func TestGarbage(t *testing.T) {
 	}
 	cmd = exec.Command(argv[0], argv[1:]...)
 	cmd.Stdin = strings.NewReader(early.String())
-	// The end of its input may end it before it answers: without an error, then.
+	// The end of the input may come before the engine's answer; then there is no error.
 	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "before the settings") {
 		t.Errorf("early: %v: %s", err, out)
 	}

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// glibc keeps what was freed between smaller allocations, in up to eight arenas for each processor
-// (mallopt(3): M_ARENA_MAX), so the process would hold much more than the database counts.
+// glibc keeps freed memory between smaller allocations, in up to eight arenas per processor
+// (mallopt(3): M_ARENA_MAX). Fewer arenas keep the process near the size that DuckDB counts.
 func init() { C.mallopt(C.M_ARENA_MAX, C.int(runtime.NumCPU())) }
 
-// release gives freed memory back to the operating system (malloc_trim(3)).
+// release returns freed memory to the operating system (malloc_trim(3)).
 func release() { C.malloc_trim(0) }
 
 func duckDBVersion() string { return mapping.LibraryVersion() }
 
-// isolate drops what a process inherits and an engine does not need. Descriptors that came through exec
-// lack the close-on-exec flag, which the Go runtime sets on all of its own.
+// isolate closes and limits what the process inherited and an engine does not need. Inherited file
+// descriptors lack the close-on-exec flag, which the Go runtime sets on its own descriptors.
 func isolate() error {
 	debug.SetGCPercent(50) // the heap has little more than one frame
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -42,14 +42,14 @@ func isolate() error {
 			_ = unix.Close(fd)
 		}
 	}
-	// A core file would have rows of jobs in it.
+	// A core file would contain jobs.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbidding core files: %w", err)
 	}
 	return nil
 }
 
-// bound lets the data of the process grow by so many MiB at most (setrlimit(2): RLIMIT_DATA counts
+// bound lets the data of the process grow by at most mib MiB (setrlimit(2): RLIMIT_DATA counts
 // private writable mappings, whether or not they are in memory).
 func bound(mib int) error {
 	status, err := os.ReadFile("/proc/self/status")

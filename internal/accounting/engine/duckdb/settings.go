@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// statements are what a database begins with. After them no query can reach a file outside the given
-// directories, load an extension, or change a setting.
+// statements returns the SQL that configures a new database. After it, queries cannot open files
+// outside the given directories, load extensions, or change settings.
 func statements(s wire.Settings) []string {
 	list := []string{
 		fmt.Sprintf("SET memory_limit = '%dMiB'", s.MemoryMiB),
@@ -17,7 +17,7 @@ func statements(s wire.Settings) []string {
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
 		"SET TimeZone = 'UTC'",
-		// Parts never change, so what their footers say holds for good.
+		// Parts never change, so their cached footers stay valid.
 		"SET parquet_metadata_cache = true",
 		"SET temp_directory = " + quote(s.Temp),
 	}

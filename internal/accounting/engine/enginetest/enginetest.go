@@ -1,5 +1,6 @@
-// Package enginetest lets tests ask a real engine without building it: a test binary that imports
-// this package is an engine when it is started with [Program], and its pools start that.
+// Package enginetest lets tests use a real engine without building the engine's program. A test
+// binary that imports this package runs as an engine when started with [Program], and its pools use
+// this command.
 package enginetest
 
 import (
@@ -11,7 +12,7 @@ import (
 
 const argument = "rmreplay-engine-of-tests"
 
-// The tests of the binary do not begin in a process that is an engine.
+// If the process is to be an engine, the tests of the binary do not start.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == argument {
 		os.Exit(duckdb.Main()) //nolint:forbidigo // the process is an engine, and has no tests to go back to

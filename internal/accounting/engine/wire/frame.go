@@ -1,10 +1,10 @@
-// Package wire is the protocol between a [Pool] of engines and one engine process: frames over two
-// pipes, with a version and a checksum in each, and the values of rows and arguments in them.
+// Package wire defines the protocol between a [Pool] of engines and one engine process: frames over
+// two pipes, each with a version and a checksum, and the encoding of values in frames.
 //
 // The parent sends [Configure] once, [Begin] before the queries of a question, [Ask] for each query
 // and [End] after the question. The engine answers Configure with [Ready], Begin with [Done], and
-// Ask with [Columns], any number of [Rows] and [Done]; [Fault] stands in the place of the rest of an
-// answer. [Interrupt] may come at any time and has no answer of its own.
+// Ask with [Columns], any number of [Rows] and [Done]. A [Fault] replaces the rest of an answer.
+// [Interrupt] may be sent at any time and is not answered.
 //
 // [Pool]: https://pkg.go.dev/rmreplay/internal/accounting/engine#Pool
 package wire
@@ -19,13 +19,14 @@ import (
 	"sync"
 )
 
-// Version is the version of the protocol. Both sides are built together, so they support one version.
+// Version is the version of the protocol. Both sides come from one build, so they support only one
+// version.
 const Version = 1
 
-// MaxFrame bounds the payload of a frame, in bytes.
+// MaxFrame is the highest number of bytes in the payload of a frame.
 const MaxFrame = 256 << 20
 
-// Kind says what a frame is.
+// Kind is the kind of a frame.
 type Kind byte
 
 // The kinds of frames. The comments name the fields of the payload.
@@ -33,43 +34,43 @@ const (
 	Configure Kind = iota + 1 // Settings as JSON
 	Begin                     // number, statements
 	Ask                       // number, SQL, arguments
-	Interrupt                 // number of the Begin or Ask that shall end
-	End                       // nothing: the question is over
+	Interrupt                 // number of the Begin or Ask to end
+	End                       // no fields; the question is over
 	Ready                     // Status as JSON
 	Columns                   // names
 	Rows                      // values, row by row
-	Done                      // nothing
+	Done                      // no fields
 	Fault                     // cause, text
 )
 
-// Cause says what ended an answer early.
+// Cause says why an answer ended early.
 type Cause byte
 
 // The causes.
 const (
-	Failed      Cause = iota + 1 // the query is wrong, or its evaluation met an error
-	Interrupted                  // the parent asked for it
+	Failed      Cause = iota + 1 // the query is wrong, or its evaluation failed
+	Interrupted                  // the parent interrupted the query
 	Memory                       // the query needs more memory than the engine may have
-	Gone                         // a file of the tables is not there
-	Large                        // the answer has more bytes than an answer may have
-	Broken                       // the engine cannot answer any more
+	Gone                         // a file of the tables does not exist
+	Large                        // the answer exceeds the limit of its size
+	Broken                       // the engine cannot answer any further request
 )
 
 // Settings configure an engine.
 type Settings struct {
 	Dirs      []string `json:"dirs"`       // directories that queries may read
-	Temp      string   `json:"temp"`       // directory for what queries spill; empty forbids that
+	Temp      string   `json:"temp"`       // directory to which queries may spill; empty forbids spilling
 	MemoryMiB int      `json:"memory_mib"` // DuckDB's memory_limit
 	DataMiB   int      `json:"data_mib"`   // by how much the process may grow (RLIMIT_DATA)
-	TempMiB   int      `json:"temp_mib"`   // what queries may spill
-	AnswerMiB int      `json:"answer_mib"` // what the answers to one question may have
-	Threads   int      `json:"threads"`    // 0 stands for all processors
-	Attach    string   `json:"attach"`     // DuckDB database to open as schema old; empty for none
+	TempMiB   int      `json:"temp_mib"`   // limit of what queries spill
+	AnswerMiB int      `json:"answer_mib"` // limit of the answers to one question
+	Threads   int      `json:"threads"`    // 0 means all processors
+	Attach    string   `json:"attach"`     // DuckDB database to open as the schema old; empty if there is none
 }
 
-// Status is what an engine that is ready says of itself.
+// Status is what an engine reports when it is ready.
 type Status struct {
-	Version string `json:"version"` // of DuckDB
+	Version string `json:"version"` // version of DuckDB
 }
 
 const (
@@ -86,10 +87,11 @@ type Writer struct {
 	buf []byte
 }
 
-// NewWriter returns a writer to out.
+// NewWriter returns a writer that writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Send writes a frame. A payload of more than [MaxFrame] bytes is an error, and nothing is written.
+// Send writes a frame. If the payload has more than [MaxFrame] bytes, Send writes nothing and
+// returns an error.
 func (w *Writer) Send(kind Kind, payload []byte) error {
 	if len(payload) > MaxFrame {
 		return fmt.Errorf("sending a frame of %d bytes (want at most %d)", len(payload), MaxFrame)
@@ -107,7 +109,7 @@ func (w *Writer) Send(kind Kind, payload []byte) error {
 	return err
 }
 
-// BatchSize is the number of bytes from which on a frame of rows is sent.
+// BatchSize is the number of bytes at which a frame of rows is sent.
 const BatchSize = 64 << 10
 
 func checksum(head, payload []byte) uint32 {
@@ -117,11 +119,11 @@ func checksum(head, payload []byte) uint32 {
 // Reader reads frames.
 type Reader struct{ in *bufio.Reader }
 
-// NewReader returns a reader of in.
+// NewReader returns a reader that reads from in.
 func NewReader(in io.Reader) *Reader { return &Reader{bufio.NewReaderSize(in, BatchSize)} }
 
-// Next reads a frame. The caller may keep the payload. At the end of the input between two frames
-// the error is io.EOF. After any other error nothing more can be read.
+// Next reads a frame. The caller may keep the payload. If the input ends between two frames, the
+// error is io.EOF. After any other error, the reader must not be used again.
 func (r *Reader) Next() (Kind, []byte, error) {
 	var head [headLength]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -147,7 +149,8 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return Kind(head[5]), payload, nil
 }
 
-// readPayload reads n bytes. It allocates no more than twice what has arrived: the length may be damaged.
+// readPayload reads n bytes. Because n may be damaged, it never allocates more than twice what has
+// arrived.
 func readPayload(in io.Reader, n int) ([]byte, error) {
 	const step = 1 << 20
 	payload := make([]byte, 0, min(n, step))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The tags of values. A tag says the Go type of its value, so that a value arrives with the type that
-// the database's driver gave it.
+// The tags of values. A tag encodes the Go type of its value, so that the receiver gets the same
+// type that the database's driver returned.
 const (
 	tagNull byte = iota
 	tagFalse
@@ -35,7 +35,7 @@ const (
 	tagStruct
 )
 
-// AppendString appends a text, of any bytes.
+// AppendString appends a text or any other bytes.
 func AppendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -43,8 +43,8 @@ func AppendString(b []byte, s string) []byte {
 // AppendUint appends a number.
 func AppendUint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }
 
-// AppendValue appends a value: nil, a boolean, a number, a *big.Int, a text, bytes, a time, or a list
-// ([]any) or a struct (map[string]any) of such values. Another type is an error.
+// AppendValue appends a value: nil, a boolean, a number, a *big.Int, a text, bytes, a time, or a
+// list ([]any) or a struct (map[string]any) of such values. Other types are an error.
 func AppendValue(b []byte, value any) (_ []byte, err error) {
 	switch v := value.(type) {
 	case nil:
@@ -113,19 +113,20 @@ func appendInteger(b []byte, value any) ([]byte, error) {
 	return nil, fmt.Errorf("values of type %T do not pass between the engine and its parent", value)
 }
 
-// Decoder takes the fields of a payload one after another.
+// Decoder reads the fields of a payload in sequence.
 type Decoder struct {
 	rest []byte
 	err  error
 }
 
-// NewDecoder returns a decoder of a payload. Bytes that it returns are parts of the payload.
+// NewDecoder returns a decoder for a payload. Byte slices that it returns share the payload's
+// memory.
 func NewDecoder(payload []byte) *Decoder { return &Decoder{rest: payload} }
 
-// Err returns what was wrong with the payload.
+// Err returns the first error in the payload.
 func (d *Decoder) Err() error { return d.err }
 
-// More reports whether fields are left. After an error none are.
+// More reports whether there are more fields. After an error it returns false.
 func (d *Decoder) More() bool { return d.err == nil && len(d.rest) > 0 }
 
 var errShort = errors.New("reading a frame: a field is cut off")
@@ -147,7 +148,7 @@ func (d *Decoder) fail(err error) {
 	d.rest = nil
 }
 
-// Uint returns a number.
+// Uint reads a number.
 func (d *Decoder) Uint() uint64 {
 	n, length := binary.Uvarint(d.rest)
 	if length <= 0 {
@@ -168,7 +169,7 @@ func (d *Decoder) int() int64 {
 	return n
 }
 
-// Bytes returns what [AppendString] appended, as a part of the payload.
+// Bytes reads what [AppendString] appended. The result shares the payload's memory.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uint()
 	if n > uint64(len(d.rest)) {
@@ -178,13 +179,14 @@ func (d *Decoder) Bytes() []byte {
 	return d.take(int(n))
 }
 
-// String returns what [AppendString] appended.
+// String reads what [AppendString] appended.
 func (d *Decoder) String() string { return string(d.Bytes()) }
 
-// maxDepth bounds how deeply lists and structs are nested: a damaged payload must not end the process.
+// maxDepth limits the nesting of lists and structs, so that a damaged payload cannot exhaust the
+// stack.
 const maxDepth = 100
 
-// Value returns a value, with the type that [AppendValue] was given.
+// Value reads a value, with the type that [AppendValue] was given.
 func (d *Decoder) Value() any { return d.value(0) }
 
 func (d *Decoder) value(depth int) any {
@@ -239,7 +241,7 @@ func (d *Decoder) time() time.Time {
 
 func (d *Decoder) list(depth int) []any {
 	n := d.Uint()
-	list := make([]any, 0, min(n, uint64(len(d.rest)))) // an element has a byte at least
+	list := make([]any, 0, min(n, uint64(len(d.rest)))) // each element has at least one byte
 	for i := uint64(0); i < n && d.err == nil; i++ {
 		list = append(list, d.value(depth+1))
 	}
@@ -269,5 +271,5 @@ func (d *Decoder) integer(tag byte) any {
 	return nil
 }
 
-// Rest returns what is left of the payload.
+// Rest returns the unread bytes of the payload.
 func (d *Decoder) Rest() []byte { return d.take(len(d.rest)) }

@@ -35,7 +35,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestDamage changes each bit of a frame, and cuts it at each byte. No damaged frame is read.
+// TestDamage flips each bit of a frame, and cuts the frame at each byte. The reader refuses every
+// damaged frame.
 func TestDamage(t *testing.T) {
 	var pipe bytes.Buffer
 	if err := NewWriter(&pipe).Send(Rows, []byte("payload")); err != nil {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// The formats of dates: milliseconds since 1970, and ISO 8601, whose end may be missing.
+// The formats of dates: milliseconds since 1970, and ISO 8601, which may be cut off at the end.
 const millisFormat = "epoch_millis"
 
 var isoFormats = []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "date_optional_time",
 	"iso8601"}
 
-// defaultFormat is the format of dates where a request names none.
+// defaultFormat is the format of dates if a request does not name a format.
 const defaultFormat = "strict_date_optional_time||epoch_millis"
 
 // Unit is a unit of date math and of calendar intervals.
@@ -33,7 +33,7 @@ const (
 	milli   Unit = 0
 )
 
-// Add adds n units. A day that the month does not have becomes the month's last one.
+// Add adds n units. If the month lacks the day, the result is the last day of the month.
 func (u Unit) Add(t time.Time, n int) time.Time {
 	var months int
 	switch u {
@@ -62,7 +62,7 @@ func (u Unit) Add(t time.Time, n int) time.Time {
 		t.Location())
 }
 
-// Floor returns the beginning of the unit that an instant is in. Weeks begin on Mondays.
+// Floor returns the beginning of the unit that contains an instant. Weeks begin on Monday.
 func (u Unit) Floor(t time.Time) time.Time {
 	y, m, d := t.Date()
 	switch u {
@@ -88,15 +88,15 @@ func (u Unit) Floor(t time.Time) time.Time {
 	return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
 }
 
-// Dates reads and writes dates in the formats of a request.
+// Dates parses and formats dates in the formats of a request.
 type Dates struct {
 	formats []string
 	zone    *time.Location
 	now     time.Time
 }
 
-// Dates returns the reader of a format, which may name several, separated by "||"; an empty one
-// means dates of ISO 8601 and milliseconds. Dates without a zone are in the given zone.
+// Dates returns a parser for a format, or for several formats, separated by "||". An empty format
+// means ISO 8601 or milliseconds. zone applies to dates without a zone.
 func (c *Compiler) Dates(format string, zone *time.Location) *Dates {
 	d := &Dates{formats: strings.Split(cmp.Or(format, defaultFormat), "||"), zone: zone, now: c.Now}
 	for _, f := range d.formats {
@@ -107,7 +107,7 @@ func (c *Compiler) Dates(format string, zone *time.Location) *Dates {
 	return d
 }
 
-// Format writes an instant in the first format.
+// Format formats an instant in the first format.
 func (d *Dates) Format(t time.Time) string {
 	if d.formats[0] == millisFormat {
 		return strconv.FormatInt(t.UnixMilli(), 10)
@@ -115,8 +115,8 @@ func (d *Dates) Format(t time.Time) string {
 	return t.In(d.zone).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Parse reads a date with its date math, such as now-7d/d or 2024-03-01||+1M/d, in milliseconds. With up,
-// missing parts are as late as possible, as for "at most": 2024-03-01 is the end of that day.
+// Parse parses a date with date math, such as now-7d/d or 2024-03-01||+1M/d. If up, missing parts
+// are as late as possible, as for "at most": 2024-03-01 becomes the end of that day.
 func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 	if math, ok := strings.CutPrefix(text, "now"); ok {
 		return d.math(text, d.now.In(d.zone), math, up)
@@ -142,7 +142,7 @@ func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 		"failed to parse date field ["+text+"] with format ["+strings.Join(d.formats, "||")+"]")
 }
 
-// read reads a date in one format, and returns the smallest unit that it says.
+// read parses a date in one format. smallest is the smallest unit in the text.
 func (d *Dates) read(text, format string) (t time.Time, smallest Unit, ok bool) {
 	if format != millisFormat {
 		return d.optionalTime(text)
@@ -154,7 +154,7 @@ func (d *Dates) read(text, format string) (t time.Time, smallest Unit, ok bool) 
 	return time.UnixMilli(int64(n)).In(d.zone), milli, true
 }
 
-// optionalTime reads a date of ISO 8601 whose end may be missing: 2024, 2024-03, 2024-03-01T12Z, ...
+// optionalTime parses ISO 8601 that may be cut off at the end: 2024, 2024-03, 2024-03-01T12Z, ...
 func (d *Dates) optionalTime(text string) (t time.Time, smallest Unit, ok bool) {
 	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07"} {
 		for _, f := range []struct {
@@ -177,7 +177,7 @@ func (d *Dates) optionalTime(text string) (t time.Time, smallest Unit, ok bool) 
 	return t, 0, false
 }
 
-// maxMath bounds the numbers of date math.
+// maxMath is the highest number in date math.
 const maxMath = 1_000_000
 
 func (d *Dates) math(text string, t time.Time, math string, up bool) (time.Time, error) {
@@ -230,7 +230,7 @@ func (d *Dates) math(text string, t time.Time, math string, up bool) (time.Time,
 	return t, nil
 }
 
-// Zone returns the time zone of a name of the IANA or of an offset such as +01:00.
+// Zone returns a time zone by its IANA name, or by an offset such as +01:00.
 func Zone(name string) (*time.Location, error) {
 	switch name {
 	case "", "Z", "UTC", "GMT":
@@ -254,7 +254,7 @@ func Zone(name string) (*time.Location, error) {
 	return nil, Illegal("unknown time-zone ID: %s", name)
 }
 
-// Zone returns the time zone of a member, which is UTC if it is absent.
+// Zone returns the time zone in a member. UTC is the default.
 func (b *Body) Zone(name string) *time.Location {
 	l, err := Zone(b.Text(name, ""))
 	b.Fail(err)

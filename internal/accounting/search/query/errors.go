@@ -1,8 +1,7 @@
-// Package query turns queries in the forms of Elasticsearch, which are its query DSL and Lucene's
-// query strings, into conditions of SQL.
+// Package query compiles Elasticsearch's query DSL and Lucene's query strings to SQL conditions.
 //
-// A condition is a text with question marks and their values. The text consists of constants of
-// this package and names of columns. What a client sends is always a value.
+// A condition is a text with question marks, and their values. The text consists of constants of
+// this package and names of columns. What a client sends is always passed as a value.
 package query
 
 import (
@@ -19,7 +18,7 @@ import (
 	"rmreplay/internal/accounting/engine"
 )
 
-// Error is an error in the form of Elasticsearch's.
+// Error is an error in Elasticsearch's format.
 type Error struct {
 	Status       int
 	Kind, Reason string
@@ -32,23 +31,23 @@ func Fault(status int, kind, reason string) *Error {
 	return &Error{Status: status, Kind: kind, Reason: reason}
 }
 
-// Parsing is the error of a body that does not have the form that it should have.
+// Parsing returns the error for a body of the wrong form.
 func Parsing(format string, args ...any) error {
 	return Fault(http.StatusBadRequest, "parsing_exception", fmt.Sprintf(format, args...))
 }
 
-// Illegal is the error of a value that makes no sense.
+// Illegal returns the error for an invalid value.
 func Illegal(format string, args ...any) error {
 	return Fault(http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf(format, args...))
 }
 
-// Unsupported is the error of what Elasticsearch can do and this server cannot.
+// Unsupported returns the error for a feature of Elasticsearch that this server lacks.
 func Unsupported(format string, args ...any) error {
 	return Fault(http.StatusBadRequest, "unsupported_operation_exception", fmt.Sprintf(format,
 		args...)+" is not supported by this server")
 }
 
-// AsError gives every error the form of Elasticsearch's.
+// AsError converts every error to Elasticsearch's format.
 func AsError(err error) *Error {
 	var known *Error
 	switch {
@@ -66,7 +65,7 @@ func AsError(err error) *Error {
 	return Fault(http.StatusInternalServerError, "exception", err.Error())
 }
 
-// Body returns what the server answers.
+// Body returns the error as the body of a response.
 func (e *Error) Body() map[string]any {
 	cause := map[string]any{"type": e.Kind, "reason": e.Reason}
 	return map[string]any{
@@ -75,9 +74,9 @@ func (e *Error) Body() map[string]any {
 	}
 }
 
-// The functions below read JSON values that were decoded with json.Number for numbers.
+// The functions below expect JSON values in which numbers were decoded as json.Number.
 
-// KindOf names a JSON value's kind as Elasticsearch's messages do.
+// KindOf returns the name of a JSON value's kind, as in Elasticsearch's messages.
 func KindOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -94,10 +93,10 @@ func KindOf(v any) string {
 	return "START_OBJECT"
 }
 
-// Reader reads JSON values. Its first error stays in Err; what it reads then has no meaning.
+// Reader reads JSON values. Err is the first error; results after an error are meaningless.
 type Reader struct{ Err error }
 
-// Fail notes an error, unless there is one already.
+// Fail sets Err, unless there was an error before.
 func (r *Reader) Fail(err error) {
 	if r.Err == nil {
 		r.Err = err
@@ -113,7 +112,7 @@ func (r *Reader) Object(where string, v any) map[string]any {
 	return m
 }
 
-// Only returns the single member of an object.
+// Only returns the member of an object that must have exactly one.
 func (r *Reader) Only(where string, v any) (name string, value any) {
 	m := r.Object(where, v)
 	if len(m) != 1 {
@@ -124,7 +123,7 @@ func (r *Reader) Only(where string, v any) (name string, value any) {
 	return name, value
 }
 
-// List returns the elements of an array, or a single value as the only element.
+// List returns the elements of an array. A value that is not an array is its only element.
 func List(v any) []any {
 	if a, ok := v.([]any); ok {
 		return a
@@ -158,7 +157,7 @@ func (r *Reader) Scalars(where string, v any, most int) (list []string) {
 	return list
 }
 
-// Float returns a finite number, which may be the text of a string.
+// Float returns a finite number. A string with a number is allowed, too.
 func (r *Reader) Float(where string, v any) float64 {
 	s := r.Scalar(where, v)
 	x, err := strconv.ParseFloat(s, 64)
@@ -169,14 +168,14 @@ func (r *Reader) Float(where string, v any) float64 {
 	return x
 }
 
-// Body is an object of a request that a Reader reads.
+// Body is an object in a request, read by a Reader.
 type Body struct {
 	*Reader
-	Where   string // what it is, for errors
+	Where   string // the object's name in error messages
 	Members map[string]any
 }
 
-// Read begins to read an object. Members with other names than those given are an error.
+// Read starts to read an object. Members other than those named are an error.
 func (r *Reader) Read(where string, v any, names ...string) *Body {
 	b := &Body{Reader: r, Where: where, Members: r.Object(where, v)}
 	for _, name := range slices.Sorted(maps.Keys(b.Members)) {
@@ -187,7 +186,7 @@ func (r *Reader) Read(where string, v any, names ...string) *Body {
 	return b
 }
 
-// Given reports whether the object has a member, which is not null.
+// Given reports whether the object has a member with a value other than null.
 func (b *Body) Given(name string) bool { return b.Members[name] != nil }
 
 // Text returns the text of a member, or byDefault if it is absent.
@@ -198,7 +197,8 @@ func (b *Body) Text(name, byDefault string) string {
 	return b.Scalar(b.Where+"."+name, b.Members[name])
 }
 
-// Whole returns the integer of a member within bounds, or byDefault if it is absent.
+// Whole returns the integer in a member, which must be from least to most, or byDefault without the
+// member.
 func (b *Body) Whole(name string, byDefault, least, most int64) int64 {
 	if !b.Given(name) {
 		return byDefault
@@ -214,7 +214,7 @@ func (b *Body) Whole(name string, byDefault, least, most int64) int64 {
 	return n
 }
 
-// Number returns the finite number of a member, or byDefault if it is absent.
+// Number returns the finite number in a member, or byDefault without the member.
 func (b *Body) Number(name string, byDefault float64) float64 {
 	if _, given := b.Members[name]; !given {
 		return byDefault
@@ -222,7 +222,7 @@ func (b *Body) Number(name string, byDefault float64) float64 {
 	return b.Float(b.Where+"."+name, b.Members[name])
 }
 
-// Boolean returns the truth value of a member, or byDefault if it is absent.
+// Boolean returns the boolean in a member, or byDefault without the member.
 func (b *Body) Boolean(name string, byDefault bool) bool {
 	if !b.Given(name) {
 		return byDefault

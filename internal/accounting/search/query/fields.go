@@ -22,14 +22,14 @@ const (
 	Date    Kind = "date"
 )
 
-// SQL is a part of a statement with the values of its question marks. The text is made of constants
-// of this package and names of columns. Values of a request are always arguments.
+// SQL is a part of a statement, with the values of its question marks. The text consists of
+// constants of this package and names of columns. Values in a request are always arguments.
 type SQL struct {
 	Text string
 	Args []any
 }
 
-// Expression returns a part of a statement. %s in the format stands for a part, in order.
+// Expression returns a part of a statement. Each %s in format is replaced by the next of parts.
 func Expression(format string, parts ...SQL) SQL {
 	texts := make([]any, len(parts))
 	var args []any
@@ -40,10 +40,10 @@ func Expression(format string, parts ...SQL) SQL {
 	return SQL{fmt.Sprintf(format, texts...), args}
 }
 
-// Value is an argument.
+// Value returns a question mark with its value.
 func Value(v any) SQL { return SQL{"?", []any{v}} }
 
-// Join joins parts with a separator, which has no question mark.
+// Join joins parts. The separator must not contain a question mark.
 func Join(parts []SQL, separator string) SQL {
 	var b strings.Builder
 	var args []any
@@ -61,22 +61,23 @@ func Join(parts []SQL, separator string) SQL {
 type Field struct {
 	Name string // without .keyword
 	Kind Kind
-	Expr SQL // its value, which is NULL if a job has none
-	// Raw means that the field has no column. Its value is looked up in the document, which is slow.
+	Expr SQL // SQL of the value; NULL for jobs without a value
+	// Raw is true for a field without a column. Its value is read from each document, which is
+	// slow.
 	Raw bool
 }
 
-// renamed are the names of fields whose columns have other names, because Slurm's documents give
-// the names to other fields: exit_code is "3:0" there.
+// renamed maps columns to their fields' names where these differ, because in Slurm's documents the
+// columns' names belong to other fields: exit_code is "3:0" there.
 var renamed = map[string]string{
 	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status",
 	"derived_signal": "derived_signal",
 }
 
-// NameOf returns the name of the field of a column.
+// NameOf returns the name of a column's field.
 func NameOf(c store.Column) string { return cmp.Or(c.Field, renamed[c.Name], c.Name) }
 
-// composed are fields of documents that several columns have.
+// composed are fields whose value is computed from several columns.
 var composed = []Field{
 	{Name: "exit_code", Kind: Keyword, Expr: SQL{Text: "(j.exit_code || ':' || j.exit_signal)"}},
 	{Name: "derived_ec", Kind: Keyword, Expr: SQL{Text: "(j.derived_code || ':' || j.derived_signal)"}},
@@ -84,11 +85,11 @@ var composed = []Field{
 	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}},
 }
 
-// unnamed is the index of documents that came without one, such as imported jobs.
+// unnamed is the index name of documents without one, such as imported jobs.
 const unnamed = "jobs"
 
-// Fields are the fields with columns, by name: the key in Slurm's documents, or else the column's
-// own name.
+// Fields maps names to the fields with columns. A name is the key in Slurm's documents or, for a
+// column without a key, the column's name.
 var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
@@ -108,8 +109,8 @@ var Fields = func() map[string]*Field {
 		case "collection":
 			f.Expr = SQL{Text: "coalesce(j.collection, '" + unnamed + "')"}
 		case "arrived":
-			// A date has milliseconds in Elasticsearch, and so have the sort values that a client sends back as
-			// search_after. The store has this instant in microseconds.
+			// Elasticsearch's dates have milliseconds, and so do the sort values that a client
+			// returns in search_after. The store's instants have microseconds.
 			f.Expr = SQL{Text: "make_timestamp_ms(epoch_ms(j.arrived))"}
 		}
 		all[name] = f
@@ -120,7 +121,7 @@ var Fields = func() map[string]*Field {
 	return all
 }()
 
-// Names are the fields with columns, in the order of their names.
+// Names are the names of the fields with columns, sorted.
 var Names = func() []string {
 	var list []string
 	for name := range Fields {
@@ -130,28 +131,30 @@ var Names = func() []string {
 	return list
 }()
 
-// Metadata reports whether a field is one of Elasticsearch's own, which patterns do not match.
+// Metadata reports whether a field is a metadata field of Elasticsearch, which patterns do not
+// match.
 func (f *Field) Metadata() bool { return f.Name == "_id" || f.Name == "_index" }
 
 func quote(column string) string { return `"` + column + `"` }
 
 const (
-	maxName    = 512 // bytes of a field's name
-	maxMembers = 256 // members of documents that one request asks for
-	// maxStructure is how many bytes a document may have outside its strings, and maxDocument in all, to be searched
-	// for members. The database takes 16 bytes for each number or bracket, and reads 2,048 documents at a time. A
-	// document of Slurm's has some 200 bytes outside its strings.
+	maxName    = 512 // bytes in a field's name
+	maxMembers = 256 // members of documents in one request
+	// maxStructure is the highest number of bytes outside of strings, and maxDocument of all bytes,
+	// in a document whose members can be searched. The database needs 16 bytes for each number or
+	// bracket, and reads 2,048 documents at a time. A document of Slurm has about 200 bytes outside
+	// of strings.
 	maxStructure = 8 << 10
 	maxDocument  = 1 << 20
 )
 
-// members are the places of documents' members that a request asks for, as JSON pointers.
+// members are the members of documents that a request uses, as JSON pointers.
 type members struct {
 	pointers []SQL
 	places   map[string]int
 }
 
-// place returns the expression of a member. All members of a document are read at once.
+// place returns the SQL of a member. A statement reads all members of a document at once.
 func (m *members) place(pointer string) SQL {
 	n, known := m.places[pointer]
 	if !known {
@@ -165,15 +168,15 @@ func (m *members) place(pointer string) SQL {
 	return SQL{Text: "j.members[" + strconv.Itoa(n) + "]"}
 }
 
-// texts are the strings of a JSON document, as a regular expression.
+// texts is a regular expression for the strings of a JSON document.
 const texts = `"([^"\\]|\\.)*"`
 
-// Tables is what a statement reads, from FROM on.
+// Tables returns a statement's FROM clause.
 //
-// If fields without a column are asked for, unnest keeps the database from taking the list of their values apart
-// into conditions that read the document again, and lets conditions of columns go first. A document that is no
-// UTF-8 or no JSON, or that is too large, has no members. (TRY would be shorter, but DuckDB 1.5 mixes
-// up rows where another condition has removed some.)
+// If the request uses fields without a column, unnest prevents two things: that the database reads
+// the document once per condition, and that it reads documents before it has applied the conditions
+// on columns. A document that is not UTF-8, not JSON, or too large counts as one without members.
+// (TRY would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed some.)
 func (c *Compiler) Tables() SQL {
 	if len(c.members.pointers) == 0 {
 		return SQL{Text: "FROM jobs j"}
@@ -190,8 +193,8 @@ func (c *Compiler) Tables() SQL {
 		Join(c.members.pointers, ", "))
 }
 
-// Field returns the field of a name. A name without a column stands for a member of the document:
-// of the member with that very name, or of the path that its dots make.
+// Field returns the field of a name. A name without a column is a member of the document: the
+// member with exactly this name or, with dots, the member at this path.
 func (c *Compiler) Field(name string) *Field {
 	if f, ok := Fields[name]; ok {
 		return f
@@ -219,8 +222,8 @@ func (c *Compiler) Field(name string) *Field {
 	return &Field{Name: base, Kind: Keyword, Expr: expr, Raw: true}
 }
 
-// Matching returns the fields with columns that match a pattern with asterisks. For a name without
-// an asterisk it returns the field of that name.
+// Matching returns the fields with columns whose names match a pattern with asterisks. For a name
+// without asterisks, it returns the field of this name.
 func (c *Compiler) Matching(pattern string) (list []*Field) {
 	if !strings.Contains(pattern, "*") {
 		return []*Field{c.Field(pattern)}
@@ -233,8 +236,8 @@ func (c *Compiler) Matching(pattern string) (list []*Field) {
 	return list
 }
 
-// escape makes a pattern of [path.Match] in which no character but the asterisk is special. An asterisk
-// matches slashes too.
+// escape converts a pattern to one of [path.Match] in which only the asterisk is special. An
+// asterisk also matches slashes.
 var escape = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, "/", "\x00")
 
 // Matches reports whether a name matches a pattern with asterisks.
@@ -243,7 +246,7 @@ func Matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// Number returns a field as an expression of the type DOUBLE for metrics.
+// Number returns the SQL of a field as a DOUBLE, for metrics.
 func (c *Compiler) Number(f *Field) SQL {
 	switch {
 	case f.Raw:

@@ -14,34 +14,35 @@ import (
 
 // Limits of one request.
 const (
-	maxDepth   = 30    // of queries within queries, as in Elasticsearch
-	maxClauses = 1024  // queries of one request
-	MaxTerms   = 65536 // values of a query of terms, as in Elasticsearch
-	// maxPattern, maxOnes and maxAutomata bound wildcards. A wildcard that is more than a prefix, a suffix
-	// or a part becomes an automaton of RE2. The number of its states doubles with each question mark after
-	// an asterisk: with 12 of them a byte of text takes 8 ns, and with 16 it takes 360 ns.
-	maxPattern  = 1000 // bytes of a wildcard
-	maxOnes     = 10   // question marks behind an asterisk
-	maxAutomata = 128  // automata of one request
+	maxDepth   = 30    // levels of nested queries, as in Elasticsearch
+	maxClauses = 1024  // queries in one request
+	MaxTerms   = 65536 // values in a terms query, as in Elasticsearch
+	// maxPattern, maxOnes and maxAutomata bound wildcards. A wildcard other than a prefix, a suffix
+	// or a part becomes an automaton of RE2. The number of its states doubles with each question
+	// mark after an asterisk: 12 question marks take 8 ns per byte of text, and 16 take 360 ns.
+	maxPattern  = 1000 // bytes in a wildcard
+	maxOnes     = 10   // question marks after an asterisk
+	maxAutomata = 128  // automata in one request
 )
 
-// Compiler makes conditions of queries. After an error, which is in Err, its results have no meaning.
+// Compiler compiles queries to conditions. After an error, which is in Err, its results are
+// meaningless.
 type Compiler struct {
 	Reader
 	Now      time.Time
 	depth    int
 	clauses  int
 	automata int
-	members  members // members of documents that were asked for
+	members  members // members of documents that the queries use
 }
 
-// Always and Never are the conditions of all jobs and of none.
+// Always is true for all jobs, and Never is false for all jobs.
 var (
 	Always = SQL{Text: "true"}
 	Never  = SQL{Text: "false"}
 )
 
-// count counts a clause, and reports whether there may be so many.
+// count counts a clause, and reports whether the limit still allows it.
 func (c *Compiler) count() bool {
 	if c.clauses++; c.clauses > maxClauses {
 		c.Fail(Fault(400, "too_many_nested_clauses",
@@ -50,7 +51,7 @@ func (c *Compiler) count() bool {
 	return c.clauses <= maxClauses
 }
 
-// Query makes the condition of a query of the query DSL.
+// Query compiles a query of the query DSL to a condition.
 func (c *Compiler) Query(v any) SQL {
 	if c.depth++; c.depth > maxDepth {
 		c.Fail(Illegal("The nested depth of the query exceeds the maximum nested depth for queries set to %d", maxDepth))
@@ -84,7 +85,7 @@ func (c *Compiler) Query(v any) SQL {
 	return Never
 }
 
-// all compiles a query or an array of them.
+// all compiles a query or an array of queries.
 func (c *Compiler) all(v any) (parts []SQL) {
 	if v == nil {
 		return nil
@@ -95,7 +96,7 @@ func (c *Compiler) all(v any) (parts []SQL) {
 	return parts
 }
 
-// And is true where all parts are.
+// And returns a condition that is true if all parts are.
 func And(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Always
@@ -103,7 +104,7 @@ func And(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " AND "))
 }
 
-// Or is true where one of the parts is.
+// Or returns a condition that is true if a part is.
 func Or(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Never
@@ -111,7 +112,8 @@ func Or(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " OR "))
 }
 
-// Not is true where a condition is false or unknown: a job without the field is no match.
+// Not returns a condition that is true if p is false or unknown, so that it holds for jobs without
+// the field.
 func Not(p SQL) SQL { return Expression("(%s IS NOT TRUE)", Expression("(%s)", p)) }
 
 func (c *Compiler) bool(v any) SQL {
@@ -126,8 +128,9 @@ func (c *Compiler) bool(v any) SQL {
 	if given < 0 {
 		given += int64(len(should))
 	}
-	// For 0, Elasticsearch sets nothing, so Lucene still wants one of the should clauses if there are
-	// no other clauses. Without must, filter and should there is nothing to count.
+	// If minimum_should_match is 0, Elasticsearch does not pass it on, and Lucene requires one of
+	// the should clauses unless there are other clauses. Without must, filter and should, it has no
+	// effect.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
 	}
@@ -157,7 +160,7 @@ func (c *Compiler) exists(name string) SQL {
 	return Or(parts)
 }
 
-// identity is true for the jobs with one of the given _ids.
+// identity returns the condition for jobs with one of the given _ids.
 func (c *Compiler) identity(v any) SQL {
 	var parts []SQL
 	for _, id := range c.Scalars("ids", v, MaxTerms) {
@@ -203,7 +206,7 @@ func (c *Compiler) terms(v any) SQL {
 	return Or(parts)
 }
 
-// term is true for the jobs whose field has a value.
+// term returns the condition for jobs whose field has a value.
 func (c *Compiler) term(f *Field, s string, anyCase bool) SQL {
 	switch {
 	case f.Name == "_id":
@@ -217,7 +220,7 @@ func (c *Compiler) term(f *Field, s string, anyCase bool) SQL {
 	return Expression("(%s = %s)", f.Expr, c.Numeric(f, s))
 }
 
-// Numeric reads a number, which is compared with a field, as an argument. Integers keep all their digits.
+// Numeric parses a number for a comparison with a field. Integers keep all their digits.
 func (c *Compiler) Numeric(f *Field, s string) SQL {
 	n, ok := numeric(s)
 	if !ok {
@@ -241,17 +244,17 @@ type Bounds struct {
 	From, To                 string
 	HasFrom, HasTo           bool
 	FromIncluded, toIncluded bool
-	FromNumber, ToNumber     bool // they came as numbers, which matters for fields without a column
+	FromNumber, ToNumber     bool // given as a number, which matters for fields without a column
 	Format                   string
 }
 
-// Between is true for the jobs whose field is within bounds.
+// Between returns the condition for jobs whose field is within bounds.
 func (c *Compiler) Between(f *Field, b Bounds) SQL {
 	var parts []SQL
 	side := func(s string, lower, included, isNumber bool) {
 		operator := map[bool]string{true: ">", false: "<"}[lower]
 		if f.Kind == Date {
-			// Dates count milliseconds. "At most t" is "before t + 1 ms".
+			// Dates are in milliseconds, so "at most t" becomes "before t + 1 ms".
 			t, err := c.Dates(b.Format, time.UTC).Parse(s, lower != included)
 			c.Fail(err)
 			if lower {
@@ -291,7 +294,7 @@ func (c *Compiler) rangeQuery(v any) SQL {
 	name, body := c.Only("range", v)
 	r := c.Read("range."+name, body, "gt", "gte", "lt", "lte", "from", "to", "format", "boost")
 	b := Bounds{Format: r.Text("format", "")}
-	for _, side := range []string{"gt", "gte", "from", "lt", "lte", "to"} { // Grafana's annotations have from and to
+	for _, side := range []string{"gt", "gte", "from", "lt", "lte", "to"} { // Grafana's annotations use from and to
 		if !r.Given(side) {
 			continue
 		}
@@ -310,15 +313,15 @@ func (c *Compiler) rangeQuery(v any) SQL {
 	return c.Between(c.Field(name), b)
 }
 
-// leafMembers are the members of queries with one field. The first one has the value.
+// leafMembers are the allowed members of queries on one field. The first one is the value.
 var leafMembers = map[string][]string{
 	"term": {"value", "case_insensitive", "boost"}, "prefix": {"value", "case_insensitive", "boost", "rewrite"},
 	"wildcard": {"value", "case_insensitive", "boost", "rewrite"}, "match": {"query", "operator", "boost"},
 	"match_phrase": {"query", "boost", "slop"},
 }
 
-// leaf compiles a query with one field: {"FIELD": VALUE} or {"FIELD": {"value": VALUE, ...}}. A
-// string is one term, so that matches are matches of the whole value.
+// leaf compiles a query on one field: {"FIELD": VALUE} or {"FIELD": {"value": VALUE, ...}}. A
+// string is a single term, so match compares the whole value.
 func (c *Compiler) leaf(kind string, v any) SQL {
 	name, body := c.Only(kind, v)
 	anyCase := false
@@ -347,7 +350,7 @@ func (c *Compiler) patternField(f *Field, kind string) {
 	}
 }
 
-// text returns a field and a text to compare it with, both in lower case if the case does not matter.
+// text returns a field and a text to compare it with. If anyCase, both are in lower case.
 func (f *Field) text(s string, anyCase bool) (field, text SQL) {
 	field, text = f.Expr, Expression("%s::VARCHAR", Value(s))
 	if anyCase {
@@ -356,8 +359,8 @@ func (f *Field) text(s string, anyCase bool) (field, text SQL) {
 	return field, text
 }
 
-// Wildcard matches a pattern with * for any text and ? for one character. A backslash before a
-// character makes it stand for itself. The time is linear in the text, which DuckDB's LIKE is not.
+// Wildcard returns the condition for a pattern: * matches any text, ? matches one character, and \
+// quotes the next character. Matching takes linear time, unlike with DuckDB's LIKE.
 func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 	c.patternField(f, "wildcard")
 	if len(pattern) > maxPattern {
@@ -390,16 +393,16 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 	return Expression(function, field, text)
 }
 
-// glob is a wildcard that was read.
+// glob is a parsed wildcard.
 type glob struct {
 	texts        []string // between the asterisks
-	regex        string   // the same as a regular expression
-	ones, behind int      // question marks, and the question marks behind an asterisk
+	regex        string   // equivalent regular expression
+	ones, behind int      // number of question marks, and of those after an asterisk
 }
 
 func newGlob(pattern string) (g glob) {
 	var text strings.Builder
-	regex := "(?s)" // a dot is a line break, too
+	regex := "(?s)" // a dot matches a line break, too
 	literal := func(r rune) {
 		text.WriteRune(r)
 		regex += regexp.QuoteMeta(string(r))
@@ -433,8 +436,8 @@ func newGlob(pattern string) (g glob) {
 	return g
 }
 
-// anyField is true where one of several fields matches. A field whose type cannot have the value is
-// left out, unless it is the only one.
+// anyField returns a condition that is true if one of several fields matches. It leaves out fields
+// whose type cannot have the value, unless there is only one field.
 func (c *Compiler) anyField(fields []*Field, condition func(f *Field) SQL) SQL {
 	if len(fields) == 1 {
 		return condition(fields[0])

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxQueryString is the largest length of a query string in bytes.
+// maxQueryString is the highest number of bytes in a query string.
 const maxQueryString = 32 << 10
 
-// queryString compiles a query in Lucene's classic syntax.
+// queryString compiles a query string in Lucene's classic syntax.
 func (c *Compiler) queryString(v any) SQL {
 	b := c.Read("query_string", v, "query", "analyze_wildcard", "boost")
 	if !b.Given("query") {
@@ -27,17 +27,17 @@ func (c *Compiler) queryString(v any) SQL {
 	return condition
 }
 
-// luceneParser reads a query string. Its structure is that of Lucene's classic query parser: AND,
-// OR and NOT say of their neighbours whether they must, should or must not match.
+// luceneParser parses a query string. As in Lucene's classic parser, AND, OR and NOT say whether
+// the clauses beside them must, should or must not match.
 type luceneParser struct {
 	c     *Compiler
 	text  string
-	all   []*Field // of terms without a field
+	all   []*Field // fields for terms that name no field
 	at    int
 	depth int
 }
 
-// fault notes an error at the place that was reached.
+// fault reports an error at the current position.
 func (p *luceneParser) fault(format string, args ...any) SQL {
 	p.c.Fail(Fault(400, "query_shard_exception", fmt.Sprintf("Failed to parse query [%s]: at character %d: %s",
 		p.text, utf8.RuneCountInString(p.text[:p.at])+1, fmt.Sprintf(format, args...))))
@@ -59,7 +59,7 @@ func (p *luceneParser) space() {
 	}
 }
 
-// take skips a symbol, or a word that ends there, if it comes next.
+// take skips symbol if it comes next, and reports whether it did. A word must end after symbol.
 func (p *luceneParser) take(symbol string) bool {
 	rest := p.text[p.at:]
 	if !strings.HasPrefix(rest, symbol) {
@@ -73,7 +73,7 @@ func (p *luceneParser) take(symbol string) bool {
 	return true
 }
 
-// luceneClause is a part of a query with what the operators beside it say.
+// luceneClause is a clause and what the operators beside it require.
 type luceneClause struct {
 	condition            SQL
 	required, prohibited bool
@@ -162,7 +162,7 @@ func (p *luceneParser) clause(fields []*Field) SQL {
 	return p.value(fields, false)
 }
 
-// value reads what stands behind a field.
+// value parses what follows a field name.
 func (p *luceneParser) value(fields []*Field, named bool) (condition SQL) {
 	if p.at == len(p.text) {
 		return p.fault("the query ends where a value should come")
@@ -222,7 +222,7 @@ func (p *luceneParser) value(fields []*Field, named bool) (condition SQL) {
 	return condition
 }
 
-// boost skips a boost, which changes scores only.
+// boost skips a boost, which only affects scores.
 func (p *luceneParser) boost() {
 	if p.take("^") && p.digits() == 0 {
 		p.fault("a number should follow the ^")
@@ -237,9 +237,9 @@ func (p *luceneParser) digits() (n int) {
 	return n
 }
 
-// word reads a term. plain has no backslashes left. pattern is empty for a term without wildcards,
-// And otherwise the term with its backslashes. Within a value, colons and slashes are allowed, so
-// that times and paths need no quotes.
+// word parses a term. plain is the term without backslashes. pattern is the term with its
+// backslashes if it has wildcards, and otherwise empty. Inside a value, colons and slashes are
+// allowed, so that times and paths need no quotes.
 func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 	var b strings.Builder
 	start, special := p.at, false
@@ -268,7 +268,7 @@ func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 	return b.String(), pattern, p.at > start
 }
 
-// phrase reads a text between quotes.
+// phrase parses a text in quotes.
 func (p *luceneParser) phrase() string {
 	var b strings.Builder
 	p.at++
@@ -288,7 +288,7 @@ func (p *luceneParser) phrase() string {
 	return ""
 }
 
-// bound reads one end of a range, up to a blank or one of the end characters.
+// bound parses one end of a range, up to a space or one of the characters in end.
 func (p *luceneParser) bound(end string) string {
 	if p.at < len(p.text) && p.text[p.at] == '"' {
 		return p.phrase()
@@ -313,7 +313,7 @@ func (p *luceneParser) bound(end string) string {
 	return b.String()
 }
 
-// bounds reads a range: [1 TO 5], {1 TO 5}, [* TO 5}.
+// bounds parses a range: [1 TO 5], {1 TO 5}, [* TO 5}.
 func (p *luceneParser) bounds() (b Bounds) {
 	one := func() (s string, given bool) {
 		p.space()

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Generate makes a store in an empty directory with n synthetic jobs, which [Fill] adds, for benchmarks.
+// Generate makes a store with n synthetic jobs (see [Fill]) in an empty directory, for benchmarks.
 func Generate(ctx context.Context, dir string, n int64) (err error) {
 	s, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {
@@ -22,7 +22,7 @@ func Generate(ctx context.Context, dir string, n int64) (err error) {
 	return s.Seal()
 }
 
-// Entries returns the synthetic jobs of the numbers from first to last, made on all processors.
+// Entries returns the synthetic jobs number first to last. All processors make them in parallel.
 func Entries(first, last int64) []store.Entry {
 	list := make([]store.Entry, last-first+1)
 	var group sync.WaitGroup

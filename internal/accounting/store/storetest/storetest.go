@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Begin is when the first synthetic job is submitted.
+// Begin is the time from which on synthetic jobs are submitted.
 var Begin = time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// PerDay is how many synthetic jobs are submitted in a day.
+// PerDay is the number of synthetic jobs that are submitted per day.
 const PerDay = 25_000
 
 var (
@@ -28,8 +28,8 @@ var (
 	}
 )
 
-// Entry returns the synthetic job of a number from 1. It depends on nothing else. Its document has
-// the form of Slurm 24.11's.
+// Entry returns the synthetic job with a number, counted from 1. The result depends only on the number. The document
+// has the form of Slurm 24.11's documents.
 func Entry(number int64) store.Entry {
 	r := rand.New(rand.NewPCG(uint64(number), 7))
 	submit := Begin.Add(time.Duration(number) * (24 * time.Hour / PerDay)).Truncate(time.Second)
@@ -79,8 +79,7 @@ func Entry(number int64) store.Entry {
 	}
 }
 
-// Fill adds the synthetic jobs of the numbers from first to last to a store, whose last arrival
-// must be before first.
+// Fill adds the synthetic jobs number first to last to a store, whose last arrival must be before first.
 func Fill(ctx context.Context, s *store.Store, first, last int64) error {
 	const most = 20_000 // entries of a call
 	for ; first <= last; first += most {

@@ -1,6 +1,6 @@
-// The page's state is its URL. Every link that begins with "?" changes it; this script follows such
-// links without loading the page anew, asks for all panels at once, and gives up those that are on
-// their way when the URL changes. It adds what needs a pointer: the selection of a range in a chart.
+// The URL has the page's whole state. A link that begins with "?" changes the state: this script follows
+// the link without reloading the page, cancels the requests for panels that are in progress, and requests
+// all panels at once. The script also lets the reader select a range in a chart with the pointer.
 "use strict";
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
@@ -13,12 +13,12 @@
     try {
       if (value) localStorage.setItem("theme", value);
       return localStorage.getItem("theme");
-    } catch { return null; } // the browser keeps nothing
+    } catch { return null; } // the browser does not allow storage
   };
   if (stored()) document.documentElement.dataset.theme = stored();
 
-  // keepFocus calls change, which replaces elements within a part of the page. If one of them had the focus, the element
-  // with the same label that is nearest to its place gets it, or else the heading of the part.
+  // keepFocus calls change, which replaces elements in a part of the page. If the replaced element had the focus, then
+  // the nearest new element with the same label gets the focus, or, without such an element, the heading of the part.
   const label = (e) => e.name || e.getAttribute("aria-label") || e.textContent;
   function keepFocus(part, change) {
     const lost = document.activeElement, stops = () => all("a, button, input, select, summary, [tabindex='0']", $(part)), at = stops().indexOf(lost);
@@ -31,11 +31,11 @@
     (alike[0] || heading).focus();
   }
 
-  // used reports whether a reader is within a panel, which a timer must not replace then.
+  // used reports whether a reader is using a panel, so that a timer must not replace the panel.
   const used = (panel) => panel.contains(document.activeElement) || panel.contains(brush?.plot ?? null) || $(".opened, .picker[open]", panel);
 
-  // load asks for every panel. A panel keeps what it shows until its answer is there. A quiet load is a timer's: it leaves
-  // panels that are in use as they are, and a screen reader does not speak of it.
+  // load requests every panel. A panel keeps its content until the response arrives. The timer loads quietly: panels in
+  // use stay unchanged, and screen readers are not notified.
   async function load(quiet) {
     clearTimeout(timer);
     flight.abort();
@@ -75,9 +75,9 @@
     panel.removeAttribute("aria-busy");
   }
 
-  // go shows another URL of the same page: its controls first, then its panels.
+  // go changes to another URL of the same page, and loads first the controls and then the panels.
   async function go(url, push = true) {
-    clearTimeout(timer); // it would give up this flight
+    clearTimeout(timer); // its load would cancel the requests below
     flight.abort();
     flight = new AbortController();
     const { signal } = flight;
@@ -101,15 +101,15 @@
     }
   }
 
-  // again loads the panels anew after the time that the reader chose, while the page is seen.
+  // again starts a timer that reloads the panels after the chosen number of seconds, while the page is visible.
   function again() {
     clearTimeout(timer);
     const seconds = Number(new URLSearchParams(location.search).get("refresh"));
     if (seconds >= 5) timer = setTimeout(() => (document.hidden ? again() : load(true)), 1000 * seconds);
   }
 
-  // filled returns the parameters of a form that are not empty. An input of a date has no offset, so an instant that
-  // the reader has not changed stays as it stands in the URL.
+  // filled returns the parameters of a form that are not empty. A date input has no UTC offset; therefore an instant
+  // that the reader has not changed keeps its text in the URL.
   function filled(form) {
     const values = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value) values.append(name, value);
@@ -174,7 +174,7 @@
     say(method === "PUT" ? `Saved as ${name}.` : `${name} is deleted.`);
   }
 
-  // expand opens all that is known of a job below its row, or closes it.
+  // expand opens or closes the details of a job below its row.
   async function expand(link) {
     const row = link.closest("tr"), next = row.nextElementSibling;
     if (next?.matches(".opened")) {
@@ -203,7 +203,7 @@
     const plot = event.target.closest?.(".plot[data-field]");
     if (plot && event.button === 0) brush = { plot, from: share(event, plot), x: event.clientX };
   });
-  // The links in charts are for pointers; the tables have them for the keyboard.
+  // Links in charts do not take the focus: keyboard users have the same links in the tables.
   document.addEventListener("mousedown", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
   document.addEventListener("dragstart", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
   document.addEventListener("pointermove", (event) => {
@@ -219,7 +219,7 @@
     brush = null;
     if (!done?.box) return;
     done.box.remove();
-    dragged = true; // the click that follows is no click on a link
+    dragged = true; // the click event that follows must not open a link
     setTimeout(() => { dragged = false; });
     const { field, logarithmic, low, high } = done.plot.dataset;
     const at = (part) => (logarithmic === "true" ? low * (high / low) ** part : +low + part * (high - low));
@@ -227,7 +227,7 @@
   });
   document.addEventListener("pointercancel", () => { brush?.box?.remove(); brush = null; });
 
-  // select filters by a range of a field; the time of the ends has its own parameters.
+  // select filters by a range of a field. A range of end_time sets the parameters from and until.
   function select(field, low, high, open) {
     const values = new URLSearchParams(location.search);
     values.delete("page");
@@ -247,7 +247,7 @@
     go("?" + values);
   }
 
-  // tip shows what is below the pointer.
+  // tip shows the description of the element under the pointer.
   function tip(event) {
     const box = $("#tip"), spot = event.target.closest?.("[data-tip]");
     if (!box) return;

@@ -3,11 +3,10 @@ package amount
 
 import "math"
 
-// Most is the largest amount that a job can ask for. Sums of a few of them do not overflow.
+// Most is the largest amount that a job can ask for. Sums of a few such amounts do not overflow.
 const Most = math.MaxInt64 / 8
 
-// Product multiplies two parts of a demand. A part below 1 counts as 1, and no product is above
-// Most.
+// Product multiplies two parts of a demand. A part below 1 counts as 1. The result is at most Most.
 func Product(a, b int64) int64 {
 	a, b = min(max(a, 1), Most), min(max(b, 1), Most)
 	if a > Most/b {

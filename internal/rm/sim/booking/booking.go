@@ -1,4 +1,4 @@
-// Package booking keeps the nodes that have a reservation in the future.
+// Package booking records the nodes that have a reservation in the future.
 package booking
 
 import (
@@ -6,24 +6,24 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Bookings are the nodes with a reservation in the future. A node is noted when its uses change;
-// its reservation may have begun since.
+// Bookings are the nodes with a reservation in the future. They are updated when a node's uses
+// change, so a reservation in them may have begun since.
 type Bookings struct {
 	nodes, none nodeset.Set // none is empty
 	count       int
-	first, last hpc.Time // the earliest and the latest begin noted since the last time without bookings
+	first, last hpc.Time // earliest and latest begin since Bookings were last empty
 }
 
 // New returns empty Bookings for a machine with a number of nodes.
 func New(nodes int) Bookings { return Bookings{nodes: nodeset.New(nodes), none: nodeset.New(nodes)} }
 
-// Forget forgets all bookings.
+// Forget removes all bookings.
 func (b *Bookings) Forget() {
 	b.nodes.Reset()
 	b.count = 0
 }
 
-// Note notes when a node's first reservation begins; [hpc.Never] if it has none.
+// Note records when a node's first future reservation begins; [hpc.Never] if it has none.
 func (b *Bookings) Note(node int, begin hpc.Time) {
 	in, was := begin != hpc.Never, b.nodes.Has(node)
 	if !in && !was {
@@ -41,9 +41,9 @@ func (b *Bookings) Note(node int, begin hpc.Time) {
 	}
 }
 
-// Until returns nodes that are idle now, but on which a job that runs until end does not fit. If
-// the job needs whole nodes, these are the nodes with a reservation that begins before end. The set
-// is empty if the job shares nodes, or if this is not certain.
+// Until returns nodes that are idle now, but whose reservations begin too early for a job that runs
+// until end. It does so only for jobs that need whole nodes, and only if it is certain of all
+// nodes. Otherwise it returns an empty set.
 func (b *Bookings) Until(whole bool, now, end hpc.Time) nodeset.Set {
 	if b.count > 0 && whole && now < b.first && b.last < end {
 		return b.nodes

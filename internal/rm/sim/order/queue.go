@@ -7,13 +7,13 @@ import (
 )
 
 // Queue has waiting jobs in an order that the policy chooses. It finds the first job that may be
-// backfilled without a look at each job before it.
+// backfilled without looking at each job before it.
 //
-// Jobs of one size are in one tree with the smallest time limit of every subtree. So the first of
-// them with a limit of at most L is found in logarithmic time. A second tree over the sizes has the
-// smallest limit and the first job of each range of sizes, so a search only follows sizes with a
-// suitable job. The time of a search grows with the logarithm of the number of jobs, even if each
-// job is either small or short, but no job is both. The zero Queue is empty and ready.
+// Jobs of one size are in one tree, in which every subtree has its smallest time limit. The first
+// job with a limit of at most L is therefore found in logarithmic time. A second tree, over the
+// sizes, has the smallest limit and the first job of each range of sizes. A search therefore only
+// follows sizes with a suitable job. Its time grows with the logarithm of the number of jobs, even
+// if each job is either small or short, but no job is both. The zero Queue is empty.
 type Queue[J any] struct {
 	classes []class[J] // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
@@ -31,18 +31,18 @@ type class[J any] struct {
 
 // sizeRange summarizes the jobs in a range of sizes.
 type sizeRange[J any] struct {
-	least int64 // the least time limit; noLimit if no job waits there
+	least int64 // smallest time limit; noLimit if there are no jobs
 	first *Entry[J]
 }
 
-// noLimit stands for the least time limit where there are no jobs.
+// noLimit is the smallest time limit of a range without jobs.
 const noLimit = math.MaxInt64
 
 // Len returns the number of jobs.
 func (q *Queue[J]) Len() int { return q.len }
 
-// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
-// submission.
+// Push adds a job. Jobs with lower keys come first. Jobs with the same key are in the order of
+// their submission.
 func (q *Queue[J]) Push(j *Entry[J], key float64) {
 	i, found := q.find(j.Size)
 	if !found {
@@ -69,8 +69,8 @@ func (q *Queue[J]) Remove(j *Entry[J]) {
 	q.update(i)
 }
 
-// summary summarizes a class after a job was removed from it. first was the class's first job
-// before the removal.
+// summary returns the summary of a class from which a job was removed. first was the class's first
+// job before that.
 func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
 		return sizeRange[J]{least: noLimit}
@@ -81,13 +81,13 @@ func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	return sizeRange[J]{c.jobs.root.total, first}
 }
 
-// find returns the index of the class of a size. Empty classes stay, since jobs of their sizes will
-// come again.
+// find returns the index of the class of a size. Empty classes are kept, because jobs of their
+// sizes will come again.
 func (q *Queue[J]) find(size int) (int, bool) {
 	return slices.BinarySearchFunc(q.classes, size, func(c class[J], size int) int { return c.size - size })
 }
 
-// rebuild makes the tree of sizes again when there is a new size.
+// rebuild makes the tree of sizes anew, after a new size was added.
 func (q *Queue[J]) rebuild() {
 	q.leaves = 1
 	for q.leaves < len(q.classes) {
@@ -105,7 +105,7 @@ func (q *Queue[J]) rebuild() {
 	}
 }
 
-// update brings the ranges above a class up to date.
+// update updates the ranges above a class.
 func (q *Queue[J]) update(i int) {
 	for i = (q.leaves + i) / 2; i > 0; i /= 2 {
 		q.join(i)
@@ -122,7 +122,7 @@ func (q *Queue[J]) join(i int) {
 	q.ranges[i] = r
 }
 
-// sortable maps keys to integers of the same order.
+// sortable converts keys to integers in the same order.
 func sortable(f float64) int64 {
 	bits := int64(math.Float64bits(f + 0)) // -0 becomes 0
 	if bits < 0 {
@@ -149,12 +149,12 @@ func (q *Queue[J]) Pop() *Entry[J] {
 }
 
 // Backfill removes jobs and passes them to start, in the order of the queue, by the rule of EASY. A
-// job may start if it is no larger than free, and if its time limit is at most within or it is no
-// larger than extra. Each start reduces free by the job's size. It also reduces extra if the job's
-// time limit is above within. Backfill returns the rest of extra.
+// job may start if its size is at most free, and if its time limit is at most within or its size is
+// at most extra. Each start reduces free by the job's size. If the job's time limit is above
+// within, it reduces extra, too. Backfill returns the rest of extra.
 //
-// free and extra only shrink, so a job that may not start cannot become startable later in the same
-// pass. One pass is enough.
+// free and extra only shrink, so a job that may not start may not start later in the same pass,
+// either. One pass is therefore enough.
 func (q *Queue[J]) Backfill(free, extra int, within time.Duration, start func(*Entry[J])) int {
 	for free > 0 && q.len > 0 {
 		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
@@ -171,16 +171,15 @@ func (q *Queue[J]) Backfill(free, extra int, within time.Duration, start func(*E
 	return extra
 }
 
-// scan has the conditions for a backfilled job.
+// scan has the conditions for a job to be backfilled.
 type scan struct {
 	free, extra int
 	within      time.Duration
 }
 
-// search finds the first job that meets the conditions s, in a range of n classes that begins with
-// class number first. It returns best if best comes before that job. It skips every part of the
-// range whose sizes are too large, that has no job short enough, or whose first job comes after
-// best.
+// search finds the first job that meets the conditions s, in a range of n classes from class first
+// on. If best comes before that job, it returns best. It skips parts of the range whose sizes are
+// all too large, whose jobs are all too long, or whose first job comes after best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

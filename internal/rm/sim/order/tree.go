@@ -5,16 +5,17 @@ package order
 import "time"
 
 // Tree is an ordered set of jobs. Every subtree has the sum of its jobs' sizes, or the smallest of
-// their expected run times. It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16,
-// 1996). Its priorities are a hash of the jobs' numbers, so the same jobs always make the same
-// tree. All operations take expected logarithmic time and no memory: the links are in the entries, and
-// an entry is in at most one tree. The zero Tree is empty, and has sums of sizes.
+// their expected run times. It is a treap (Seidel and Aragon, "Randomized search trees",
+// Algorithmica 16, 1996). Its priorities are hashes of the jobs' numbers, so the same jobs always
+// make the same tree. All operations take expected logarithmic time and allocate no memory: the
+// links are in the entries. An entry is in at most one tree. The zero Tree is empty, and has sums
+// of sizes.
 type Tree[J any] struct {
 	root *Entry[J]
 	sum  aggregate
 }
 
-// aggregate is the value that a tree computes for every subtree.
+// aggregate says which value a tree computes for every subtree.
 type aggregate uint8
 
 const (
@@ -22,24 +23,24 @@ const (
 	minExpected
 )
 
-// Entry is a job's place in a tree. The job has it, and it knows the job.
+// Entry is the node of a job in a tree.
 type Entry[J any] struct {
 	Job *J
-	// Seq is the job's number. Size is the number of processors that it has or needs. Expected is its
-	// expected run time. The three do not change while the entry is in a tree.
+	// Seq is the job's number. Size is the number of processors that it has or needs. Expected is
+	// its expected run time. The three must not change while the entry is in a tree.
 	Seq      int
 	Size     int
 	Expected time.Duration
 
 	left, right *Entry[J]
 	key, tie    int64 // the order of the tree; entries with the same key are in the order of tie
-	total       int64 // of the subtree
+	total       int64 // sum or minimum of the subtree
 }
 
 // Tie returns the value that orders the entry among entries with the same key.
 func (e *Entry[J]) Tie() int64 { return e.tie }
 
-// hash spreads consecutive numbers over all values (the finalizer of SplitMix64).
+// hash distributes consecutive numbers over all values (the finalizer of SplitMix64).
 func hash(n int) uint32 {
 	x := uint64(n) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -52,7 +53,7 @@ func (e *Entry[J]) before(b *Entry[J]) bool {
 	return e.key < b.key || e.key == b.key && e.tie < b.tie
 }
 
-// update sums up the subtree of j from its children's.
+// update computes the total of j's subtree from its children.
 func (t *Tree[J]) update(j *Entry[J]) {
 	if t.sum == sumSizes {
 		j.total = int64(j.Size)
@@ -73,7 +74,7 @@ func (t *Tree[J]) update(j *Entry[J]) {
 	}
 }
 
-// Insert adds a job that is in no tree.
+// Insert adds a job, whose entry must not be in a tree.
 func (t *Tree[J]) Insert(j *Entry[J], key, tie int64) {
 	j.left, j.right, j.key, j.tie = nil, nil, key, tie
 	t.root = t.put(t.root, j)
@@ -97,7 +98,7 @@ func (t *Tree[J]) put(at, j *Entry[J]) *Entry[J] {
 	return at
 }
 
-// split splits a subtree into the jobs before j and the others.
+// split splits a subtree into the jobs before j and the rest.
 func (t *Tree[J]) split(at, j *Entry[J]) (before, rest *Entry[J]) {
 	if at == nil {
 		return nil, nil
@@ -157,7 +158,8 @@ func (t *Tree[J]) First() *Entry[J] {
 	return j
 }
 
-// firstWithin returns the first job of a tree of time limits with a limit of at most limit, or nil.
+// firstWithin returns the first job with a time limit of at most limit, or nil. The tree must be
+// one of time limits.
 func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {
@@ -175,8 +177,8 @@ func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	}
 }
 
-// Reach returns the first job of a tree of sizes at which the sum of the sizes reaches need, and
-// that sum. It returns nil if the sum of all sizes is less.
+// Reach returns the first job at which the sum of the sizes reaches need, and that sum. It returns
+// nil if the sum of all sizes is less. The tree must be one of sizes.
 func (t *Tree[J]) Reach(need int64) (*Entry[J], int64) {
 	j := t.root
 	if j == nil || j.total < need {

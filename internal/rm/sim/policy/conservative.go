@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// conservative keeps a reservation for every job.
+// conservative keeps a reservation for every waiting job.
 type conservative struct {
 	machine *sim.Machine
 	queue   []*sim.Job
@@ -16,7 +16,7 @@ type conservative struct {
 // Every job gets a reservation when it arrives, at the earliest instant at which it delays no other
 // job. The job never starts later than its reservation. When a job ends before its time limit, the
 // policy compresses the schedule: in the order of arrival, each job gives up its reservation and
-// takes the earliest one that is now possible.
+// gets the earliest one that is now possible.
 func Conservative(m *sim.Machine) sim.Policy { return &conservative{machine: m} }
 
 // Add implements [sim.Policy].
@@ -26,7 +26,7 @@ func (p *conservative) Add(j *sim.Job) {
 	}
 }
 
-// start gives a job its reservation. If the reservation begins now, start starts the job.
+// start reserves for a job. If the reservation begins now, start starts the job and returns true.
 func (p *conservative) start(j *sim.Job) bool {
 	if p.machine.Reserve(j) != p.machine.Now() {
 		return false
@@ -40,7 +40,7 @@ func (p *conservative) Remove(j *sim.Job) {
 	p.queue = slices.DeleteFunc(p.queue, func(other *sim.Job) bool { return other == j })
 }
 
-// Change implements [sim.Policy]. The job gets a new reservation in its turn.
+// Change implements [sim.Policy]. The job gets a new reservation in the next Schedule.
 func (p *conservative) Change(_ *sim.Job, change func()) { change() }
 
 // Schedule implements [sim.Policy].

@@ -7,13 +7,13 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// easy is EASY backfilling on a pool of processors with one priority job.
+// easy is EASY backfilling on a pool, with a reservation for the head of the queue.
 type easy struct {
 	machine *sim.Machine
 	queue   sim.Queue // the jobs after the head
-	head    *sim.Job  // the priority job, which does not fit; nil if none waits
+	head    *sim.Job  // first job, which has the reservation and does not fit; nil if no job waits
 	shadow  hpc.Time  // when the head will fit
-	extra   int       // processors that the head will leave over then
+	extra   int       // processors that the head will then leave over
 }
 
 // EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
@@ -101,11 +101,11 @@ func (p *easy) Queue(yield func(*sim.Job) bool) {
 	}
 }
 
-// foresee computes when the head will fit, and how many processors it will leave over.
+// foresee computes when the head will fit, and how many processors it will then leave over.
 func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
 
-// within returns how long a job may run that ends by the shadow time. Without a shadow time, no
-// job delays the head.
+// within returns for how long a job may run to end by the shadow time. If there is no shadow time,
+// no job can delay the head.
 func (p *easy) within() time.Duration {
 	if p.shadow == hpc.Never {
 		return hpc.Unlimited

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// The name of a policy's estimates makes the estimator that the policy has.
+// TestEstimateName checks that the name of a policy's estimates makes the estimator of the policy.
 func TestEstimateName(t *testing.T) {
 	for text, want := range map[string]string{
 		"easy": "", "io-baseline": "", "bf-licenses": "", "io-aware": "perfect", "workload-adaptive": "perfect", "two_group": "perfect", "baseline": "",
@@ -21,7 +21,7 @@ func TestEstimateName(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, p := range ioPolicies { // the defaults
+	for _, p := range ioPolicies { // the default options
 		var made ioaware.Estimator = ioaware.Nothing{}
 		if name := EstimateName(p.name); name != "" {
 			var err error

@@ -36,21 +36,21 @@ func ioOptions(name string) *ioaware.Planning {
 	return nil
 }
 
-// withFileSystem plans rounds by package ioaware.
+// withFileSystem plans rounds with the rules of package ioaware.
 type withFileSystem struct {
 	machine *sim.Machine
 	options ioaware.Planning
-	system  hpc.FileSystem // the zero FileSystem if there is none
+	system  hpc.FileSystem // zero if the machine has no file system
 	queue   []*sim.Job
 	rounds  ioaware.Rounds
-	next    hpc.Time // the instant of the next round; 0 if none is foreseen
+	next    hpc.Time // instant of the next round; 0 if none is planned
 	due     bool     // the next round is now
-	counted int64    // the measured use, in licenses, that the last round used
+	counted int64    // measured use that the last round assumed, in licenses
 }
 
-// WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
-// is the machine's first one. Between two rounds no job starts. With EstimateIsRequest, however,
-// the rounds are the cycles of Slurm's backfill scheduler, and Slurm's main scheduler starts jobs
+// WithFileSystem makes a policy that plans rounds by the rules of package ioaware, with the first
+// file system of the machine. Jobs start only in rounds. With EstimateIsRequest, however, the
+// rounds are the cycles of Slurm's backfill scheduler, and Slurm's main scheduler starts jobs
 // between them.
 func WithFileSystem(options ioaware.Planning) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy {
@@ -87,7 +87,7 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await asks the machine to wake the policy for the next round. changed says whether something has
+// await asks the machine to wake the policy for the next round. changed says that something has
 // changed since the last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
@@ -99,7 +99,7 @@ func (p *withFileSystem) await(changed bool) {
 	}
 	p.next = at
 	p.machine.Wake(at, func() bool {
-		p.due = p.due || p.next == at // another round may have taken its place
+		p.due = p.due || p.next == at // another round may have replaced this one
 		return p.due
 	})
 }
@@ -134,8 +134,8 @@ func (p *withFileSystem) measured() int64 {
 	return p.system.LicensesOf(float64(p.machine.IOLoad(p.system.Name).Granted))
 }
 
-// round plans and starts jobs. It reports whether a later round can start more jobs, because a job
-// runs or the plan has a start.
+// round makes a round: it plans all jobs and starts some. It returns true if a later round may
+// start more jobs, because a job runs or the plan has a later start.
 func (p *withFileSystem) round() bool {
 	m := p.machine
 	cluster := &ioaware.Cluster{Nodes: m.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
@@ -181,8 +181,8 @@ func (p *withFileSystem) round() bool {
 	return open || len(running) > 0
 }
 
-// job returns what the planner knows of a job. It leaves out licenses other than the file system's,
-// because the machine does not say how many others exist.
+// job returns what the planner may know of a job. It leaves out licenses of other things than the
+// file system, because the machine does not know how many exist.
 func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	planned := ioaware.Job{Nodes: j.Nodes(), Limit: j.Limit}
 	if p.system.Name == "" {
@@ -199,8 +199,8 @@ func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	return planned
 }
 
-// selector is the machine's own selection of nodes. It starts a job if the job's nodes are reserved
-// from now on.
+// selector lets the machine select nodes for the planner. It starts a job when the job's nodes are
+// reserved from now on.
 type selector struct {
 	machine *sim.Machine
 	queue   []*sim.Job

@@ -14,8 +14,8 @@ import (
 
 const mib = 1 << 20
 
-// playIO plays jobs in the order of their submission on a pool of eight nodes with a file system of 200
-// MiB/s and 10000 licenses. It returns the starts and ends in seconds.
+// playIO plays jobs in the order of their submission on a pool of eight nodes with a file system of
+// 200 MiB/s and 10000 licenses. It returns the starts and ends in seconds.
 func playIO(t *testing.T, spec string, jobs ...*hpc.Job) (starts, ends map[string]float64) {
 	t.Helper()
 	return playIOOn(t, sim.Config{Processors: 8}, spec, jobs...)
@@ -81,21 +81,21 @@ func wide(id string, nodes int) *hpc.Job {
 func TestIOPolicies(t *testing.T) {
 	for _, c := range []struct {
 		spec, licenses string
-		second, end    float64 // the second writer's start, and the end of the last writer
+		second, end    float64 // start of the second writer, and end of the last writer
 	}{
-		{"io-baseline", "", 0, 150},                    // both at once: 300 MiB through 200 MiB/s
-		{"bf-licenses", "", 0, 150},                    // nothing is requested
-		{"bf-licenses", "lustre:7500", 100, 200},       // 7500 of 10000 each: the end makes a round
+		{"io-baseline", "", 0, 150},                    // both at once: 300 MiB/s of demand for 200 MiB/s
+		{"bf-licenses", "", 0, 150},                    // the jobs request no licenses
+		{"bf-licenses", "lustre:7500", 100, 200},       // 7500 of 10000 each; the first end causes a round
 		{"io-baseline", "lustre:7500", 100, 200},       // requests count
 		{"bf-licenses:estimate=perfect", "", 100, 200}, // estimates become requests
 		{"io-aware", "", 100, 200},
 		{"workload-adaptive", "", 100, 200},
-		{"io-aware:estimate=none", "", 0, 150}, // nothing is measured when both start
+		{"io-aware:estimate=none", "", 0, 150}, // the measured use is 0 when both start
 		{"io-aware:estimate=x0.5", "", 0, 150}, // half of 7500 fits twice
 		{"io-aware:interval=30s", "", 150, 250},
-		{"bf-licenses:interval=30s", "", 0, 150}, // the interval is that of the backfill scheduler
+		{"bf-licenses:interval=30s", "", 0, 150}, // the backfill scheduler's interval
 		{"io-aware:interval=1m", "", 180, 280},
-		{"io-aware:estimate=none", "lustre:20000", -1, 0}, // never
+		{"io-aware:estimate=none", "lustre:20000", -1, 0}, // the request is more than the file system has: it never starts
 	} {
 		starts, ends := playIO(t, c.spec, writer("a", c.licenses), writer("b", c.licenses))
 		if c.second < 0 {
@@ -110,7 +110,8 @@ func TestIOPolicies(t *testing.T) {
 	}
 }
 
-// TestIORounds: rounds follow changes after the least pause, and measured use that falls is a change.
+// TestIORounds checks that rounds follow changes after the shortest pause, and that a fall of the
+// measured use is a change.
 func TestIORounds(t *testing.T) {
 	at := func(id string, second int, run time.Duration, phases ...hpc.Phase) *hpc.Job {
 		j := &hpc.Job{ID: id, Submit: hpc.Unix(int64(6000 + second))}
@@ -125,7 +126,8 @@ func TestIORounds(t *testing.T) {
 	}{
 		{"submissions", "io-baseline", []*hpc.Job{at("a", 0, time.Hour), at("b", 1, time.Hour), at("c", 2, time.Hour), at("d", 20, time.Hour)}, map[string]float64{"a": 0, "b": 3, "c": 3, "d": 20}},
 		{"fixed rounds", "io-baseline:interval=30s", []*hpc.Job{at("a", 0, time.Hour), at("b", 1, time.Hour), at("c", 31, time.Hour)}, map[string]float64{"a": 30, "b": 30, "c": 60}},
-		// x requests what the first job does not use. It is measured at 7500 licenses until 50.
+		// Job x requests the licenses that the first job does not use. The first job uses 7500
+		// until second 50.
 		{"measured use", "io-aware:estimate=none", []*hpc.Job{at("a", 0, 200*time.Second, writes), requests(at("x", 10, 100*time.Second), "lustre:5000")}, map[string]float64{"a": 0, "x": 50}},
 	} {
 		if starts, _ := playIO(t, c.spec, c.jobs...); !maps.Equal(starts, c.want) {
@@ -139,8 +141,8 @@ func requests(j *hpc.Job, licenses string) *hpc.Job {
 	return j
 }
 
-// A job that needs all nodes has its turn before the small ones behind it, with nodes tracked or
-// not, also where no job does I/O.
+// TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts before the small
+// jobs behind it, with tracked nodes and without, even if jobs do no I/O.
 func TestIOPoliciesKeepNodesForAWideJob(t *testing.T) {
 	for _, spec := range []string{"io-baseline", "io-aware:track-nodes", "workload-adaptive:track-nodes", "bf-licenses:track-nodes"} {
 		jobs := []*hpc.Job{wide("first", 4), wide("wide", 8)}
@@ -181,8 +183,9 @@ func TestParseStrategy(t *testing.T) {
 	}
 }
 
-// TestBFLicenses: the main scheduler stops at b, which waits for licenses. The backfill scheduler starts c
-// behind it in its next round. On nodes, it has reserved the idle one for b, so that c waits for b.
+// TestBFLicenses checks that the main scheduler stops at b, which waits for licenses. The backfill
+// scheduler starts c, which is behind b, in its next round. On nodes it has reserved the idle node
+// for b, so c waits for b.
 func TestBFLicenses(t *testing.T) {
 	c := wide("c", 1)
 	c.TimeLimit = 30 * time.Minute

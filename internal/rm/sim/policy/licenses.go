@@ -8,15 +8,15 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// bfLicenses is slurmctld with SchedulerParameters=bf_licenses. The main scheduler takes the jobs
-// from the head of the queue. It stops at the first job that waits for licenses (_schedule in
-// Slurm's src/slurmctld/job_scheduler.c) or for nodes, as if all jobs were in one partition. It
-// works when a job has ended, and soon after submissions. All other starts are planned by the
-// backfill scheduler, in rounds at its interval.
+// bfLicenses is slurmctld with SchedulerParameters=bf_licenses. Its main scheduler goes through the
+// queue from the head. It stops at the first job that waits for licenses (_schedule in Slurm's
+// src/slurmctld/job_scheduler.c) or for nodes, as if all jobs were in one partition. It runs when a
+// job has ended, and soon after submissions. The backfill scheduler plans all other starts, in
+// rounds at its interval.
 type bfLicenses struct {
 	withFileSystem // the backfill scheduler
 	submissions    ioaware.Rounds
-	look           hpc.Time // when the main scheduler runs next because of a submission; 0 if there was none
+	look           hpc.Time // when the main scheduler next runs because of a submission; 0 if there was none
 }
 
 func newBFLicenses(m *sim.Machine, options ioaware.Planning) *bfLicenses {
@@ -41,7 +41,7 @@ func (p *bfLicenses) Schedule() {
 	p.withFileSystem.Schedule()
 }
 
-// first starts jobs as the main scheduler does.
+// first does a pass of the main scheduler.
 func (p *bfLicenses) first() {
 	if now := p.machine.Now(); p.look != 0 && now >= p.look {
 		p.submissions.Planned(now)

@@ -19,10 +19,10 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// TestFeedbackPaper reproduces the rigid rows of table 1 of "Replay with Feedback" (FGCS
-// 2024) for KTH-SP2-1996-2.1-cln: makespan, and mean and maximal wait, in days. Where the
-// machine is not saturated the printed digits agree. The saturated cases are chaotic: a
-// different order at one instant changes the schedule from there on.
+// TestFeedbackPaper reproduces the rigid rows of table 1 of "Replay with Feedback" (FGCS 2024) for
+// KTH-SP2-1996-2.1-cln: makespan, mean wait and maximal wait, in days. If the machine is not
+// saturated, the printed digits agree. The saturated cases are chaotic: another order of events at
+// one instant changes the schedule from then on.
 func TestFeedbackPaper(t *testing.T) {
 	w, err := formats.Open(realdata.Path(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestFeedbackPaper(t *testing.T) {
 		policy     sim.NewPolicy
 		processors int
 		perf       float64
-		want       string // makespan, mean and max wait, days: our results
+		want       string // makespan, mean and max wait in days: our results
 		paper      string // the paper's result, if it differs
 	}{
 		{"EASY", EASY, 100, 1, "332.91 0.07 4.07", ""},
@@ -83,9 +83,9 @@ func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 }
 
 // TestPyss compares the start times of three logs with those of the EASY scheduler of the pyss
-// simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files hold its
-// input, after its own filters, and its schedule. All start times agree if both simulators have
-// the same order of events at one instant.
+// simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files have the input
+// of pyss, after its own filters, and its schedule. If both simulators use the same order of events
+// at one instant, all start times agree.
 func TestPyss(t *testing.T) {
 	for _, log := range []struct {
 		name             string
@@ -110,12 +110,12 @@ func TestPyss(t *testing.T) {
 	}
 }
 
-// TestPredictionsOfPyss compares the average bounded slowdowns under predictions with those that the
+// TestPredictionsOfPyss compares average bounded slowdowns under predictions with those that the
 // authors of Gaussier, Glesser, Reis and Trystram (SC'15) published with their simulator
 // (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete). The row
 // of nag is the best of their combinations: E-Loss (squared above, absolute below, parameters 1,
-// weight 1+log(m*r)) with incremental correction and SJBF. Recursive doubling is left out: their
-// program lets it pass the time limit.
+// weight 1+log(m*r)) with incremental correction and SJBF. Recursive doubling is left out, because
+// in their program it may exceed the time limit.
 func TestPredictionsOfPyss(t *testing.T) {
 	for _, test := range []struct {
 		policy string
@@ -208,7 +208,7 @@ func BenchmarkEASY(b *testing.B) {
 	}
 }
 
-// BenchmarkEASYNodes is the same on machines of nodes.
+// BenchmarkEASYNodes is BenchmarkEASY on machines of nodes.
 func BenchmarkEASYNodes(b *testing.B) {
 	const n = 200
 	for _, size := range []int{1000, 7000} {
@@ -227,9 +227,9 @@ func BenchmarkEASYNodes(b *testing.B) {
 	}
 }
 
-// overload is a workload of small jobs with long time limits and large jobs with short limits. It
-// is the hardest mix for a scan: every part of the queue has a job that is small enough and a job
-// that is short enough, and hardly any job is both.
+// overload returns small jobs with long time limits and large jobs with short limits. This mix is
+// the hardest for a search: every part of the queue has a job that is small enough and a job that
+// is short enough, but hardly any job is both.
 func overload(n int) []*hpc.Job {
 	list := make([]*refJob, n)
 	for i := range list {

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// crowded are jobs of four users that compete for 16 processors. Run times depend on user and name,
-// and limits do not.
+// crowded returns jobs of four users that compete for 16 processors. Run times depend on the user
+// and the job's name, and time limits do not.
 func crowded(n int) []*hpc.Job {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var jobs []*hpc.Job
@@ -33,7 +33,8 @@ func crowded(n int) []*hpc.Job {
 	return jobs
 }
 
-// loopStarts returns the starts and ends of jobs under a policy whose file "it" is a trained model.
+// loopStarts returns the starts and ends of jobs under a policy. trained is the model in every
+// model's file.
 func loopStarts(t *testing.T, spec string, trained *model.Model, jobs []*hpc.Job) (starts, ends map[string]hpc.Time) {
 	t.Helper()
 	made, _, err := NewWith(spec, func(string) (*model.Model, error) { return trained, nil })
@@ -52,9 +53,10 @@ func loopStarts(t *testing.T, spec string, trained *model.Model, jobs []*hpc.Job
 	return starts, ends
 }
 
-// TestModelsInTheLoop plays jobs under predictions of models twice. The second time, jobs that
-// run at an instant run twice as long, and those that start later for a second. No job may start differently until then: a prediction knows
-// no run time of a job that has not ended. Clairvoyance shows that the test can fail.
+// TestModelsInTheLoop plays jobs under predictions of models twice. The second time, jobs that run
+// at an instant run twice as long, and jobs that start later run for a second. Until that instant
+// all starts must be the same, because a prediction does not know run times of jobs that have not
+// ended. With clairvoyance they differ, which shows that the test can fail.
 func TestModelsInTheLoop(t *testing.T) {
 	var before []*hpc.Job
 	for _, j := range crowded(300) {
@@ -104,7 +106,8 @@ func TestModelsInTheLoop(t *testing.T) {
 	}
 }
 
-// A model's file that cannot be read is an error, and so is one where nothing reads files.
+// TestModelFile checks the error for a model's file that cannot be read, and for a model's file if
+// the caller reads no files.
 func TestModelFile(t *testing.T) {
 	unreadable := errors.New("unreadable")
 	_, _, err := NewWith("easy-sjbf:predict=model:some/file,correct=doubling", func(file string) (*model.Model, error) {

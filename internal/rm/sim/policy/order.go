@@ -9,22 +9,22 @@ import (
 // order is an order of the queue: the job with the lowest key comes first.
 type order struct {
 	name string
-	// key computes a job's place from the facts that a scheduler can know.
+	// key computes a job's key from the numbers that a scheduler may know.
 	key func(facts) float64
 	// changes says that keys change while the jobs wait.
 	changes bool
 	doc     string
 }
 
-// facts are the numbers from which a queue order computes its keys.
+// facts are the numbers that keys are computed from.
 type facts struct {
 	r float64 // expected run time, seconds: the time limit, or the prediction
 	n float64 // processors
 	s float64 // submit time, seconds since the simulation began, at least 1
-	w float64 // how long it has waited, seconds
+	w float64 // time that the job has waited, seconds
 }
 
-// arrival is the order in which the jobs arrived.
+// arrival is the order of arrival: all keys are equal.
 var arrival = order{key: func(facts) float64 { return 0 }}
 
 // orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo, Trystram
@@ -74,6 +74,6 @@ func (o order) keys(m *sim.Machine) func(*sim.Job) float64 {
 	}
 }
 
-// policy is textbook EASY backfilling under this order. The first job in the order has the
+// policy is textbook EASY backfilling with this order of the queue. The first job has the
 // reservation, and the others are backfilled in the order.
 func (o order) policy(m *sim.Machine) sim.Policy { return newEASY(m, o, TieRules{}) }

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Carastan-Santos and de Camargo (SC'17, table 3) print the constants of F1 to F4 with three
-// digits. Their public simulator (github.com/fredgrub/scheduling-simulator, src/tester) has the
-// fitted function a f(r) x b g(n) + c log10(s). Divided by a b, it is the printed function. Both
-// order jobs alike.
+// TestLearnedConstants compares the constants of F1 to F4, which Carastan-Santos and de Camargo
+// (SC'17, table 3) print with three digits, with those of their public simulator
+// (github.com/fredgrub/scheduling-simulator, src/tester). It has the fitted function a f(r) x b
+// g(n) + c log10(s). Divided by a b it is the printed function, and orders jobs in the same way.
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -20,7 +20,7 @@ func TestLearnedConstants(t *testing.T) {
 		{"f4", 0.0056500287, 0.0000024814, 0.0074444355},
 	} {
 		key := orderNamed(t, tt.name).key
-		// A tenfold submit time adds the constant.
+		// If the submit time is ten times as large, the key grows by the constant.
 		got := key(facts{r: 7200, n: 16, s: 10000}) - key(facts{r: 7200, n: 16, s: 1000})
 		fitted := tt.c / (tt.a * tt.b)
 		if math.Abs(got/fitted-1) > 0.003 {
@@ -29,8 +29,8 @@ func TestLearnedConstants(t *testing.T) {
 	}
 }
 
-// The keys of one job, computed by hand: 2 h on 16 processors, submitted 1000 s after the
-// beginning, waiting for 4 h.
+// TestKeys checks the keys of one job, computed by hand: 2 h on 16 processors, submitted 1000 s
+// after the beginning, after a wait of 4 h.
 func TestKeys(t *testing.T) {
 	job := facts{r: 7200, n: 16, s: 1000, w: 14400}
 	for name, want := range map[string]float64{

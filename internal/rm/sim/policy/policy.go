@@ -1,7 +1,7 @@
 // Package policy has the scheduling policies of the simulator, each with its source.
 //
-// [New] finds a policy by its name on the command line. docs/SIMULATOR.md shows how to write another
-// one.
+// [New] finds a policy by its name on the command line. docs/SIMULATOR.md shows how to write a
+// policy.
 package policy
 
 import (
@@ -14,11 +14,11 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// named is a policy under its name on the command line.
+// named is a policy with its name on the command line.
 type named struct {
 	name, doc string
-	ties      bool // has the options of TieRules
-	predicts  bool // plans with expected run times alone, so that it may have predictions
+	ties      bool // the policy has the options of TieRules
+	predicts  bool // the policy plans with expected run times only, so predictions can replace them
 	make      func(TieRules) sim.NewPolicy
 }
 
@@ -44,7 +44,7 @@ func all() []named {
 	return list
 }
 
-// Info describes a policy for people.
+// Info has a policy's name and its description for the help.
 type Info struct{ Name, Doc string }
 
 // List describes the policies that [New] knows.
@@ -56,7 +56,7 @@ func List() []Info {
 	return list
 }
 
-// Names are the names that [New] knows.
+// Names returns the names that [New] knows.
 func Names() []string {
 	var names []string
 	for _, n := range all() {
@@ -65,9 +65,9 @@ func Names() []string {
 	return names
 }
 
-// New returns the policy of a name. Options may follow a colon. The policies easy-textbook,
+// New returns the policy with a name. Options may follow a colon. The policies easy-textbook,
 // easy-sjbf and easy++ have the options of [TieRules]: "easy-textbook:extra=first,end=before". All
-// policies of EASY can schedule by predictions, as [online.Options] describes them:
+// policies of EASY can schedule by predictions, as [online.Options] describes:
 // "easy-sjbf:predict=nag,correct=incremental". The policies that plan with a file system have the
 // options of [ioaware.Planning]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
@@ -77,9 +77,9 @@ func New(spec string) (sim.NewPolicy, error) {
 	return made, err
 }
 
-// NewWith is [New] for policies that may also name the file of a trained model, as in
-// "easy-sjbf:predict=model:FILE". The function read reads that file. NewWith also returns the
-// model, or nil if the policy has none.
+// NewWith is [New] for policies that may also name a file with a trained model, such as
+// "easy-sjbf:predict=model:FILE". read reads that file. NewWith also returns the model, or nil if
+// the policy has none.
 func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.NewPolicy, *model.Model, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
@@ -95,8 +95,8 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 	return nil, nil, Unknown(name)
 }
 
-// Unknown returns the error for a name that is not a policy. others are names that the caller also
-// accepts. The error suggests the nearest name, or lists all names.
+// Unknown returns the error for a name that is not a policy. others are further names that the
+// caller accepts. The error suggests the nearest name, or lists all names.
 func Unknown(name string, others ...string) error {
 	names := append(Names(), others...)
 	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); near != "" {
@@ -105,7 +105,7 @@ func Unknown(name string, others ...string) error {
 	return fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(names, ", "))
 }
 
-// with returns the policy with options.
+// with returns the policy with the options in text. has says that the name was followed by a colon.
 func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy,
 	trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {
@@ -114,7 +114,7 @@ func (n *named) with(text string, has bool, read func(string) (*model.Model, err
 	}
 	ties, learn, predicts := TieRules{}, online.Default(), n.name == "easy++"
 	if predicts {
-		_, _ = learn.Set("predict", "last-two") // which it knows
+		_, _ = learn.Set("predict", "last-two") // the name is always known
 	}
 	if has && !n.predicts {
 		return nil, nil, fmt.Errorf("%s has no options", n.name)
@@ -162,7 +162,7 @@ func (n *named) wanted() string {
 	return strings.Join(list, ", ")
 }
 
-// set sets a tie rule. It reports whether the option is one.
+// set sets a tie rule. It returns false if the option is not a tie rule.
 func (t *TieRules) set(option string) bool {
 	switch option {
 	case "extra=first":

@@ -7,13 +7,13 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// refForecast are predictions of the reference. It keeps every job and searches them all.
+// refForecast makes the predictions of the reference. It keeps every job and searches all of them.
 type refForecast struct {
 	predict, correct string
-	known            []*refJob // all that have been submitted, in the order of their submission
+	known            []*refJob // all submitted jobs, in the order of their submission
 }
 
-// newRefForecast reads the options of a policy. It returns nil if they predict nothing.
+// newRefForecast reads the options of a policy. It returns nil if the policy does not predict.
 func newRefForecast(name, options string) *refForecast {
 	f := &refForecast{correct: "incremental"}
 	if name == "easy++" {
@@ -55,8 +55,8 @@ func (r *reference) predict(jobs []*refJob, ties sim.Ties) {
 	}
 }
 
-// lastTwo returns the mean of the last two run times of a user that have ended. With arrivals first,
-// jobs that end now end later.
+// lastTwo returns the mean of the last two run times of a user's jobs that have ended. With
+// arrivals first, jobs that end now do not count.
 func (r *reference) lastTwo(user int, ties sim.Ties) (int, bool) {
 	var over []*refJob
 	for _, j := range r.forecast.known {
@@ -76,7 +76,7 @@ func (r *reference) lastTwo(user int, ties sim.Ties) (int, bool) {
 	return (over[0].end - over[0].start + over[1].end - over[1].start) / 2, true
 }
 
-// correct corrects the predictions that running jobs outlive now.
+// correct corrects the predictions that running jobs exceed now.
 func (r *reference) correct() {
 	minutes := []int{1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000}
 	for _, j := range r.running {

@@ -17,30 +17,30 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// workloads is the number of random workloads for each policy and each order of ties.
+// workloads is the number of random workloads for each policy and each order of events.
 var workloads = flag.Int("workloads", 150, "random workloads for the comparison with the reference scheduler")
 
-// refJob is a job of the reference. Times are seconds.
+// refJob is a job of the reference. Times are in seconds.
 type refJob struct {
 	id, submit, size, run, limit int
 	user                         int
-	expected, corrections        int // expected is the limit, unless it is predicted
+	expected, corrections        int // expected is the limit, or the prediction
 	start, due, end              int
 	started                      bool
 	order                        int // of its start
-	promise                      int // of conservative backfilling
+	promise                      int // start that conservative backfilling promises
 }
 
 // reference is a slow and obvious scheduler. It keeps lists, sorts them, and counts processors
-// anew for every decision.
+// again for every decision.
 type reference struct {
 	processors     int
 	now            int
-	running, queue []*refJob // in the order of their starts, of their arrival
+	running, queue []*refJob // in the order of their starts; in the order of their arrival
 	arrive         func(*refJob)
 	ended          func()
 
-	head          *refJob // of the rules of the feedback paper
+	head          *refJob // head of the queue by the rules of the feedback paper
 	shadow, extra int
 	sjbf          bool
 	starts        int
@@ -140,16 +140,15 @@ func (r *reference) simulate(jobs []*refJob, ties sim.Ties) []int {
 	return starts
 }
 
-// byDue returns the running jobs in the order in which they are due.
+// byDue returns the running jobs, the first due first.
 func (r *reference) byDue() []*refJob {
 	sorted := slices.Clone(r.running)
 	slices.SortStableFunc(sorted, func(a, b *refJob) int { return a.due - b.due })
 	return sorted
 }
 
-// foresee returns when a job will fit, and how many processors it will leave over then. first
-// counts the jobs up to the running job with which it begins to fit. all counts every job that is
-// due then.
+// foresee returns when a job will fit, and how many processors it will then leave over. first
+// counts jobs up to the running job at whose end it fits. all counts every job that is due by then.
 func (r *reference) foresee(size int) (at, first, all int) {
 	free := r.freeNow()
 	for _, j := range r.byDue() {
@@ -263,7 +262,7 @@ func (r *reference) textbook(o order, ties TieRules) {
 	}
 }
 
-// promised returns the first instant at which a job can run beside all running jobs and the
+// promised returns the first instant at which a job can run, given all running jobs and the
 // reservations of all other jobs.
 func (r *reference) promised(j *refJob) int {
 	type use struct{ from, until, size int }
@@ -352,8 +351,8 @@ func randomJobs(rng *rand.Rand, processors int) []*refJob {
 	return jobs
 }
 
-// epoch is the instant from which the times of the tests count: whole weeks, so that the features of
-// learners are those of the times.
+// epoch is the start of the tests' times. It is a number of whole weeks, so that features of
+// learners that depend on the day or week are the same.
 const epoch = 14 * 24 * 3600 * hpc.Second
 
 // hpcJobs converts jobs of the reference to jobs of a workload.
@@ -421,12 +420,12 @@ func startTimes(t testing.TB, cfg sim.Config, jobs []*hpc.Job) []int {
 }
 
 // TestReference compares every policy with the reference on random workloads. The flag
-// -workloads=10000 compares on more of them.
+// -workloads=10000 makes it compare more workloads.
 func TestReference(t *testing.T) {
 	names := append(Names(), "easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before",
 		"easy:predict=last-two", "easy:predict=clairvoyant", "easy-textbook:predict=last-two,correct=doubling", "easy-textbook:predict=requested",
 		"easy-sjbf:predict=clairvoyant", "easy++:correct=requested", "easy++:correct=doubling", "sjf:predict=last-two", "saf:predict=clairvoyant")
-	names = slices.DeleteFunc(names, func(name string) bool { return ioOptions(name) != nil }) // planned in rounds
+	names = slices.DeleteFunc(names, func(name string) bool { return ioOptions(name) != nil }) // these plan in rounds
 	for _, name := range names {
 		for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {
 			t.Run(name+"/"+string(ties), func(t *testing.T) {
@@ -444,7 +443,7 @@ func compareWithReference(t *testing.T, name string, ties sim.Ties, seed uint64)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	processors := 1 + rng.IntN(24)
 	jobs := randomJobs(rng, processors)
-	for _, j := range jobs { // so long that several increments of corrections fit
+	for _, j := range jobs { // long enough for several corrections by increments
 		j.submit, j.run, j.limit = 97*j.submit, 97*j.run+j.run%2, 97*j.limit
 	}
 	made, err := New(name)
@@ -453,7 +452,7 @@ func compareWithReference(t *testing.T, name string, ties sim.Ties, seed uint64)
 	}
 	got := startTimes(t, sim.Config{Processors: processors, Policy: made, Ties: ties}, hpcJobs(jobs))
 	rules := TieRules{}
-	base := name // with the options of predictions
+	base := name // may have options of predictions
 	if i := slices.Index([]string{"easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before"}, name); i >= 0 {
 		base = "easy-textbook"
 		rules = TieRules{ExtraFirst: i != 1, EndBefore: i != 0}

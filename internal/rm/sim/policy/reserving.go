@@ -7,26 +7,26 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// reserving is EASY backfilling on any machine and under any queue order. The machine keeps the
-// reservation of the head. A pass looks at every waiting job.
+// reserving is EASY backfilling on any machine and with any order of the queue. The machine keeps
+// the reservation of the head. A pass looks at every waiting job.
 type reserving struct {
 	machine  *sim.Machine
 	key      func(*sim.Job) float64
-	backfill func(*sim.Job) float64 // the order of the jobs after the head; nil if it is the order by key
+	backfill func(*sim.Job) float64 // order of the jobs after the head; nil if it is the order by key
 	fixed    bool                   // keys do not change while jobs wait
 	queue    []keyed
 	sorted   bool // by key
 	idle     idle
 }
 
-// keyed is a waiting job with its place in the order as of the last sorting.
+// keyed is a waiting job with its key when the queue was last sorted.
 type keyed struct {
 	job *sim.Job
 	key float64
 }
 
-// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, only the
-// new job needs a look: the others still do not fit.
+// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, it looks
+// only at the new job, because the others still do not fit.
 func (p *reserving) Add(j *sim.Job) {
 	k := keyed{j, p.key(j)}
 	p.sorted = p.sorted && (len(p.queue) == 0 || p.queue[len(p.queue)-1].compare(k) < 0)
@@ -49,7 +49,7 @@ func (p *reserving) Change(_ *sim.Job, change func()) {
 	p.sorted, p.idle = false, idle{}
 }
 
-// idle is the state after a pass that backfilled no job.
+// idle is the machine's state after a pass that backfilled no job.
 type idle struct {
 	known bool
 	in    sim.Generation
@@ -83,8 +83,8 @@ func (p *reserving) Schedule() {
 	}
 }
 
-// pass starts the jobs behind the head that do not delay it, and reports whether it started any.
-// The head gets its reservation only when a job is found that fits.
+// pass starts jobs behind the head that do not delay the head, and reports whether it started one.
+// It reserves for the head only when it finds a job that fits.
 func (p *reserving) pass(first *sim.Job) (some bool) {
 	m, reserved := p.machine, false
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {

@@ -7,18 +7,18 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// sjbf is EASY backfilling on a pool that backfills the shortest jobs first.
+// sjbf is EASY backfilling on a pool, with the shortest jobs backfilled first.
 type sjbf struct {
 	machine *sim.Machine
 	arrived []*sim.Job // all waiting jobs, in the order of their submission
-	queue   sim.Queue  // the same jobs, the shortest first
+	queue   sim.Queue  // the same jobs, shortest first
 	ties    TieRules
 }
 
-// SJBF is textbook EASY with the change of Tsafrir, Etsion and Feitelson ("Backfilling using
+// SJBF is textbook EASY with one change (Tsafrir, Etsion and Feitelson, "Backfilling using
 // system-generated predictions rather than user runtime estimates", IEEE TPDS 18(6), 2007, section
-// 5.3): the head of the queue and its reservation follow the order of submission, and the other jobs
-// are backfilled in the order of their expected run times.
+// 5.3). The head of the queue and its reservation follow the order of submission, but the other
+// jobs are backfilled in the order of their expected run times.
 func SJBF(ties TieRules) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy {
 		if m.IsPool() {
@@ -28,7 +28,7 @@ func SJBF(ties TieRules) sim.NewPolicy {
 	}
 }
 
-// expected is the key of the order by expected run time.
+// expected returns a job's key in the order by expected run time.
 func expected(j *sim.Job) float64 { return float64(j.Expected) }
 
 // Add implements [sim.Policy].
@@ -52,12 +52,12 @@ func (p *sjbf) Change(j *sim.Job, change func()) {
 	p.queue.Push(j, expected(j))
 }
 
-// find returns the place of a job in the order of submission.
+// find returns the index of a job in the order of submission.
 func (p *sjbf) find(j *sim.Job) (int, bool) {
 	return slices.BinarySearchFunc(p.arrived, j, func(a, b *sim.Job) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-// forget removes a job from the order of submission.
+// forget removes a job from arrived.
 func (p *sjbf) forget(j *sim.Job) {
 	i, _ := p.find(j)
 	p.arrived = slices.Delete(p.arrived, i, i+1)

@@ -7,19 +7,19 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// TieRules say how EASY reads the two inequalities that the literature leaves open. The zero
-// value is the usual reading.
+// TieRules say how EASY decides two cases of equality that the literature leaves open. The zero
+// value is the usual decision.
 type TieRules struct {
-	// EndBefore lets a job be backfilled only if it ends before the shadow time. Otherwise a
-	// job that ends at the shadow time may be backfilled, too.
+	// EndBefore says that a backfilled job must end before the shadow time. Otherwise it may also
+	// end at the shadow time.
 	EndBefore bool
-	// ExtraFirst decides which running jobs count for the extra processors: those up to the job at
-	// whose end the head fits. Otherwise every job that is due by the shadow time counts.
+	// ExtraFirst says that only running jobs up to the one at whose end the head fits count for the
+	// extra processors. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 
-// window returns the rule for backfilling on a pool if the head of the queue does not fit. A
-// backfilled job may run for at most within, or have at most extra processors.
+// window returns the conditions for backfilling on a pool behind a head that does not fit: a job
+// may run for at most within, or have at most extra processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())
@@ -35,8 +35,8 @@ func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.
 	return extra, within
 }
 
-// textbook is EASY backfilling on a pool under a queue order that does not change while
-// a job waits.
+// textbook is EASY backfilling on a pool, with an order of the queue that does not change while
+// jobs wait.
 type textbook struct {
 	machine *sim.Machine
 	queue   sim.Queue
@@ -44,17 +44,16 @@ type textbook struct {
 	ties    TieRules
 }
 
-// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization,
-// predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
-// backfilling", IEEE TPDS 12(6), 2001, fig. 2). Whenever a job arrives or ends, the policy starts
-// jobs from the head of the queue as long as they fit. Then it reserves processors for the head
-// at its shadow time. Last, it scans the rest of the queue in order and starts each job that fits
-// and does not delay the head.
+// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization, predictability,
+// workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling", IEEE TPDS
+// 12(6), 2001, fig. 2). Whenever a job arrives or ends, the policy starts jobs from the head of the
+// queue as long as they fit. Then it reserves processors for the head at the shadow time. Last, it
+// goes through the rest of the queue and starts each job that fits and does not delay the head.
 func Textbook(ties TieRules) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy { return newEASY(m, arrival, ties) }
 }
 
-// newEASY is textbook EASY under a queue order, in the form that suits the machine.
+// newEASY makes textbook EASY with an order of the queue, in the form that suits the machine.
 func newEASY(m *sim.Machine, o order, ties TieRules) sim.Policy {
 	key := o.keys(m)
 	if m.IsPool() && !o.changes {

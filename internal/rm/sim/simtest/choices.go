@@ -1,5 +1,5 @@
-// Package simtest makes random machines and workloads for tests of the simulator, from a seed or from
-// the bytes of a fuzz test.
+// Package simtest makes random machines and workloads for tests of the simulator. They follow from
+// a seed, or from the bytes of a fuzz test.
 package simtest
 
 import (

@@ -13,20 +13,20 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Epoch is the instant at which the cases begin.
+// Epoch is when the cases begin.
 const Epoch = 1_000_000 * hpc.Second
 
-// End is the instant at which the cases are over: everything that may happen has happened by then.
+// End is when the cases are over: all that may happen has happened by then.
 const End = Epoch + 1_000_000*hpc.Second
 
-// Case is a machine and what happens to it. The policy is missing in Config.
+// Case is a machine and what happens to it. Config has no policy.
 type Case struct {
 	Config sim.Config
 	Jobs   []*hpc.Job // in the order of their submission
 	Inputs []Input    // in the order of their instants
-	// Plain says that nothing but submissions and cancellations happens.
+	// Plain says that all inputs are submissions or cancellations.
 	Plain bool
-	// Hostile says that some jobs ask for absurd things.
+	// Hostile says that some jobs make absurd requests.
 	Hostile bool
 }
 
@@ -154,7 +154,7 @@ func (c *Choices) job(k *Case, i int, at hpc.Time) *hpc.Job {
 		10*time.Second)
 	j.RunTime = pick(c, c.seconds(0, limit), c.seconds(0, limit+10), time.Duration(limit)*time.Second, 0, hpc.Unlimited)
 	if j.RunTime == hpc.Unlimited && (j.TimeLimit == 0 || j.TimeLimit == hpc.Unlimited) {
-		j.CancelAfter = c.seconds(100, 1000) // everything ends
+		j.CancelAfter = c.seconds(100, 1000) // so that the case ends
 	}
 	j.ExitCode = pick(c, 0, 0, 1)
 	if c.one(8) {
@@ -221,7 +221,7 @@ func (c *Choices) dependency(i int) string {
 	return strings.Join(terms, pick(c, ",", ",", "?"))
 }
 
-// place adds demands for nodes.
+// place adds a job's demands for nodes.
 func (c *Choices) place(k *Case, j *hpc.Job) {
 	cluster := k.Config.Cluster
 	if c.one(3) {
@@ -278,7 +278,7 @@ func (c *Choices) place(k *Case, j *hpc.Job) {
 	j.NoKill = c.one(15)
 }
 
-// absurd makes a job ask for something that no real job asks for.
+// absurd makes a job request something that no real job requests.
 func (c *Choices) absurd(j *hpc.Job) {
 	huge := pick(c, math.MaxInt, math.MaxInt32, math.MaxInt/2+1, 1<<32)
 	switch c.number(17) {

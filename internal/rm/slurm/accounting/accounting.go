@@ -49,7 +49,7 @@ type Config struct {
 type Database struct{ cfg Config }
 
 // Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. complaint is
-// sacctmgr's message about the first command that it refuses; empty if it refuses none.
+// sacctmgr's message about the first command that it refuses; empty if sacctmgr refuses no command.
 func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err error) {
 	d = &Database{cfg: cfg}
 	if err := d.startMariaDB(ctx); err != nil {
@@ -122,8 +122,8 @@ func firstComplaint(out string) string {
 
 // script prepares a site's commands for sacctmgr. It removes comments, because sacctmgr would exit
 // with an error code after them. It adds the command that makes the cluster if the site's commands
-// have none, since sacctmgr refuses users of a cluster that does not exist. Users with equal
-// options are added by one command.
+// lack it, since sacctmgr refuses users of a cluster that does not exist. Users with equal options
+// are added by one command.
 func script(commands, cluster string) []string {
 	var lines []string
 	for _, line := range strings.Split(commands, "\n") {
@@ -139,7 +139,7 @@ func script(commands, cluster string) []string {
 	return together(lines)
 }
 
-// addUser matches a command that adds one user and has no quotes behind the user's name.
+// addUser matches a command that adds one user and has no quotes after the user's name.
 var addUser = regexp.MustCompile(`(?i)^(add +user +(?:name=)?)([a-z0-9_.-]+)( [^"'\\]*)$`)
 
 // longestCommand is the length of the longest line that sacctmgr reads whole, not counting the line
@@ -174,8 +174,8 @@ func together(lines []string) []string {
 	return list
 }
 
-// databaseOptions make MariaDB small and fast. They are safe because its data do not outlive
-// the run and only the owner of the run can reach its socket.
+// databaseOptions make MariaDB small and fast. The options are safe, because MariaDB's data do not
+// outlive the run and only the owner of the run can reach its socket.
 var databaseOptions = []string{
 	"--skip-networking", "--skip-grant-tables", "--skip-name-resolve", "--skip-log-bin", "--skip-slave-start",
 	"--performance-schema=OFF", "--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0",
@@ -184,8 +184,8 @@ var databaseOptions = []string{
 }
 
 // startMariaDB starts MariaDB in its own, empty directory. The server itself makes the system
-// tables, so that no mariadb-install-db with a server of its own has to run first. MariaDB runs in
-// real time. The virtual clock counts a daemon that waits for MariaDB's answer as running.
+// tables: mariadb-install-db would first start another server. MariaDB runs in real time. The
+// virtual clock counts a daemon that waits for MariaDB's answer as running.
 func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
@@ -217,7 +217,7 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 }
 
 // namedTRES are the trackable resources that slurmctld registers and that have names: gres/gpu,
-// gres/gpu:a100, license/matlab. slurmdbd itself registers all other ones.
+// gres/gpu:a100, license/matlab. slurmdbd itself registers all other resources.
 var namedTRES = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
 })

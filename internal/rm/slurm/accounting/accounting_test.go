@@ -19,7 +19,8 @@ func TestSacctmgrScript(t *testing.T) {
 	}
 }
 
-// TestSessions: a session that has read the list of QOS ends before a command that names a QOS added since.
+// TestSessions: a session that has read the list of QOS ends before a command that names a QOS
+// which was added after that.
 func TestSessions(t *testing.T) {
 	for commands, want := range map[string]string{
 		"add qos a\nadd qos b\nadd cluster c qos=a,b":                                                              "3",
@@ -38,7 +39,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestTogether holds which users are added by one command.
+// TestTogether checks which users one command adds.
 func TestTogether(t *testing.T) {
 	many := make([]string, 1000)
 	for i := range many {
@@ -59,12 +60,12 @@ func TestTogether(t *testing.T) {
 		"add user name=u account=a x=1\nadd user name=v account=a x=1\nadd user name=w account=a x=1": "add user name=u,v,w account=a x=1",
 		"add user name=u account=a\nadd user name=v account=b":                                        "", // other options
 		"add user name=u account=a\nadd qos x\nadd user name=v account=a":                             "", // not successive
-		"add user name=u account=a\nadd user name=u account=a\nadd user name=v account=a":             "", // a complaint
+		"add user name=u account=a\nadd user name=u account=a\nadd user name=v account=a":             "", // u exists
 		"add user name=u account=a\nadd user name=U account=A":                                        "",
 		"add user name=u account=a\ncreate user name=v account=a":                                     "",
-		"add user name=u account=\"a\"\nadd user name=v account=\"a\"":                                "", // who knows
+		"add user name=u account=\"a\"\nadd user name=v account=\"a\"":                                "", // quotes
 		"add user name=u[1-2] account=a\nadd user name=v account=a":                                   "",
-		"add user u account=b\nadd user name=v account=a\nadd user name=u account=a":                  "", // known
+		"add user u account=b\nadd user name=v account=a\nadd user name=u account=a":                  "", // u is known
 		"add user u account=a,b\nadd user v account=a,b":                                              "add user u,v account=a,b",
 	} {
 		if want == "" {

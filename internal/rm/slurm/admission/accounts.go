@@ -18,7 +18,8 @@ func (s *Site) accountsFile() string {
 	return filepath.Base(cmp.Or(s.cluster.AccountsFile, "accounts.sacctmgr"))
 }
 
-// of finds an association, and stores it for the next call.
+// of returns the association of a user with an account in a partition, and keeps it for later
+// calls.
 func (s *Site) of(user, account, partition string) *associations.Association {
 	key := userKey{user, account, partition}
 	a, known := s.perUser[key]
@@ -29,7 +30,8 @@ func (s *Site) of(user, account, partition string) *associations.Association {
 	return a
 }
 
-// standing has the values that an association inherits.
+// standing has the own and the inherited values of an association. line has the association and all
+// associations above it.
 type standing struct {
 	line       []*associations.Association
 	limits     associations.Limits
@@ -78,7 +80,7 @@ func (c *creation) findAssociation() *Finding {
 	return nil
 }
 
-// findQOS finds the QOS (_determine_and_validate_qos).
+// findQOS finds the job's QOS (_determine_and_validate_qos).
 func (c *creation) findQOS() *Finding {
 	c.v.qos = strings.ToLower(c.job.QOS)
 	if c.accounts == nil {
@@ -116,7 +118,8 @@ type limit struct {
 	// safe says that the limit keeps the job from starting only if AccountingStorageEnforce has
 	// "safe".
 	safe bool
-	// wall says that it is a limit of the run time, which slurmctld checks before it looks for nodes.
+	// wall says that the limit is on the run time. slurmctld checks such limits before it looks for
+	// nodes.
 	wall bool
 	// least says that the limit is a minimum: the job asks for too little.
 	least bool
@@ -172,8 +175,8 @@ type namedPolicy struct {
 	policy *associations.Policy
 }
 
-// order returns the QOS of the job and the QOS of a partition. The limits of the first have
-// precedence (acct_policy_set_qos_order).
+// order returns the QOS of the job and the QOS of a partition. The limits of first have precedence
+// (acct_policy_set_qos_order).
 func (c *creation) order(p *partition) (first, second namedPolicy) {
 	own := namedPolicy{c.v.qos, c.v.policy}
 	name := strings.ToLower(p.QOS)
@@ -349,9 +352,9 @@ func (k *checker) find(l limit) {
 	}
 }
 
-// takes reports whether a limit counts, which it does unless a QOS has already set a limit of the
-// same kind. It notes the limits of QOS. Limits of associations hide no others, since each level of
-// accounts has group limits of its own.
+// takes reports whether a limit counts. It does not count if a QOS has already set a limit of the
+// same kind. takes notes the limits of QOS. It does not note limits of associations, since each
+// level of accounts has its own group limits.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {
 		return false

@@ -62,7 +62,7 @@ const (
 	RuleReservation = "reservation"
 	RuleDependency  = "dependency"
 	RuleLimit       = "limit"
-	// RuleSlurm is the kind of all answers of slurmctld that the rules of this package do not foresee.
+	// RuleSlurm is the rule of all answers of slurmctld that the rules of this package do not foresee.
 	RuleSlurm = "slurm"
 )
 

@@ -54,7 +54,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLimitReasons: Slurm knows each reason that a limit of a TRES has.
+// TestLimitReasons: every reason for a limit of a TRES is a reason of Slurm's.
 func TestLimitReasons(t *testing.T) {
 	for tres := range tresNames {
 		for _, parts := range [][2]string{
@@ -79,7 +79,7 @@ func TestLimitReasons(t *testing.T) {
 	}
 }
 
-// TestRulesOfReleases has requests whose answers random comparisons with slurmctld have shown
+// TestRulesOfReleases has requests whose answers were found in random comparisons with slurmctld
 // (acceptance.TestRandomRequests).
 func TestRulesOfReleases(t *testing.T) {
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestMeets(t *testing.T) {
 	}
 }
 
-// Any request gets a verdict.
+// Judge does not panic on any request.
 func FuzzJudge(f *testing.F) {
 	f.Add("a&(b|c)", "gpu:a:2", "n[1-2]", "n3", "m:2", "1-3", 4, 2)
 	f.Fuzz(func(t *testing.T, constraint, gres, list, exclude, licenses, array string, tasks, nodes int) {

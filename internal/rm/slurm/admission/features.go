@@ -10,22 +10,22 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// feature is one name of a constraint, with what follows it.
+// feature is one name of a constraint, with its group, its operator and its count.
 type feature struct {
 	name string
 	// group is the number of the parentheses or brackets around the name; 0 for none. bracket says
-	// that they are brackets [], in which the operators join counts or alternatives.
+	// that the group has brackets [], in which the operators join counts or alternatives.
 	group   int
 	bracket bool
-	op      byte // the operator behind it: '&' or '|', or 0 at the end
+	op      byte // the operator after the name: '&' or '|', or 0 at the end
 	count   int
 }
 
 var errConstraint = errors.New("malformed constraint")
 
-// parseFeatures reads a constraint as slurmctld does (build_feature_list and _feature_string2list in
-// job_scheduler.c): names with & or |, at most one level of parentheses, at most one pair of brackets,
-// and counts.
+// parseFeatures reads a constraint as slurmctld does (build_feature_list and _feature_string2list
+// in job_scheduler.c): names with & or |, at most one level of parentheses, at most one pair of
+// brackets, and counts.
 func parseFeatures(text string) ([]feature, error) {
 	text = strings.ReplaceAll(text, ",", "&")
 	var list []feature
@@ -53,7 +53,7 @@ func parseFeatures(text string) ([]feature, error) {
 		if strings.IndexByte("*&|[]()", text[i]) < 0 {
 			if started < 0 {
 				if now.name != "" {
-					continue // slurmctld skips what follows a closing sign
+					continue // slurmctld skips text after a count or a closing bracket
 				}
 				started = i
 			}

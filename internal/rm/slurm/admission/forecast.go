@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Group are the jobs of one finding.
+// Group has the jobs with one finding.
 type Group struct {
 	Finding
 	Count int `json:"jobs"`
@@ -21,40 +21,40 @@ type Group struct {
 type Forecast struct {
 	Rejected    int `json:"rejected"`     // jobs
 	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
-	// Groups have the most jobs first.
+	// Groups are in descending order of their numbers of jobs.
 	Groups []Group `json:"groups"`
 	// Changes says that the workload's actions may change the rules during the replay.
 	Changes bool `json:"actions"`
-	// Asked says how a slurmctld was asked about jobs; nil if only the rules of this package decided.
+	// Asked describes the questions to a slurmctld; nil if only the rules of this package decided.
 	Asked *Asked `json:"asked,omitempty"`
 }
 
-// Asked names the jobs on which a slurmctld has decided.
+// Asked describes how a slurmctld was asked about the jobs of a workload.
 type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions
 	ByRules  int    `json:"by_rules"` // jobs about which slurmctld could not be asked
 	// Complaint is sacctmgr's message if it refuses one of the commands that make the cluster's
-	// accounts; empty if it refuses none.
+	// accounts; empty if it refuses no command.
 	Complaint string `json:"complaint,omitempty"`
 }
 
 // examples is the number of jobs that a group names.
 const examples = 5
 
-// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant of its
-// submission.
+// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant
+// of its submission.
 type Judge func(job *hpc.Job, reservations Reservations) *Finding
 
-// Foresee judges all jobs of a workload by the site's rules. each, if not nil, gets the finding of every job
-// that has one.
+// Foresee judges all jobs of a workload by the site's rules. each, if not nil, is called for every
+// job with a finding.
 func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding)) *Forecast {
 	return Tally(w, s.Judge, each)
 }
 
-// Tally groups what a judge says of the jobs of a workload. each, if not nil, gets the finding of
-// every job that has one. Jobs that pend when the window begins are judged like all others. Jobs
-// that run then (preset jobs) are not judged, since an operator submits them.
+// Tally judges the jobs of a workload and groups them by finding. each, if not nil, is called for
+// every job with a finding. Jobs that pend when the window begins are judged like all others. Jobs
+// that run when the window begins (preset jobs) are not judged, since an operator submits them.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}
@@ -98,7 +98,7 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 }
 
 // brokenDependency returns why a job's dependency cannot be submitted. A replay does not submit a
-// job that depends on a rejected one: the job has no number.
+// job that depends on a rejected job, because a rejected job has no number.
 func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 	if job.Dependency == "" {
 		return nil

@@ -19,7 +19,7 @@ func (c *creation) start() *Finding {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	var accepted, failed *Finding // the last findings; an accepted job may still start in another partition
+	var accepted, failed *Finding // a finding of each kind; an accepted job may still start in another partition
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
 		if waits != nil && waits.down == nil {
@@ -72,7 +72,8 @@ func asRejected(why *Finding) *Finding {
 // memoryReason is the reason of jobs that exceed MaxMemPerCPU or MaxMemPerNode.
 const memoryReason = "MaxMemPerLimit"
 
-// waiting is why a job waits in a partition. down is set if the partition starts nothing at present.
+// waiting is why a job waits in a partition. down is set if the partition starts no jobs at
+// present.
 type waiting struct{ why, down *Finding }
 
 func (w *waiting) finding() *Finding { return cmp.Or(w.down, w.why) }
@@ -113,7 +114,7 @@ func (c *creation) waitsIn(p *partition) *waiting {
 	return nil
 }
 
-// withMemory is the job with the memory that it has in a partition.
+// withMemory returns the job's request. A request without memory gets the partition's default.
 func (c *creation) withMemory(p *partition) rpc.JobDesc {
 	j := *c.j
 	if j.MinMemory == slurmspec.NoVal64 {
@@ -122,8 +123,8 @@ func (c *creation) withMemory(p *partition) rpc.JobDesc {
 	return j
 }
 
-// place returns why no nodes of a partition, all free, can run the job. The finding has
-// errNodeConfig, or errPartConfig if the partition excludes the job.
+// place returns why the nodes of a partition cannot run the job even if all nodes are free, or nil.
+// The finding has errNodeConfig, or errPartConfig if the partition excludes the job.
 func (c *creation) place(p *partition) *Finding {
 	if c.waitsAtOnce {
 		return c.waits
@@ -190,7 +191,7 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	if j.Prefer != "" && c.anyPrefer {
 		constraint = j.Features
 	}
-	d.features, _ = parseFeatures(constraint) // they have been checked
+	d.features, _ = parseFeatures(constraint) // allFeatures has checked the constraint
 	return d
 }
 
@@ -289,7 +290,7 @@ func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	return sum
 }
 
-// capacityOf returns what a free node can give the job, or the rule because of which it gives
+// capacityOf returns what a free node can give the job, or the rule for which the node gives
 // nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
 // _allocate_sc). Where releases or options differ, it takes the larger number.
 func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string) {
@@ -347,7 +348,7 @@ func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string)
 	return k, ""
 }
 
-// cpusOn returns the CPUs of a node that the job may have there.
+// cpusOn returns the number of CPUs that the job may have on a node.
 func cpusOn(n *hpc.Node, d *demand) int64 {
 	j := d.j
 	cores, threads := int64(n.Sockets*n.CoresPerSocket), int64(max(n.ThreadsPerCore, 1))
@@ -457,7 +458,7 @@ func gresWord(word string) (name, typ string, n int64, ok bool) {
 }
 
 // gresOn returns how much a node has for each request. If a node has too little, it returns the
-// rule that names the lack.
+// rule of the finding.
 func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 	for _, g := range wanted {
 		sum := int64(0)

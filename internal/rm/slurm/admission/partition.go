@@ -23,14 +23,14 @@ type partition struct {
 	minNodes, maxNodes   uint32
 	maxTime, defaultTime uint32
 	maxCPUsPerNode       uint32
-	defMem, maxMem       uint64 // with slurmspec.MemPerCPU for each CPU; 0 for no limit
-	submit, sched        bool   // jobs are accepted, and started
+	defMem, maxMem       uint64 // MiB per node; MiB per CPU if slurmspec.MemPerCPU is set; 0 for no limit
+	submit, sched        bool   // whether the partition accepts jobs, and whether it starts jobs
 	alternate            string
 	rootOnly, needsResv  bool
 	exclusive            bool // OverSubscribe=EXCLUSIVE
 }
 
-// class is a set of nodes of a partition that are alike.
+// class is a set of nodes of a partition that no request can distinguish, except by name.
 type class struct {
 	node  *hpc.Node // one of them
 	names []string
@@ -143,7 +143,7 @@ func timeLimit(p *conf.Partition, key string, to *uint32) error {
 }
 
 // memory returns a partition's DefMemPerCPU or DefMemPerNode (or MaxMemPerCPU or MaxMemPerNode, by
-// the prefix). If the partition sets none, it returns the cluster's.
+// the prefix). If the partition sets no value, memory returns the cluster's.
 func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	for _, get := range []func(string) (string, bool){p.Get, s.cluster.Get} {
 		for _, key := range []string{"CPU", "Node"} {
@@ -210,7 +210,8 @@ func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Find
 	return open, nil
 }
 
-// openOne returns a partition that takes jobs: the given one, or an alternate of it (_alt_part_test).
+// openOne returns a partition that takes jobs: the given one, or the first open one of its
+// alternates (_alt_part_test).
 func (s *Site) openOne(p *partition) (*partition, *Finding) {
 	at := p
 	for range s.partitions {
@@ -318,8 +319,8 @@ func (s *Site) wrongGroup(p *partition) *Finding {
 			"slurm.conf")
 }
 
-// wrongQOS checks AllowQos and DenyQos (part_policy_valid_qos), and wrongAccount AllowAccounts and
-// DenyAccounts (part_policy_valid_acct).
+// wrongQOS checks AllowQos and DenyQos (part_policy_valid_qos). wrongAccount checks AllowAccounts
+// and DenyAccounts (part_policy_valid_acct).
 func (s *Site) wrongQOS(p *partition, v *viewer) *Finding {
 	switch {
 	case p.AllowQOS != nil && (v.policy == nil || !slices.Contains(p.AllowQOS, v.qos)):
@@ -356,8 +357,8 @@ func (s *Site) wrongAccount(p *partition, v *viewer) *Finding {
 	return nil
 }
 
-// lineage returns the account of a submission. From 23.11 on, when AllowAccounts and DenyAccounts
-// also apply to subaccounts (slurm.conf(5)), it also returns the accounts above.
+// lineage returns the account of a submission. Since 23.11 AllowAccounts and DenyAccounts also
+// apply to subaccounts (slurm.conf(5)), so lineage then also returns the accounts above.
 func (s *Site) lineage(v *viewer) (accounts []string) {
 	if v.account != "" {
 		accounts = []string{v.account}

@@ -8,10 +8,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UndeclaredQOS returns a text for each QOS of a partition that no command for sacctmgr declares
-// and with which slurmctld ends at its start: the partition's own QOS if QOS are enforced, and
-// since 25.11 each QOS that the partition names (src/slurmctld/read_config.c). It returns none
-// without accounting, and for commands with mistakes, which are errors themselves.
+// UndeclaredQOS returns a text for each QOS that a partition names, that no command for sacctmgr
+// declares, and with which slurmctld ends at its start. slurmctld ends for the partition's own QOS
+// if QOS are enforced, and since 25.11 for each QOS that the partition names
+// (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting, and for commands
+// with mistakes, which are errors by themselves.
 func (s *Site) UndeclaredQOS() (list []string) {
 	if s.accounts == nil || len(s.accounts.Mistakes) > 0 {
 		return nil

@@ -52,13 +52,13 @@ type userKey struct{ user, account, partition string }
 
 // Options say how a replay differs from the site's configuration.
 type Options struct {
-	// Release is the Slurm that runs; the zero Release stands for 22.05.
+	// Release is the release of Slurm that runs; the zero Release means 22.05.
 	Release           slurmspec.Release
 	WithoutAccounting bool
 }
 
 // New reads the rules of a cluster. submitters are the users of the workload. A replay adds them to
-// the cluster's users. Without commands for sacctmgr it makes up an account for each of them.
+// the cluster's users. Without commands for sacctmgr, a replay makes up accounts for all users.
 func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error) {
 	s := &Site{
 		cluster: cluster, release: o.Release, partitions: map[string]*partition{},
@@ -66,7 +66,7 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 		users:    map[string]hpc.User{},
 		features: map[string]bool{}, gres: map[string]bool{},
 	}
-	for _, list := range [][]hpc.User{cluster.Users, submitters} { // the cluster's come first
+	for _, list := range [][]hpc.User{cluster.Users, submitters} { // the cluster's users have precedence
 		for _, u := range list {
 			if _, known := s.users[u.Name]; !known {
 				u.Group = cmp.Or(u.Group, u.Name)
@@ -122,7 +122,7 @@ func (s *Site) readKeys() error {
 	}
 	s.trackWCKey = slices.Contains([]string{"YES", "UP", "TRUE", "1"}, strings.ToUpper(get("TrackWCKey")))
 	kind := strings.ToLower(get("SelectType"))
-	if kind == "" { // the default changed in 24.05; conf writes that of the site's release
+	if kind == "" { // the default changed in 24.05; conf writes the default of the site's release
 		kind = "select/linear"
 		if from, _ := s.cluster.Releases(); from.Since(slurmspec.R2405) {
 			kind = "select/cons_tres"

@@ -18,16 +18,16 @@ type viewer struct {
 	user        string
 	operator    bool
 	account     string                    // of the association; in lower case
-	association *associations.Association // nil without one
+	association *associations.Association // nil without an association
 	qos         string
-	policy      *associations.Policy // nil without one
+	policy      *associations.Policy // nil without a QOS
 }
 
 // Reservations returns the reservation of a name at the instant of a submission, or nil.
 type Reservations func(name string) *hpc.Reservation
 
 // Judge returns why slurmctld does not run a job, or nil. It leaves out the job's dependencies.
-// The reservations may be nil if there are none.
+// reservations may be nil.
 func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	if reservations == nil {
 		reservations = func(string) *hpc.Reservation { return nil }
@@ -131,7 +131,8 @@ func (s *Site) array(job *hpc.Job, _ *rpc.JobDesc, _ *viewer) *Finding {
 	return nil
 }
 
-// creation is the making of one job's record (_job_create), and the first attempt to start it.
+// creation follows slurmctld while it makes a job's record (_job_create) and first tries to start
+// it.
 type creation struct {
 	*Site
 	job          *hpc.Job
@@ -183,7 +184,7 @@ func (c *creation) nodeList() *Finding {
 	n := uint32(len(c.required))
 	j := c.j
 	if j.MinNodes != slurmspec.NoVal && n > j.MinNodes {
-		if c.release.Since(slurmspec.R2302) { // the list becomes an exclusion of all other nodes
+		if c.release.Since(slurmspec.R2302) { // slurmctld excludes all other nodes instead
 			c.onlyRequired = true
 			return nil
 		}
@@ -237,8 +238,8 @@ func (c *creation) checkPartitions() *Finding {
 }
 
 // checkTasks finds a job that asks for several tasks per node and has at most one task. slurmctld
-// 26.05 accepts such a job and never finds nodes for it, which the manual does not say. 22.05 and
-// 24.11 start it, and 26.05 does, too, with --overcommit, --mincpus or generic resources.
+// 26.05 accepts such a job and never finds nodes for it; the manual does not mention this. 22.05
+// and 24.11 start the job. 26.05 starts it only with --overcommit, --mincpus or generic resources.
 func (c *creation) checkTasks() *Finding {
 	r := &c.job.Request
 	if !c.release.Since(slurmspec.R2605) || c.waits != nil || r.TasksPerNode <= 1 || r.Tasks > 1 || r.Overcommit ||
@@ -291,7 +292,7 @@ func (c *creation) withinTimes(longest uint32, enforced bool) *Finding {
 			return reject(errTimeLimit, RuleTime, fmt.Sprintf("partition %s has DefaultTime=0; the jobs have no time limit",
 				first.Name), "raise DefaultTime in slurm.conf")
 		}
-		j.TimeLimit = first.defaultTime // NoVal without one
+		j.TimeLimit = first.defaultTime // NoVal without a default
 	}
 	switch {
 	case j.TimeMin != slurmspec.NoVal && j.TimeMin > longest && !free:
@@ -490,7 +491,8 @@ func (c *creation) mayUse(r *hpc.Reservation) bool {
 
 func denies(list []string) bool { return len(list) > 0 && strings.HasPrefix(list[0], "-") }
 
-// admits reports whether a list of names admits one of them. Names with a minus are denied.
+// admits reports whether a list of users or accounts admits the name for which is returns true.
+// Names with a minus are denied.
 func admits(list []string, is func(string) bool) bool {
 	named := slices.ContainsFunc(list, func(name string) bool { return is(strings.TrimLeft(name, "+-")) })
 	return len(list) == 0 || named != denies(list)

@@ -19,15 +19,14 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Set is what the commands of a file declare. All names are in lower case, as sacctmgr keeps
-// them.
+// Set has what the commands of a file declare. All names are in lower case, as sacctmgr keeps them.
 type Set struct {
 	// Accounts are the accounts by name, and Users the accounts of each user. root is always
 	// in both.
 	Accounts map[string]bool
 	Users    map[string]map[string]bool
 	QOS      map[string]bool
-	// Policies has the limits of the QOS, and Associations those of accounts and users.
+	// Policies has the limits of the QOS, and Associations has the limits of accounts and users.
 	Policies     map[string]*Policy
 	Associations []*Association
 	// WCKeys are the workload characterization keys of each user.
@@ -36,7 +35,7 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
-	adds     bool // the commands add a cluster; if not, rmreplay adds it before them
+	adds     bool // whether the commands add a cluster; if not, rmreplay adds the cluster first
 	line     int  // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
@@ -105,7 +104,7 @@ func (s *Set) command(text, cluster string, line int) error {
 			return err
 		}
 		if !slices.Contains(on, cluster) {
-			return nil // it is about another cluster
+			return nil // the command is about another cluster
 		}
 	}
 	if err := s.references(c); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// site has what the accounts of real sites have.
+// site has commands like those of real sites.
 const site = `# The site's accounts.
 modify QOS set normal Priority=0
 add qos high Priority=100 GrpTRES=cpu=10,gres/gpu=2 MaxTRESPU=cpu=4 Flags=DenyOnLimit,NoDecay MaxWall=1-0 Preempt=normal MaxJobsPU=2
@@ -95,8 +95,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Without a cluster sacctmgr adds no account and no user, be it that its command comes later or that it was refused for
-// a mistake above.
+// sacctmgr adds accounts and users only once the cluster exists. In these files the command that
+// adds the cluster comes later, or sacctmgr refuses it.
 func TestClusterFirst(t *testing.T) {
 	const none = "there is no cluster yet (want add cluster vale above, without a mistake)"
 	for text, want := range map[string][]string{
@@ -159,7 +159,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestReadersAtOnce holds that several realizations may ask one set at once: each asks a set that nobody has asked.
+// TestReadersAtOnce checks that several goroutines may read one set at once, even as its first
+// readers.
 func TestReadersAtOnce(t *testing.T) {
 	var accounts strings.Builder
 	accounts.WriteString("add cluster c\nadd account a\n")

@@ -102,8 +102,8 @@ func entityOf(word string) (entity, error) {
 		word, didYouMean(word, entities))
 }
 
-// command is a command that declares, changes or removes something. Its values are by the full
-// names of their options.
+// command is a command that declares, changes or removes something. values has its values by the
+// full names of their options.
 type command struct {
 	verb   verb
 	entity entity
@@ -115,14 +115,14 @@ type command struct {
 
 // assignment is one option of a command, as sacctmgr takes it.
 type assignment struct {
-	word  string // in lower case; it may be a beginning of the option's name
+	word  string // in lower case; it may abbreviate the option's name
 	sign  byte   // '+' or '-' for a change of a list, and otherwise 0
 	value string
 }
 
 // parseCommand reads the words of a command: the verb, the entity and the options. Words without
-// "=" are names. In a change, the words "where" and "set" say whether the options behind them are
-// conditions or changes.
+// "=" are names. In a change, the words "where" and "set" say whether the options after the word
+// are conditions or changes.
 func parseCommand(v verb, words []string) (*command, error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%s: it does not say what (want account, cluster, coordinator, qos or user)", words[0])
@@ -224,7 +224,7 @@ func (k kind) check(value string) error {
 // options are the options of an entity, in lower case.
 type options map[string]kind
 
-// find returns the option that a word stands for: its name or a beginning of it.
+// find returns the option that a word names or abbreviates.
 func (o options) find(word string) (name string, k kind, ok bool) {
 	if k, ok := o[word]; ok {
 		return aliasOf(word), k, true
@@ -254,7 +254,7 @@ func aliasOf(name string) string {
 	return name
 }
 
-// with returns the options with others.
+// with returns a copy of the options with further options of one kind.
 func (o options) with(k kind, names ...string) options {
 	out := maps.Clone(o)
 	if out == nil {

@@ -41,8 +41,8 @@ type Policy struct {
 	UsageFactor *float64
 	// UsageThreshold is the lowest fair-share factor that may submit; nil if it is not set.
 	UsageThreshold *float64
-	// Preempt are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for the
-	// cluster's mode.
+	// Preempt are the QOS whose jobs the jobs of this QOS may preempt. PreemptMode is in lower case;
+	// empty for the cluster's mode.
 	Preempt     []string
 	PreemptMode string
 	// GraceTime and PreemptExempt are in seconds. PreemptExempt is nil if it is not set.
@@ -50,7 +50,7 @@ type Policy struct {
 	PreemptExempt *int64
 	// Flags are in lower case: "denyonlimit", "partitiontimelimit", "overpartqos".
 	Flags []string
-	// LimitFactor multiplies the association's TRES limits; 0 for none.
+	// LimitFactor multiplies the association's TRES limits; 0 if it is not set.
 	LimitFactor float64
 }
 
@@ -102,7 +102,7 @@ func (s *Set) Of(user, account, partition string) *Association {
 	return found
 }
 
-// byUser returns a user's associations. An index holds them once all commands are read.
+// byUser returns a user's associations. Its first call after a change of the set makes the index.
 func (s *Set) byUser(user string) []*Association {
 	if s.users == nil {
 		s.users = map[string][]*Association{}
@@ -141,8 +141,8 @@ func (s *Set) Line(a *Association) (line []*Association) {
 	return line
 }
 
-// Allowed returns the QOS that an association may use. Without a list of its own, it inherits the
-// list of the nearest association above that has one.
+// Allowed returns the QOS that an association may use. An association without a list of its own
+// inherits the list of the nearest association above that has one.
 func (s *Set) Allowed(a *Association) []string {
 	line := s.Line(a)
 	var allowed []string
@@ -160,7 +160,7 @@ func (s *Set) Allowed(a *Association) []string {
 	return allowed
 }
 
-// DefaultQOS returns the QOS of a job that names none (assoc_mgr_get_default_qos_info in
+// DefaultQOS returns the QOS of a job that names no QOS (assoc_mgr_get_default_qos_info in
 // assoc_mgr.c). a may be nil.
 func (s *Set) DefaultQOS(a *Association) string {
 	if a != nil {
@@ -180,8 +180,8 @@ func (s *Set) DefaultQOS(a *Association) string {
 }
 
 // Inherited returns an association's own limits per job. A limit that it does not set is inherited
-// from the nearest association above that sets it, because slurmdbd hands limits down. Group limits
-// are not inherited.
+// from the nearest association above that sets it, because slurmdbd passes these limits on to the
+// associations below. Group limits are not inherited.
 func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
@@ -220,7 +220,7 @@ func (s *Set) limits(c *command) {
 		s.changeAccounts(c)
 	case "user":
 		s.changeUsers(c)
-	case "cluster": // its options are those of the root
+	case "cluster": // a cluster's options apply to the root
 		if c.verb.name != "delete" {
 			s.Associations[0].apply(c.set)
 		}
@@ -310,7 +310,7 @@ func (s *Set) changeUsers(c *command) {
 	}
 }
 
-// addAssociations adds users to accounts. A user's first account is the default one.
+// addAssociations adds users to accounts. A user's first account is the user's default account.
 func (s *Set) addAssociations(c *command, names, accounts, partitions []string) {
 	if len(accounts) == 0 {
 		accounts = c.list("defaultaccount")
@@ -402,8 +402,8 @@ type limitWord struct {
 	set   func(l *Limits, value string)
 }
 
-// tres returns a function that sets counts of TRES from a list. The function one does so for a
-// single TRES.
+// tres returns a function that sets counts of TRES from a list such as "cpu=10,mem=4G". one returns
+// a function that sets the count of one TRES.
 func tres(of func(*Limits) *TRES) func(*Limits, string) {
 	return func(l *Limits, value string) { of(l).set(value) }
 }
@@ -532,7 +532,8 @@ func (p *Policy) assign(a assignment) {
 }
 
 // changed returns a list of names after a command. Without a sign, the command's names replace the
-// list. With + they are added, and with - they are removed. The value -1 empties the list.
+// list. With + the names are added, and with - the names are removed. The value -1 empties the
+// list.
 func changed(list []string, a assignment) []string {
 	names := splitLower(a.value)
 	switch a.sign {
@@ -548,7 +549,7 @@ func changed(list []string, a assignment) []string {
 	}
 }
 
-// set reads "cpu=10,mem=4G,gres/gpu=2" into the counts. -1 takes a limit away.
+// set reads "cpu=10,mem=4G,gres/gpu=2" into the counts. -1 removes a limit.
 func (t *TRES) set(value string) {
 	for item := range strings.SplitSeq(value, ",") {
 		name, number, ok := strings.Cut(item, "=")
@@ -568,7 +569,7 @@ func (t *TRES) set(value string) {
 	}
 }
 
-// countOf reads a count with an optional unit. Memory without one is in MiB.
+// countOf reads a count with an optional unit. Memory without a unit is in MiB.
 func countOf(name, number string) (int64, bool) {
 	shift := 0
 	if number != "" {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSharesAndCounts: the numbers from which slurmctld computes priorities and holds jobs.
+// TestSharesAndCounts: Read keeps the numbers from which slurmctld computes priorities and the
+// limits for which it keeps jobs pending.
 func TestSharesAndCounts(t *testing.T) {
 	s := Read([]byte(`add cluster vale fairshare=7
 add qos high Priority=100 GrpJobs=9 MaxJobsPU=2 MaxJobsPA=3 MaxJobsAccruePU=4 MaxJobsAccruePA=5 UsageFactor=0.5 Preempt=normal GraceTime=60

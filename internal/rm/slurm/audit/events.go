@@ -187,8 +187,8 @@ func joined(list []span) []span {
 //
 // It compares start and end. If the workload gives the nodes or their number, it compares these
 // too, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so
-// on) it only checks that slurmdbd has one. slurmctld does not report reservations with TIME_FLOAT
-// to slurmdbd (_post_resv_create in reservation.c).
+// on) it only checks that slurmdbd has a record. slurmctld does not report reservations with
+// TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {
@@ -197,7 +197,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // not recorded; the second reservation was deleted before it began
+		case r.floating, r.end <= r.start: // not recorded: floating, or deleted before the begin
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:

@@ -63,7 +63,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A reason is compared as far as slurmdbd's column holds it.
+// Only the part of a reason that fits into slurmdbd's column is compared.
 func TestCompareLongReasons(t *testing.T) {
 	long := strings.Repeat("x", 250) + "ééé" + strings.Repeat("y", 200)
 	list := "NodeName|TimeStart|TimeEnd|State|Reason\nn1|2024-03-05T01:00:00|2024-03-05T02:00:00|DOWN|"
@@ -145,8 +145,8 @@ some|6|2024-03-05T08:00:00|2024-03-05T09:00:00|n[8-9]|3|
 	}
 }
 
-// TestConfiguredOutages checks that an outage that slurm.conf makes is expected, until an event ends it, and
-// that another one is not.
+// TestConfiguredOutages: Outages expects the outage of a node that slurm.conf takes out of service,
+// until an event ends it. It reports other outages.
 func TestConfiguredOutages(t *testing.T) {
 	const header = "NodeName|TimeStart|TimeEnd|State|Reason\n"
 	const down = "n4|2024-03-05T00:57:17|Unknown|DOWN|dimm\n"

@@ -23,7 +23,7 @@ type Jobs struct {
 	columns map[string]int // the index of each column by its name
 	width   int            // the number of columns
 	lines   map[uint32]string
-	// resized has the jobs that were resized. sacct prints a line for each of their sizes.
+	// resized has the jobs that were resized. sacct prints a line for each size of a job.
 	resized map[uint32]bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// after is the instant so many seconds after the beginning of 2024.
+// after returns the instant the given number of seconds after the beginning of 2024.
 func after(seconds int) hpc.Time {
 	return hpc.Unix(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Unix() + int64(seconds))
 }

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Preemptions reads from slurmctld's log, while it grows, which jobs preempted which. The zero value with a Path is
-// ready for use.
+// Preemptions reads from slurmctld's log, while it grows, which jobs preempted which. The zero
+// value with a Path is ready for use.
 type Preemptions struct {
 	Path string // of the log
 
@@ -35,8 +35,8 @@ type Preemptor struct {
 	Task   string
 }
 
-// slurmctld logs "preempted JobId=1 has been requeued to reclaim resources for JobId=3", or killed
-// (_preempt_jobs in node_scheduler.c).
+// slurmctld logs "preempted JobId=1 has been requeued to reclaim resources for JobId=3", or "has
+// been killed" (_preempt_jobs in node_scheduler.c).
 var (
 	preempted = []byte("] preempted JobId=")
 	reclaims  = []byte(" to reclaim resources for JobId=")
@@ -46,8 +46,8 @@ var (
 // preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
-// By returns the job for which slurmctld preempted a job whose run ended at end. It reports false
-// if the log does not say.
+// By returns the job for which slurmctld preempted a job whose run ended at end. It returns false
+// if the log names no such job.
 func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
 		return Preemptor{}, false, fmt.Errorf("reading who preempted job %d: %w", job, err)

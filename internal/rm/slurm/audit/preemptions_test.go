@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The log says who preempted whom, and when, also if a line is read in two pieces.
+// By finds the job that preempted another job, even if a line of the log is read in two pieces.
 func TestPreemptions(t *testing.T) {
 	at := func(minute int) hpc.Time {
 		return hpc.Time(time.Date(2024, 3, 5, 12, minute, 0, 0, time.UTC).UnixNano())

@@ -26,15 +26,15 @@ type Environment struct {
 	StateDir, LogDir string
 	// DaemonUser is the name of the user that runs the daemons. getpwnam(3) must know it.
 	DaemonUser string
-	// Hostname is the result of gethostname(2) in the daemons. If it is set, Adapt writes a
-	// hosts file that maps it to ControlAddress, for libnss-wrapper's NSS_WRAPPER_HOSTS. With
-	// NoCtldInAddrAny, slurmctld and slurmdbd listen on the address to which their host name
-	// resolves. If Hostname is empty, the name must resolve to ControlAddress by itself.
+	// Hostname is the result of gethostname(2) in the daemons. If it is set, Adapt writes a hosts file
+	// that maps Hostname to ControlAddress, for libnss-wrapper's NSS_WRAPPER_HOSTS. With
+	// NoCtldInAddrAny, slurmctld and slurmdbd listen on the address to which their host name resolves.
+	// If Hostname is empty, the name must resolve to ControlAddress by itself.
 	Hostname string
 	// ControlAddress is the address of slurmctld and slurmdbd, in 127.0.0.0/8.
 	ControlAddress netip.Addr
 	ControlPort    uint16
-	// DBPort is slurmdbd's port. A site without accounting needs none.
+	// DBPort is slurmdbd's port; not used for a site without accounting.
 	DBPort uint16
 	// NodePort is the port that all nodes share.
 	NodePort uint16
@@ -43,17 +43,17 @@ type Environment struct {
 	NodeAddress func(i int) netip.Addr
 	// JobCompletionPath is the file that jobcomp/filetxt writes. If it is empty, the file is LogDir/jobcomp.log.
 	JobCompletionPath string
-	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out
-	// and takes all plugins for installed.
+	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out and
+	// assumes that all plugins are installed.
 	PluginDir string
 	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. They run on this machine.
 	KeepScripts bool
 	// WithoutAccounting turns the site's accounting off. The replay needs no database, and
-	// associations, limits, QOS and fair-share do not act.
+	// associations, limits, QOS and fair-share have no effect.
 	WithoutAccounting bool
 }
 
-// nodesPerOctet leaves out the last octets 0 and 251 to 255.
+// nodesPerOctet is the number of last octets that nodes have: 1 to 250.
 const nodesPerOctet = 250
 
 // LoopbackAddresses returns a function from node i to the address 127.second.(i/250).(1+i%250). After 64,000 nodes it
@@ -117,8 +117,8 @@ type Adapted struct {
 	Accounting bool `json:"accounting"`
 	// Release is the release whose daemons read the configuration.
 	Release slurmspec.Release `json:"-"`
-	// Upgrade are the lines that the site itself has to change for the release, and the defaults that changed
-	// scheduling between the site's release and this one. It is empty if the site runs the release.
+	// Upgrade are the lines that the site itself has to change for the release, and the defaults that affect scheduling
+	// and differ between the site's release and this one. It is empty if the site runs the release.
 	Upgrade []Change `json:"upgrade"`
 	// SelectType is the plugin that allocates resources ("select/cons_tres").
 	SelectType string `json:"-"`
@@ -316,8 +316,8 @@ func (a *adapter) checkPlugins() {
 	}
 }
 
-// installed reports whether a plugin ("select/cons_tres") is installed. Without a plugin
-// directory it takes all plugins for installed.
+// installed reports whether a plugin ("select/cons_tres") is installed. Without a plugin directory
+// it assumes that all plugins are installed.
 func (a *adapter) installed(plugin string) bool {
 	if a.env.PluginDir == "" || history.NoPlugin(plugin, a.release) {
 		return true

@@ -23,7 +23,7 @@ func inState(name string) func(*adapter, string) string {
 // may have no access to the log's directory.
 const standardOutput = "/dev/stdout"
 
-// controllerHost names this machine "localhost". slurmctld replaces "localhost" by its host name before it compares.
+// controllerHost names this machine "localhost". slurmctld replaces "localhost" by its own host name.
 func (a *adapter) controllerHost(string) string {
 	return fmt.Sprintf("localhost(%s)", a.env.ControlAddress)
 }
@@ -61,7 +61,7 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 }
 
 // resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it reads the file, and
-// in a replay with a window it reads the file more often.
+// in a replay with a window slurmctld reads it more often.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
 		return "NONE" // without decay, slurmctld refuses a configuration without the key
@@ -69,7 +69,7 @@ func (a *adapter) resetPeriod(site string) string {
 	return site
 }
 
-// priorityFlags drops the flags that choose another algorithm of fair-share, if there is none.
+// priorityFlags drops the flags that choose the fair-share algorithm, if accounting is off.
 func (a *adapter) priorityFlags(site string) string {
 	if a.out.Accounting {
 		return site
@@ -128,8 +128,8 @@ func (a *adapter) accountingOnly(site string) string {
 // builtinTRES are the resources that may have weights without slurmdbd.
 var builtinTRES = []string{"billing", "cpu", "energy", "fs/disk", "mem", "node", "pages", "vmem"}
 
-// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it keeps only the
-// weights of the resources that 22.05 then accepts.
+// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it keeps only the weights
+// of the resources that 22.05 accepts.
 func (a *adapter) tresWeights(site string) string {
 	if a.out.Accounting {
 		return site
@@ -184,8 +184,8 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps the only difference that slurmctld sees. With CR_CPU its gang scheduler shares CPUs if the plugin
-// is task/none, and cores otherwise (src/slurmctld/gang.c, _get_gr_type). slurmctld never loads the plugin.
+// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU, its gang scheduler shares
+// CPUs with task/none, and cores with other plugins (src/slurmctld/gang.c, _get_gr_type). It never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
 		return "task/none"
@@ -194,8 +194,8 @@ func (a *adapter) taskPlugin(site string) string {
 }
 
 // slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides). The replay's nodes
-// report the same hardware. slurmctld's checks could only drain a node whose gres.conf describes less than
-// slurm.conf, or let select/cons_res split a node's configuration.
+// report the same hardware. Otherwise slurmctld might drain a node whose gres.conf describes less than slurm.conf, or
+// split its configuration for select/cons_res.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 
 // ownSubmitPlugins are Slurm's job_submit plugins that need no files of the site.
@@ -221,9 +221,9 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
 // controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
-// clients would answer by a pause, and those of the connection manager (conmgr_). It keeps the others. Since 25.05
-// the order in which messages are served would depend on the number of processors (workers.c), so it sets
-// conmgr_threads to the number for two processors.
+// clients would answer by a pause, and those of the connection manager (conmgr_). Since 25.05 the order in which
+// messages are served would depend on the number of processors (workers.c), so it sets conmgr_threads to the number
+// for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// testEnvironment is a complete environment that does not depend on this machine: Adapt looks for
-// no plugins.
+// testEnvironment is a complete environment that does not depend on this machine. It has no
+// PluginDir, so Adapt does not look for plugins.
 func testEnvironment() Environment {
 	return Environment{
 		StateDir: "/shm/run", LogDir: "/run/logs", DaemonUser: "me", Hostname: "workstation",
@@ -124,7 +124,7 @@ func TestAdaptTwice(t *testing.T) {
 			}
 			twice := mustAdapt(t, again, testEnvironment())
 			for _, change := range twice.Changes {
-				if change.File != "" && change.Key[0] != 'N' { // NodeName lines lose and get the same NodeAddr
+				if change.File != "" && change.Key[0] != 'N' { // Adapt drops and sets the NodeAddr of NodeName lines
 					t.Errorf("adapting again changes %+v", change)
 				}
 			}
@@ -210,8 +210,8 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	}
 }
 
-// TestKeysByRelease: the release decides which rule a key has. A release drops the keys of
-// others and says so.
+// TestKeysByRelease: the release decides which rule a key has. A key that the release does not have
+// is dropped, and the reason says so.
 func TestKeysByRelease(t *testing.T) {
 	for key := range history.Keys {
 		if rulesByKey[strings.ToLower(key)] == nil {
@@ -355,7 +355,7 @@ func TestAdaptStates(t *testing.T) {
 	}
 }
 
-// TestDownComesUp: a node that is down comes up at a site with ReturnToService=2.
+// TestDownComesUp: at a site with ReturnToService=2, a node that is down comes up.
 func TestDownComesUp(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nReturnToService=2\nNodeName=n1 State=DOWN\nPartitionName=p Nodes=n1\n")
 	if err != nil {
@@ -435,7 +435,7 @@ func TestLoopbackAddresses(t *testing.T) {
 	}
 }
 
-// TestUnplayed: a cluster says without adaptation what Adapt warns of.
+// TestUnplayed: Unplayed returns warnings of Adapt without an adaptation.
 func TestUnplayed(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nSlurmctldHost=h\nSelectType=select/cons_tres\nSuspendProgram=/off\nRebootProgram=/boot\n"+
 		"BurstBufferType=burst_buffer/lua\nPowerPlugin=power/none\nNodeName=n1\nNodeName=n2 State=CLOUD\nPartitionName=p Nodes=ALL\n")

@@ -71,9 +71,9 @@ type Cluster struct {
 	topology  *topology.File // of topology.yaml, or of a topology.conf that a plugin reads
 	nodeLines []nodeLine
 	nodeIndex map[string]int
-	names     int      // in the host lists that were expanded; [maxNames] is the limit
+	names     int      // number of names in expanded host lists; at most [maxNames]
 	changed   []Change // by [Cluster.Scale], by [Cluster.With], and because a file is missing
-	factor    float64  // the factor of these changes; 0 if there are none
+	factor    float64  // of [Cluster.Scale]; 0 without it
 }
 
 // Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf or
@@ -157,7 +157,7 @@ func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) 
 	return statements, nil
 }
 
-// isMissing reports whether the file does not exist. It is false if a file that it includes is missing.
+// isMissing reports whether the file itself is missing, and not a file that it includes.
 func isMissing(err error, path string) bool {
 	var missing *fs.PathError
 	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
@@ -250,8 +250,8 @@ func (c *Cluster) is(key, value string) bool {
 	return ok && strings.EqualFold(v, value)
 }
 
-// Accounting reports whether the site uses accounting. A replay needs slurmdbd then, since
-// associations, limits, QOS and fair-share act only with it.
+// Accounting reports whether the site uses accounting. If so, a replay needs slurmdbd:
+// associations, limits, QOS and fair-share have no effect without it.
 func (c *Cluster) Accounting() bool {
 	kind, set := c.Get("AccountingStorageType")
 	if !set {

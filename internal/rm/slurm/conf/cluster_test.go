@@ -331,7 +331,7 @@ func TestWriteIsPrivate(t *testing.T) {
 }
 
 // FuzzOpen: Open and Adapt do not panic on any configuration that parses, and Open reads the
-// result.
+// adapted configuration.
 func FuzzOpen(f *testing.F) {
 	for _, site := range sites {
 		data, err := os.ReadFile(filepath.Join("testdata", site, "slurm.conf"))

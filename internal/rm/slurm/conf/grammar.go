@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
-// The kinds of values, in short.
+// Short names of the kinds of values.
 const (
 	str     = syntax.String
 	u16     = syntax.Uint16

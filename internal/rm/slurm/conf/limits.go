@@ -76,7 +76,7 @@ func checkLines(path string, data []byte) error {
 
 var errTooLong = fmt.Errorf("line of more than %d MiB (want less)", maxLine>>20)
 
-// expand expands a host list and charges its names to the cluster's limit.
+// expand expands a host list and counts its names towards the cluster's limit.
 func (c *Cluster) expand(expr string) ([]string, error) {
 	names, err := hostlist.ExpandAtMost(expr, min(hostlist.MaxNames, maxNames-c.names))
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Cluster) expand(expr string) ([]string, error) {
 	return names, c.charge(len(names))
 }
 
-// charge adds names to those of the cluster's host lists.
+// charge adds a number of names to the names of the cluster's host lists so far.
 func (c *Cluster) charge(names int) error {
 	if c.names += names; c.names > maxNames {
 		return fmt.Errorf("the host lists of %s and the files beside it have more than %d names together", filepath.Base(c.Path), maxNames)

@@ -11,8 +11,8 @@ import (
 
 const smallest = "ClusterName=c\nNodeName=n1\nPartitionName=p Nodes=n1\n"
 
-// hostile are cluster directories at which a reader without limits uses up the memory, the time
-// or the stack. Each has the error that it wants.
+// hostile are cluster directories at which a reader without limits uses up the memory, the time or
+// the stack. want is the expected error.
 func hostile() map[string]struct {
 	files map[string]string
 	want  string
@@ -48,7 +48,7 @@ func hostile() map[string]struct {
 			"/topology.conf:"},
 		"statements": {files{"/slurm.conf": smallest + strings.Repeat("KillWait=1\n", maxStatements)}, "more than 262144 statements in the cluster's files together"},
 		"mistakes":   {files{"/slurm.conf": strings.Repeat("?\n", maxBytes/2-1)}, "/slurm.conf:20:"},
-		// No limit applies to these, which took minutes or many GiB.
+		// These are within the limits, so reading them must itself take little time and memory.
 		"blank lines":   {files{"/slurm.conf": smallest + strings.Repeat("\n", maxBytes/8)}, ""},
 		"defaults":      {files{"/slurm.conf": numbered("NodeName=DEFAULT Weight=%[1]d\nNodeName=n%[1]d\nPartitionName=DEFAULT MaxNodes=%[1]d\n", 50_000) + smallest[:14] + "PartitionName=p Nodes=n1\n"}, ""},
 		"attributes":    {files{"/slurm.conf": smallest + "NodeName=DEFAULT " + strings.Repeat("Procs=1 ", maxLine/8-10) + "\n"}, ""},

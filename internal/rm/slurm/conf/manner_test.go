@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// manner are configurations in the manner of those that sites publish. from and to are the series
-// that they can be for. Each release gets the lines, or must not get those that begin with "!".
-// warning is what a replay on 22.05 warns of.
+// manner are configurations that resemble those of real sites. from and to are the oldest and the
+// newest series that each can be for. lines are, by release, lines that the adapted configuration
+// has; a line that begins with "!" must be missing. warning is what a replay on 22.05 warns of.
 var manner = []struct {
 	name, from, to string
 	lines          map[slurmspec.Release]string
@@ -59,7 +59,8 @@ var manner = []struct {
 	}, ""},
 }
 
-// TestManner adapts each configuration to the releases. TestSlurmctldAccepts starts slurmctld on it.
+// TestManner adapts each configuration to the releases. TestSlurmctldAccepts starts slurmctld on
+// it.
 func TestManner(t *testing.T) {
 	for _, test := range manner {
 		t.Run(test.name, func(t *testing.T) {

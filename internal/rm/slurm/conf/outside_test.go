@@ -14,8 +14,8 @@ import (
 
 const secret = "s3cret"
 
-// TestOutside: no message quotes a file outside the cluster's directory, which root may read and the configuration's
-// writer may not.
+// TestOutside: no message quotes a file outside the cluster's directory, which root may read and
+// the configuration's writer may not.
 func TestOutside(t *testing.T) {
 	const good = "ClusterName=a\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n"
 	for name, content := range map[string]string{
@@ -55,8 +55,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestOutsideChanges: the table of changes has the keys of an included file and not its values. Files below the
-// directory are quoted.
+// TestOutsideChanges: the table of changes has the keys of an included file and not its values.
+// Files below the directory are quoted.
 func TestOutsideChanges(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "private")
 	text := "ClusterName=a\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\nMailProg=/inner\nInclude " + other + "\n"
@@ -84,7 +84,7 @@ func TestOutsideChanges(t *testing.T) {
 	}
 }
 
-// TestPipeInCluster: a named pipe in a cluster's directory hangs nobody.
+// TestPipeInCluster: Open refuses a named pipe in a cluster's directory and does not wait for it.
 func TestPipeInCluster(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, slurmConf), 0o600); err != nil {

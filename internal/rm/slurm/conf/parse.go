@@ -156,7 +156,7 @@ func (p *parser) include(file string, line int, name, rest string) {
 	}
 	path := filepath.Join(filepath.Dir(file), name)
 	beside := path
-	if filepath.IsAbs(name) { // the site's directory, which may belong to another cluster here
+	if filepath.IsAbs(name) { // a path of the site, which may belong to another cluster on this machine
 		path, beside = filepath.Clean(name), filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
 		if _, err := p.files.open(beside); err == nil && beside != path {
 			p.files.notes = append(p.files.notes, fmt.Sprintf("%s:%d: Include %s: %s beside slurm.conf is read in its place", file, line, name, beside))
@@ -172,7 +172,7 @@ func (p *parser) include(file string, line int, name, rest string) {
 		return
 	}
 	data, err := p.files.read(path)
-	if errors.Is(err, fs.ErrNotExist) { // of a file that is not slurm.conf
+	if errors.Is(err, fs.ErrNotExist) { // the included file is missing
 		err = fmt.Errorf("no such file (want a copy of the site's file as %s)", beside)
 	}
 	if err != nil {

@@ -174,8 +174,8 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes the parser panic or loop. It reads the statements back from their
-// text.
+// FuzzParse: no input makes the parser panic or loop. The parser reads the statements back from
+// their text.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"ClusterName=a\nInclude other\nNodeName=n[1-3] CPUs=2 \\\n Feature=\"a b\" # c\n",
@@ -206,8 +206,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestIncludeBeside checks that a file beside slurm.conf is read in place of an absolute one of the same
-// name, and that this is said: the absolute one may be that of another cluster.
+// TestIncludeBeside checks that Open reads a file beside slurm.conf in place of an included file
+// with an absolute path and the same name, and reports this. The absolute path may belong to
+// another cluster.
 func TestIncludeBeside(t *testing.T) {
 	const site = smallest + "Include /site/slurm/nodes.conf\n"
 	for _, tt := range []struct {

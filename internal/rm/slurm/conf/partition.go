@@ -220,7 +220,7 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 			}
 			c.eachOfSet(set, add)
 		} else if i, ok := c.nodeIndex[word]; ok {
-			add(c.Nodes[i].Name) // the words are free when the list is done
+			add(c.Nodes[i].Name) // not word, which would keep the memory of the whole list
 		} else {
 			unknown = append(unknown, word)
 		}

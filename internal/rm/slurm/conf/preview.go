@@ -21,7 +21,7 @@ func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Ad
 }
 
 // Unplayed returns the warnings of [Adapt] about keys of the site that neither a replay nor the model of slurmctld
-// can play.
+// takes into account.
 func (c *Cluster) Unplayed() (list []string) {
 	for i := range rules {
 		if site, _ := c.Get(rules[i].key); site != "" && rules[i].warning != nil && rules[i].warning(site) != "" {

@@ -11,7 +11,7 @@ import (
 // oldest and newest are the first and the last series to which [Adapt] adapts a configuration.
 var oldest, newest = slurmspec.R2205, slurmspec.Releases[len(slurmspec.Releases)-1].Release
 
-// CheckRelease returns an error unless [Adapt] knows the configuration of a release.
+// CheckRelease returns an error if [Adapt] does not know the configuration of a release.
 func CheckRelease(release slurmspec.Release) error {
 	if _, known := release.Known(); known && release.Since(oldest) {
 		return nil
@@ -29,8 +29,8 @@ func CheckRelease(release slurmspec.Release) error {
 	return fmt.Errorf("the configuration of Slurm %s is not known (want one of %s)", name, strings.Join(names, ", "))
 }
 
-// ruleOf returns the rule for a key, compared without case, in a release. The rule for a key
-// of other releases drops the key. ruleOf returns nil for a key of no release.
+// ruleOf returns the rule for a key, compared without case, in a release. The rule for a key of
+// other releases drops the key. ruleOf returns nil for a key that no release has.
 func ruleOf(key string, release slurmspec.Release) *rule {
 	r := rulesByKey[strings.ToLower(key)]
 	if r == nil || r.known.Includes(release) {

@@ -57,7 +57,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	return out, nil
 }
 
-// scaledNames returns the names that replace each node's name: none, its own name, or its own name and its copies'
+// scaledNames returns the names that replace each node's name: no name, its own name, or its own name and its copies'
 // names.
 func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	in := make(map[string][]string, len(c.Nodes))
@@ -165,7 +165,7 @@ func (sc *scaling) value(s Statement) (Statement, bool) {
 	return s, stays
 }
 
-// partition lists the nodes of a partition, unless it has all nodes.
+// partition rewrites the node list of a partition; a partition with all nodes stays as it is.
 func (sc *scaling) partition(s Statement) Statement {
 	i := slices.IndexFunc(sc.cluster.Partitions, func(p Partition) bool { return p.Name == s.Value })
 	if i < 0 { // PartitionName=DEFAULT: every partition lists its own nodes

@@ -33,8 +33,8 @@ func names(nodes []hpc.Node) []string {
 	return list
 }
 
-// TestScale scales nodes of several kinds. Partitions, node sets, switches and gres.conf follow
-// the nodes.
+// TestScale scales nodes of several kinds. Partitions, node sets, switches and gres.conf change
+// with the nodes.
 func TestScale(t *testing.T) {
 	for _, tt := range []struct {
 		site   string
@@ -73,8 +73,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestScaleTopology: Scale removes switches without nodes, and switches with no other switch
-// below them.
+// TestScaleTopology: Scale removes switches without nodes, and then switches with only removed
+// switches below them.
 func TestScaleTopology(t *testing.T) {
 	c, err := openMemory(map[string]string{
 		"/slurm.conf": "ClusterName=t\nTopologyPlugin=topology/tree\nNodeName=n[1-8] CPUs=4\nPartitionName=p Nodes=n[1-8]\n",
@@ -108,7 +108,8 @@ func TestScaleTopology(t *testing.T) {
 	}
 }
 
-// TestScaleIsReported: the changes of a scaled cluster include Scale's, with file and line.
+// TestScaleIsReported: the changes of a scaled cluster include the changes of Scale, with file and
+// line.
 func TestScaleIsReported(t *testing.T) {
 	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), slurmspec.R2205, testEnvironment())
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 )
 
 // Releases returns the oldest and the newest series that the configuration can be for. If [Cluster.SiteRelease] is
-// set, both are that release. Otherwise they follow from keys, attributes, options and plugins that only some
-// releases know: an unknown key is a fatal error for Slurm. Without such evidence, or if it contradicts itself, the
-// result is all known series.
+// set, both are that release. Otherwise they follow from keys, attributes, options and plugins that only some releases
+// know: an unknown key is a fatal error for Slurm. Without such evidence, or with contradictory evidence, the result
+// is all known series.
 func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	if !c.SiteRelease.IsZero() {
 		return c.SiteRelease.Series(), c.SiteRelease.Series()

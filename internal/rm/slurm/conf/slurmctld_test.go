@@ -25,7 +25,7 @@ import (
 )
 
 // installedSlurm returns the stock daemon of this machine, which Debian calls slurmctld-wlm. The
-// error says why it is not of the release.
+// error says why there is no daemon of the release.
 func installedSlurm(release slurmspec.Release) (slurm, error) {
 	found, _ := filepath.Glob("/usr/lib/*/slurm*/select_cons_tres.so")
 	for _, path := range []string{"/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmctld", "/usr/local/sbin/slurmctld"} {
@@ -71,8 +71,8 @@ type slurm struct {
 // Slurm: ROOTS/24.11, ROOTS/26.05.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// slurms returns the slurmctld of 24.11 and 26.05 below rootsVariable, and the installed one if it is
-// of 22.05.
+// slurms returns the slurmctld of 24.11 and 26.05 below rootsVariable, and the installed slurmctld
+// if its release is 22.05.
 func slurms(t *testing.T) []slurm {
 	t.Helper()
 	var found []slurm
@@ -83,7 +83,7 @@ func slurms(t *testing.T) []slurm {
 		switch {
 		case testing.Short():
 			err = errors.New("-short")
-		case release == slurmspec.R2205: // an older root than the machine cannot load its nss_wrapper
+		case release == slurmspec.R2205: // a root older than this machine cannot load its nss_wrapper
 			one, err = installedSlurm(release)
 		case roots == "":
 			err = fmt.Errorf("%s names no directory of releases", rootsVariable)
@@ -96,7 +96,7 @@ func slurms(t *testing.T) []slurm {
 			found = append(found, one)
 			continue
 		}
-		t.Run(release.String(), func(t *testing.T) { // make test sums up skipped tests, not what the others log
+		t.Run(release.String(), func(t *testing.T) { // make test lists skipped tests, but not the logs of passed tests
 			t.Skipf("SKIPPED: adapted configurations are not tried on Slurm %s: %v", release, err)
 		})
 	}
@@ -218,11 +218,11 @@ func complaint(line string) bool {
 		"Invalid GRES configured on node",
 		// The test runs without slurmdbd. Adapt has warned of the effects.
 		"can only be used with SlurmDBD", "We have no QOS on the system",
-		// The site of the test sets the key that causes it.
+		// The test's own site sets the key that causes this message.
 		"enabled experimental rpc queuing system",
 		// At a first start there are no state files.
 		"Could not open", "Trying backup state save file", "Trying backup partition state save file", "No last decay", "No Assoc usage file",
-		// About the machine, not about the configuration.
+		// These are about the machine, not about the configuration.
 		"High latency for 1000 calls to gettimeofday", "mpi/pmix", "Unable to open /proc",
 	} {
 		if strings.Contains(line, harmless) {
@@ -241,7 +241,7 @@ type controller struct {
 	log     string
 	output  bytes.Buffer
 	exited  chan error
-	added   string // lines behind the adapted slurm.conf
+	added   string // lines after the adapted slurm.conf
 }
 
 func (ctl *controller) start(t *testing.T, c *Cluster) {
@@ -320,7 +320,8 @@ func (ctl *controller) run(t *testing.T, name, dir string) {
 	})
 }
 
-// wait waits until slurmctld is ready or has ended, and returns its log and which it is.
+// wait waits until slurmctld is ready or has ended. It returns the log, and whether slurmctld is
+// ready.
 func (ctl *controller) wait(t *testing.T) (log []byte, up bool) {
 	t.Helper()
 	deadline := time.After(60 * time.Second)
@@ -387,8 +388,8 @@ func (ctl *controller) checkLoopback(t *testing.T) {
 	}
 }
 
-// refusedLines are lines with which no slurmctld starts. Each is added to a configuration that
-// starts.
+// refusedLines are lines with which slurmctld does not start in any release. The test adds each to
+// a configuration with which slurmctld starts.
 var refusedLines = []string{
 	"EnforcePartLimits=MAYBE", "FirstJobId=0", "Licenses=a:3@server", "MaxDBDMsgs=9999", "MaxJobCount=0",
 	"PreemptExemptTime=never", "PreemptType=preempt/qos\nPreemptMode=CANCEL,REQUEUE", "PriorityCalcPeriod=0",
@@ -401,7 +402,7 @@ var refusedLines = []string{
 	"PartitionName=x Nodes=ALL SelectTypeParameters=CR_CPU", "PartitionName=x Nodes=ALL State=IDLE",
 }
 
-// TestSlurmctldRefuses: what Adapt refuses, the stock slurmctld of each release refuses too.
+// TestSlurmctldRefuses: Adapt and the stock slurmctld of each release refuse the same lines.
 func TestSlurmctldRefuses(t *testing.T) {
 	wrapper := findNSSWrapper(t)
 	const site = "ClusterName=c\nSelectType=select/cons_tres\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL\n"
@@ -413,7 +414,7 @@ func TestSlurmctldRefuses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := Adapt(c, s.release, testEnvironment()); err == nil && !strings.Contains(line, "max_job_bf") { // which is translated
+				if _, err := Adapt(c, s.release, testEnvironment()); err == nil && !strings.Contains(line, "max_job_bf") { // Adapt translates it
 					t.Error("Adapt accepts it")
 				}
 				good, err := openText(t, site)

@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// topology.yaml is kept for the releases that read it. Older ones get the plugin and topology.conf that
-// say the same, or are refused if there is none. The file tells that the site runs 25.05 or newer, and
-// stands in place of topology.conf. Its nodes cannot be scaled.
+// Adapt keeps topology.yaml for the releases that read it. For older releases it writes an
+// equivalent TopologyPlugin and topology.conf, or fails if there is no equivalent. A site with
+// topology.yaml runs 25.05 or newer, its topology.conf is not used, and its nodes cannot be scaled.
 func TestTopologyYAML(t *testing.T) {
 	const text = "- topology: fabric\n  tree:\n    switches:\n    - {switch: s, nodes: 'n[1-2]'}\n    - {switch: r, children: s}\n"
 	c := withYAML(t, text, "")
@@ -74,8 +74,9 @@ func withYAML(t *testing.T, text, attribute string) *Cluster {
 	return mustOpen(t, dir)
 }
 
-// TestDatabaseFile: slurmdbd.conf tells which releases the site can run, and what it needs for another
-// one. Its password appears nowhere. A file that cannot be read is a warning.
+// TestDatabaseFile: slurmdbd.conf shows which releases the site may run, and Adapt says what has to
+// change in the file for another release. The password in the file appears nowhere. A file that
+// cannot be read is a warning.
 func TestDatabaseFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -123,8 +124,8 @@ func TestDatabaseFile(t *testing.T) {
 	}
 }
 
-// TestTopologyFileMissing: slurmctld would not start without its topology.conf. The plugin is left out, with a
-// warning and a change, by whatever name it is written.
+// TestTopologyFileMissing: slurmctld does not start without the topology.conf of its plugin. The
+// plugin, in any spelling, is left out, with a warning and a change.
 func TestTopologyFileMissing(t *testing.T) {
 	for _, plugin := range []string{"topology/tree", "topology/hypercube", "topology/block", "Topology/Tree"} {
 		site := "ClusterName=c\nSlurmctldHost=h\nTopologyPlugin=" + plugin + "\nNodeName=n[1-2]\nPartitionName=p Nodes=ALL\n"

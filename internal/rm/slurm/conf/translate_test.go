@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestNewSiteGolden adapts a site of 26.05 to the oldest release, to one between, and to its own.
+// TestNewSiteGolden adapts a site of 26.05 to the oldest release, to a release between, and to its
+// own.
 func TestNewSiteGolden(t *testing.T) {
 	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411, slurmspec.R2605} {
 		t.Run(release.String(), func(t *testing.T) {
@@ -29,7 +30,7 @@ func TestNewSiteGolden(t *testing.T) {
 	}
 }
 
-// translate adapts a small site to a release.
+// translated adapts a small site to a release.
 func translated(t *testing.T, text, partition string, release slurmspec.Release) (*Cluster, *Adapted, error) {
 	t.Helper()
 	c, err := openText(t, "ClusterName=c\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL "+partition+"\n"+text+"\n")
@@ -48,7 +49,7 @@ func translated(t *testing.T, text, partition string, release slurmspec.Release)
 }
 
 // TestTranslate: what a release does not know is translated, or left out with a warning if that
-// changes scheduling. The site's own file needs the same.
+// changes scheduling. The site's own file needs the same changes.
 func TestTranslate(t *testing.T) {
 	const absent = ""
 	for _, test := range []struct {
@@ -115,7 +116,7 @@ func TestTranslate(t *testing.T) {
 }
 
 // TestTranslatePartition: attributes of a partition that a release does not know become older
-// ones with the same effect, or are left out with a warning.
+// attributes with the same effect, or are left out with a warning.
 func TestTranslatePartition(t *testing.T) {
 	for _, test := range []struct {
 		attribute string
@@ -162,7 +163,7 @@ func TestTranslatePartition(t *testing.T) {
 	}
 }
 
-// TestDefaultsByRelease: where a default changed, the replay has that of the site's release.
+// TestDefaultsByRelease: where defaults differ, the replay has the default of the site's release.
 func TestDefaultsByRelease(t *testing.T) {
 	for _, test := range []struct {
 		name, text        string

@@ -56,9 +56,9 @@ const (
 	Every = 10 * time.Minute
 	// countBefore is the time between a question and the end of its interval.
 	countBefore = time.Second
-	// countAtMidnight is the interval between questions from a second before midnight to a
-	// second after it. slurmctld checks the clock once a second, at any instant within the
-	// second. Its counts between the last answer and the reset are lost.
+	// countAtMidnight is the interval between questions from a second before midnight to a second
+	// after it. slurmctld checks the clock once a second, at any instant within the second. Counts of
+	// slurmctld between the last answer and the reset are lost.
 	countAtMidnight = 10 * time.Millisecond
 )
 

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// TestCountersAcrossMidnight adds up what slurmctld counts anew every day.
+// TestCountersAcrossMidnight: Counters adds up the counters that slurmctld resets every day.
 func TestCountersAcrossMidnight(t *testing.T) {
 	var c Counters
 	for _, s := range []rpc.Stats{
@@ -32,8 +32,8 @@ func TestCountersAcrossMidnight(t *testing.T) {
 	}
 }
 
-// TestStatistics keeps one answer of each interval, the last one before a midnight and the last of
-// all, whose differences are what slurmctld counted.
+// TestStatistics: Counters keeps one answer of each interval, the last answer before a midnight,
+// and the last answer of the run. The differences between these answers are slurmctld's counts.
 func TestStatistics(t *testing.T) {
 	var kept []rm.Statistics
 	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s) }}
@@ -70,7 +70,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// slurmctld is asked once in each interval, and at midnight until it has begun to count anew.
+// Counters asks once in each interval, and around midnight until slurmctld has reset its counters.
 func TestNextCount(t *testing.T) {
 	at := func(text string) hpc.Time {
 		instant, err := hpc.ParseTime("2024-03-" + text + "Z")
@@ -110,7 +110,7 @@ func TestBackfillLimits(t *testing.T) {
 	}
 }
 
-// TestCheckBackfill warns of cycles that are cut, and only of those.
+// TestCheckBackfill: CheckBackfill warns only if a cycle was cut or the table was full.
 func TestCheckBackfill(t *testing.T) {
 	l := limits{maxTime: 30 * time.Second, yieldEvery: 2 * time.Second, yieldIs: 500 * time.Millisecond, table: 100}
 	for _, tt := range []struct {

@@ -60,8 +60,8 @@ type Daemons struct {
 	closing   bool
 }
 
-// New starts the guard, and with it the network of all processes. [Daemons.Ready] must come before
-// any other process is started.
+// New starts the guard, and with it the network of all processes. [Daemons.Ready] must be called
+// before any other process is started.
 func New(cfg Config) (*Daemons, error) {
 	d := &Daemons{cfg: cfg, ready: make(chan struct{}), notices: make(chan supervise.Exit, 4096), names: map[int]string{},
 		clients: map[int]*Client{}}
@@ -175,7 +175,7 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 // log.
 func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
 	d.cfg.Progress("starting " + name)
-	// Its LogFile is its standard output: see conf.
+	// The daemon's LogFile is its standard output: see package conf.
 	c.Stdout, c.Reopens = filepath.Join(d.cfg.LogDir, name+".log"), true
 	c.Stderr = filepath.Join(d.cfg.LogDir, name+".out")
 	pid, err := d.runManaged(c)

@@ -55,7 +55,7 @@ type Usage struct {
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual
 	At      hpc.Time
-	// DefaultPartition is the partition of jobs that name none.
+	// DefaultPartition is the partition of jobs that name no partition.
 	DefaultPartition string
 	// LimitsEnforced says that slurmctld enforces limits.
 	LimitsEnforced bool
@@ -115,7 +115,7 @@ func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 }
 
 // Files returns the files, by name, for the StateSaveLocation of a slurmctld that starts at the
-// instant now. It returns none if the workload gives no usage. It warns about usage that the files
+// instant now. It returns nil if the workload gives no usage. It warns about usage that the files
 // cannot express.
 func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) map[string][]byte {
 	if len(u.Given) == 0 {
@@ -139,7 +139,7 @@ type Own struct {
 	id uint32
 }
 
-// Own returns the usage of the associations that start with some, in the order of the accounts. It
+// Own returns the usage of all associations that start with usage, in the order of the accounts. It
 // warns about usage that it cannot express.
 func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	used := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
@@ -190,8 +190,8 @@ type ledger struct {
 	*Accounts
 	accrued []float64 // usage that preset jobs add, by association
 	// own is the usage of each association, not counting the associations below it. slurmctld adds
-	// them up to the root. If an account has more usage than its users and subaccounts together, the
-	// rest is its own: for example, the usage of users who have left.
+	// these values up to the root. If an account has more usage than its users and subaccounts
+	// together, the rest is its own: for example, the usage of users who have left.
 	own      []float64
 	unknown  []string // accounts and users in the workload's usage that slurmdbd does not have
 	exceeded []string // accounts and users whose usage will exceed the workload's
@@ -240,7 +240,7 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets the given usage, which is the one for all partitions
+	holder := map[owner]int{} // the association that gets the given usage: for all partitions, if there is one
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}
@@ -256,7 +256,7 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	}
 	all := 0.0
 	below := map[string]float64{} // final usage below each account
-	// sacctmgr lists an account before the associations below it, so this goes backwards.
+	// sacctmgr lists an account before the associations below it, so the loop goes backwards.
 	for i, a := range slices.Backward(l.list) {
 		k := owner{a.account, a.user}
 		if holder[k] != i {

@@ -29,7 +29,7 @@ func tiny(t *testing.T) *Accounts {
 	return known
 }
 
-// Usage of an account is what remains beside its users' and beside what preset jobs will add.
+// An account's own usage is its given usage minus the usage of its users and of preset jobs.
 func TestLedger(t *testing.T) {
 	known := tiny(t)
 	l := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
@@ -54,7 +54,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// Limits on usage that is not given are warned of, and only where limits act.
+// CheckLimits warns of limits on usage that the workload does not give, if limits are enforced.
 func TestCheckLimits(t *testing.T) {
 	known := tiny(t)
 	for _, tt := range []struct {
@@ -75,7 +75,7 @@ func TestCheckLimits(t *testing.T) {
 	}
 }
 
-// slurmctld finds two files, and none where the workload gives no usage.
+// Files returns two files, or nil if the workload gives no usage.
 func TestFiles(t *testing.T) {
 	codec, err := rpc.NewCodec(slurmspec.R2205)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What sacctmgr prints in another form is an error that quotes it.
+// Output of sacctmgr in an unexpected form is an error.
 func TestReadAccountsRefuses(t *testing.T) {
 	for list, want := range map[string]string{"1|root\n": "want format=ID", "x|root||||||\n": "not a number"} {
 		_, err := ReadAccounts("tiny", func(...string) (string, error) { return list, nil })
@@ -105,7 +105,7 @@ func TestReadAccountsRefuses(t *testing.T) {
 	}
 }
 
-// TestDeclaredAccounts: commands declare the accounts that slurmdbd lists once it has them.
+// TestDeclaredAccounts: the declared accounts are those that slurmdbd lists after the commands.
 func TestDeclaredAccounts(t *testing.T) {
 	set := associations.Read([]byte(`add cluster tiny
 add qos high usagefactor=2 grptresmins=cpu=10

@@ -31,8 +31,8 @@ func program386() []byte {
 	return header
 }
 
-// slurmctld of another kind of machine, and one that is linked statically, are refused with the
-// reason. The programs are the ELF headers of /bin/true, changed, and a static program.
+// checkProgram refuses a slurmctld that is built for another processor or linked statically, and
+// gives the reason. The programs are the changed ELF header of /bin/true, and a static program.
 func TestBrokenProgram(t *testing.T) {
 	header, err := os.ReadFile("/bin/true")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestBrokenProgram(t *testing.T) {
 	short := program386()
 	write(short)
 	wantBroken(t, checkProgram(path), "slurmctld", "built for 386: does not run here")
-	// The same on this machine's processor, as in the x32 ABI.
+	// A 32-bit program for this machine's processor, as in the x32 ABI.
 	binary.LittleEndian.PutUint16(short[18:], uint16(machines[runtime.GOARCH]))
 	write(short)
 	wantBroken(t, checkProgram(path), "slurmctld", "a 32-bit program")
@@ -109,8 +109,8 @@ func prefixLikeMachine(t *testing.T) string {
 // relink replaces a link.
 func relink(path, link string) error { return errors.Join(os.Remove(link), os.Symlink(path, link)) }
 
-// A program that does not run is refused with what it says: one that was copied in part, one that
-// lacks a library, one of another kind of machine.
+// A program that does not run is refused with its error message. The programs were copied in part,
+// lack a library, or are built for another processor.
 func TestProgramsThatDoNotRun(t *testing.T) {
 	if _, err := FindSlurm(prefixLikeMachine(t)); err != nil {
 		t.Fatalf("a site's build like the machine's: %v", err)
@@ -147,7 +147,7 @@ func TestProgramsThatDoNotRun(t *testing.T) {
 	}
 }
 
-// needsLibrary returns a program whose library is not there.
+// needsLibrary returns a program whose library is missing.
 func needsLibrary(t *testing.T) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -188,8 +188,8 @@ func TestMixedPrograms(t *testing.T) {
 	}
 }
 
-// A site's build that lacks a part is refused with the name of the part. It is not mended with a part of
-// the machine's own Slurm.
+// A site's build that lacks a part is refused with the name of the part. A part of the machine's
+// own Slurm does not replace it.
 func TestIncompletePrefix(t *testing.T) {
 	for file, want := range map[string]string{
 		"sbin/slurmctld":                        "no slurmctld there",
@@ -217,8 +217,8 @@ func TestIncompletePrefix(t *testing.T) {
 	}
 }
 
-// slurmctld of another kind of machine, of 32 bits, and one that is linked statically, are refused
-// when the directory is looked at, before anything is started.
+// FindSlurm refuses a slurmctld that is built for another processor or for 32 bits, or that is
+// linked statically, before it starts any program.
 func TestForeignPrefix(t *testing.T) {
 	contents := map[string][]byte{"built for 386: does not run here": program386()}
 	if header, err := os.ReadFile("/bin/true"); err == nil {

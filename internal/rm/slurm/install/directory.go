@@ -23,9 +23,9 @@ func (e *DirectoryError) Error() string { return fmt.Sprintf("Slurm %s: %v", e.N
 // Unwrap returns the wrapped error.
 func (e *DirectoryError) Unwrap() error { return e.Err }
 
-// directory returns the directory of the Slurm that a user has named. The user names a directory,
-// or a version, which stands for its newest release in the store. The error is a [*DirectoryError],
-// or a [*slurmstore.NotInstalledError].
+// directory returns the directory of the Slurm that a user has named. named is a directory or a
+// version. A version means its newest release in the store. The error is a [*DirectoryError], or a
+// [*slurmstore.NotInstalledError].
 func directory(named string, root func(version string) (string, error)) (string, error) {
 	if want, err := slurmspec.ParseRelease(named); err == nil && want.String() == named {
 		return root(named)
@@ -57,7 +57,7 @@ func prefixOf(dir string) (string, error) {
 		}
 	}
 	var builds []string
-	entries, _ := os.ReadDir(filepath.Join(dir, "opt/slurm")) // none if it is not there
+	entries, _ := os.ReadDir(filepath.Join(dir, "opt/slurm")) // empty if opt/slurm is missing
 	for _, e := range entries {
 		// A link such as "current" leads to a build that also has another name.
 		prefix, err := filepath.EvalSymlinks(filepath.Join(dir, "opt/slurm", e.Name()))
@@ -90,13 +90,13 @@ func (in *Installation) Reach() error {
 	return nil
 }
 
-// Slurm is one Slurm that a replay can name.
+// Slurm is one Slurm that --slurm can name.
 type Slurm struct {
 	// Named is the value of --slurm; empty for the machine's own, "store" if the store cannot be read
 	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none
-	Lacks   []string `json:"lacks"`   // what it does not have that a replay needs, or what is wrong
+	Lacks   []string `json:"lacks"`   // what it lacks for a replay, or what is wrong with it
 	Chosen  bool     `json:"chosen"`  // the checks are about this Slurm
 }
 

@@ -44,7 +44,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A version means the machine's own Slurm, too.
+// A version can also mean the machine's own Slurm.
 func TestOwnVersion(t *testing.T) {
 	in := &Installation{Release: slurmspec.Release{Major: 22, Minor: 5, Patch: 8}}
 	for named, want := range map[string]bool{"22.05": true, "22.05.8": true, "22.05.9": false, "24.11": false, "/usr": false, "": false} {
@@ -57,7 +57,7 @@ func TestOwnVersion(t *testing.T) {
 	}
 }
 
-// writeStored makes a release in a store that has no files of Slurm.
+// writeStored adds a release without any files of Slurm to a store.
 func writeStored(t *testing.T, store, version string) {
 	t.Helper()
 	dir := filepath.Join(store, version)
@@ -69,8 +69,8 @@ func writeStored(t *testing.T, store, version string) {
 	}
 }
 
-// A prefix is found in the directory itself and where images have it. The root is the directory
-// that was named.
+// The prefix is the directory itself or one of the directories that images use. The root is the
+// directory that was named.
 func TestPrefix(t *testing.T) {
 	root := t.TempDir()
 	controller := func(prefix string) {
@@ -110,7 +110,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Absolute links in a root lead to the root, as they would for a process in it.
+// An absolute link in a root begins at the root, as for a process with this root directory.
 func TestResolve(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "usr/lib/x"), 0o755); err != nil {
@@ -132,7 +132,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// The list of Slurms has the chosen one, and says what is wrong with those in the store.
+// The list of Slurms begins with the chosen Slurm, and says what is wrong with each Slurm in the
+// store.
 func TestSlurms(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -183,7 +184,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// A root's loader is asked to run slurmctld by its file, whatever name that has.
+// The loader of a root gets the path of slurmctld's file, whatever the name of the file is.
 func TestLoaderRunsController(t *testing.T) {
 	h := newFakeHome(t)
 	h.f.loader = &Loader{Root: h.dir, Path: filepath.Join(h.dir, "ld.so")}

@@ -54,7 +54,8 @@ func (in *Installation) Unhandled() ([]vclock.Import, error) {
 	}), err
 }
 
-// checkImports looks for functions that the preload library does not handle, in an installation with plugins.
+// checkImports looks for functions that the preload library does not handle, in an installation
+// with plugins.
 func (in *Installation) checkImports() Check {
 	c := Check{
 		Name: "clock's functions", Why: "virtual time passes only in functions that the preload library handles",

@@ -35,8 +35,8 @@ func TestNothingUnhandled(t *testing.T) {
 	})
 }
 
-// Functions of slurmctld, of Slurm's library and of the plugins that a replay loads are found.
-// Functions that only plugins of slurmd import do not matter.
+// Unhandled finds functions of slurmctld, of Slurm's library and of the plugins that a replay
+// loads. Functions that only plugins of slurmd import do not matter.
 func TestUnhandled(t *testing.T) {
 	dir := t.TempDir()
 	build := func(file, source string) string {

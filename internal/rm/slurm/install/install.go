@@ -76,7 +76,8 @@ type Item struct {
 	Requirement
 	Path    string // empty if missing
 	Version string // empty if the file has none or reports none
-	// Release is the release that a plugin was built for; zero if it is not a plugin or names none.
+	// Release is the release that a plugin was built for; zero for a program, and for a plugin without
+	// a release.
 	Release slurmspec.Release
 
 	fails error // says why a program did not run when it was asked for its version
@@ -117,8 +118,8 @@ func (in *Installation) is(named string) bool {
 }
 
 // Need returns nil if a replay can run on this machine, a [*MissingError] that names all missing
-// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it does not require slurmdbd and
-// MariaDB.
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it
+// does not require slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {
 		return in.wrong
@@ -247,7 +248,8 @@ func InstallCommand(reqs []Requirement) string {
 // the store.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store, and how a replay names them.
+// storeCommand returns the command that puts the requirements into the user's store, and how a
+// replay names them.
 func storeCommand(reqs []Requirement) (command, option string) {
 	command = "rmreplay slurm install"
 	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {
@@ -359,9 +361,8 @@ type finder struct {
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
 	database   string   // root with MariaDB and nss_wrapper, if the other directories lack them; may be empty
-	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
-	// it prints.
-	// The error says why the program does not run.
+	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what it
+	// prints. The error says why the program does not run.
 	ask func(plugins, path string, args ...string) (string, error)
 }
 
@@ -439,7 +440,8 @@ func (f finder) find() *Installation {
 	return in
 }
 
-// findInDatabase looks for a program in the store's database root, and sets the loader that starts it.
+// findInDatabase looks for a program in the store's database root, and sets the loader that starts
+// it.
 func (f finder) findInDatabase(in *Installation, p program) string {
 	if f.database == "" {
 		return ""
@@ -455,11 +457,11 @@ func (f finder) findInDatabase(in *Installation, p program) string {
 	return path
 }
 
-// findSystemTables finds the file that belongs to mariadbd, if there is one. MariaDB 11 renamed the
-// file.
+// findSystemTables finds the file of system tables that belongs to mariadbd, if there is one.
+// MariaDB 11 renamed the file.
 func findSystemTables(in *Installation) {
 	if in.Mariadbd == "" {
-		return // its package has both
+		return // mariadbd's package has both files
 	}
 	it := Item{Requirement: requirement("MariaDB's system tables", "the database keeps slurmdbd's procedures there", "mariadb-server-core", true, false)}
 	if program, err := filepath.EvalSymlinks(in.Mariadbd); err == nil {
@@ -514,8 +516,8 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 }
 
 // findPluginDir finds the plugin directory, which is needed to ask the programs for their versions.
-// It prefers the directory under slurmctld's own prefix. If there is a loader, it finds Slurm's own
-// library there.
+// It prefers the directory under slurmctld's own prefix. If there is a loader, the directory
+// becomes its first directory of libraries, since Slurm's own library is there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {
@@ -599,11 +601,11 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// askScript runs a program of Slurm for its version. Most of them read a slurm.conf first. slurmdbd
-// looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The script's
-// first argument is the directory for both files. The script makes and removes this directory. The
-// second argument is Slurm's plugin directory, or empty. The script runs in a session of its own,
-// so that it removes the directory even if this program is killed.
+// askScript runs a program of Slurm for its version. Most programs read a slurm.conf first.
+// slurmdbd looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The
+// script's first argument is the directory for both files. The script makes and removes this
+// directory. The second argument is Slurm's plugin directory, or empty. The script runs in a
+// session of its own, so that it removes the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1

@@ -118,7 +118,7 @@ func TestEmulatorIsNotTheController(t *testing.T) {
 	if in := h.f.find(); in.Slurmctld != "" {
 		t.Errorf("slurmctld is %s, the emulator", in.Slurmctld)
 	}
-	// Debian keeps the real one under another name then.
+	// In this case Debian has the real slurmctld under another name.
 	h.file("sbin/slurmctld-wlm", 0o755)
 	h.answers["slurmctld-wlm"] = "slurm-wlm 22.05.8"
 	in := h.f.find()
@@ -185,7 +185,7 @@ func TestMissingEverything(t *testing.T) {
 	}
 }
 
-// Each message names the way that needs no root, for what is missing.
+// Each message names the command that installs the missing parts without root.
 func TestWithoutRoot(t *testing.T) {
 	for _, tt := range []struct {
 		dir    string // the one that the user named
@@ -222,7 +222,7 @@ func TestWithoutRoot(t *testing.T) {
 	}
 }
 
-// What a machine lacks of MariaDB and nss_wrapper comes from the store.
+// MariaDB and nss_wrapper come from the store if the machine lacks them.
 func TestDatabaseOfStore(t *testing.T) {
 	h := newFakeHome(t)
 	store := newFakeHome(t)
@@ -372,8 +372,8 @@ func TestScratchDir(t *testing.T) {
 	}
 }
 
-// TestMachine cannot say what the machine should be like; it holds every check to
-// saying what it found and how to mend it.
+// TestMachine does not know the state of the machine. It tests that every check says what it found,
+// why this matters, and how to correct it.
 func TestMachine(t *testing.T) {
 	var names []string
 	for _, c := range Machine(Needs{Nodes: 1}) {

@@ -14,9 +14,9 @@ import (
 // library, but the path of the dynamic loader in each program leads to the machine's loader.
 type Loader struct {
 	Root string // the root's directory
-	// Path is the root's own dynamic loader. If the machine's C library is newer, it is the machine's
-	// loader: preloaded libraries need the machine's C library, which also runs programs built for an
-	// older one.
+	// Path is the root's own dynamic loader. If the machine's C library is newer, Path is the
+	// machine's loader: preloaded libraries need the machine's C library, which also runs programs
+	// built for an older one.
 	Path string
 	// Libraries are the directories of libraries: first the directory of Slurm's library, then the
 	// loader's directories.
@@ -76,8 +76,8 @@ func (in *Installation) Environment() []string {
 }
 
 // Link makes the programs available in dir under the names by which Slurm's programs and shell
-// lines call each other. slurmctld of 22.05 works only under its own name. When it is reconfigured,
-// slurmctld of 23.11 and later executes itself anew, under the path with which it was started.
+// lines call each other. slurmctld of 22.05 works only under its own name. slurmctld of 23.11 and
+// later executes itself anew when it is reconfigured, under the path with which it was started.
 // Programs of a root with its own C library get a script that executes the loader.
 func (in *Installation) Link(dir string) error {
 	for name, path := range in.commands() {

@@ -185,7 +185,8 @@ func checkPreload() Check {
 	return c
 }
 
-// checkLoopback connects to an address of the kind that the nodes of a replay have, in the network of this machine.
+// checkLoopback connects to an address of the kind that the nodes of a replay have, in the network
+// of this machine.
 func checkLoopback() Check {
 	c := Check{
 		Name: "loopback addresses", Why: "each compute node has one in 127.0.0.0/8", Required: true,

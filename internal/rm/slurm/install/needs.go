@@ -18,8 +18,9 @@ type Needs struct {
 // large has the needs of a large replay, for which this machine should have room.
 var large = Needs{Nodes: 10_000, Accounting: true}
 
-// Connections at one time: the driver opens at most 200 to slurmctld, and slurmctld, with its 256
-// message threads, as many to the nodes. No node has more than one connection of each kind.
+// Connections at one time. The driver opens at most 200 to slurmctld. slurmctld opens at most 256
+// to the nodes, one for each of its message threads. A node has at most one connection of each
+// kind.
 const (
 	toController = 200
 	toNodes      = 256
@@ -31,7 +32,7 @@ func (n Needs) files() uint64 {
 	return uint64(64 + min(n.Nodes, toController) + 2*min(n.Nodes, toNodes))
 }
 
-// processes is the number of processes and threads.
+// processes is the number of processes and threads of a replay.
 func (n Needs) processes() uint64 {
 	count := uint64(80 + min(n.Nodes, toNodes))
 	if n.Accounting {
@@ -40,7 +41,7 @@ func (n Needs) processes() uint64 {
 	return count
 }
 
-// memory is a number of bytes. The driver and slurmctld each keep about 32 KiB for every node.
+// memory is in bytes. The driver and slurmctld each keep about 32 KiB for every node.
 func (n Needs) memory() uint64 {
 	size := uint64(128<<20) + uint64(n.Nodes)<<16
 	if n.Accounting {
@@ -57,7 +58,7 @@ const (
 )
 
 // checks compares the needs of this replay with this machine's limits. If the machine is sufficient
-// for this replay but not for a large one, the check says so.
+// for this replay but not for a large one, the check reports this.
 func (n Needs) checks() []Check {
 	files, filesErr := resources.Limit(unix.RLIMIT_NOFILE)
 	processes, processesErr := resources.Processes()

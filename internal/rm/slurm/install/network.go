@@ -28,10 +28,11 @@ func Network() (supervise.Network, error) {
 // allowNamespaces is the advice for a machine that allows no private network.
 const allowNamespaces = "allow user namespaces: sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0"
 
-// NetworkError says that a replay must have a private network, but that this machine allows none.
+// NetworkError says that a replay must have a private network, and that this machine does not allow
+// one.
 type NetworkError struct{ Err error }
 
-// Error names the way out.
+// Error says how to allow a private network.
 func (e *NetworkError) Error() string {
 	return fmt.Sprintf("%s=private, and this machine gives no private network: %v (%s)", NetworkVariable, e.Err, allowNamespaces)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The C library looks for another address than that of the loopback interface.
+// The C library finds IPv4 addresses only if an interface has an address other than 127.0.0.1.
 func TestFindsAddresses(t *testing.T) {
 	parse := func(texts ...string) (list []net.Addr) {
 		for _, text := range texts {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The newest symbols of the machine's C library tell its version, and a list without a C library,
-// or with a damaged one, is of no version.
+// versionOfC returns the version of the newest symbols of the machine's C library. It returns zeros
+// for directories without a C library or with a damaged one.
 func TestVersionOfC(t *testing.T) {
 	machine := libraryDirs("/")
 	major, minor := versionOfC(machine)

@@ -36,8 +36,7 @@ func listed(t *testing.T, args ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// tools/install-deps installs for replays the packages that Find names as those of its
-// requirements, and no others.
+// For replays, tools/install-deps installs exactly the packages of Find's requirements.
 func TestInstallDeps(t *testing.T) {
 	var all []Requirement
 	for _, it := range newFakeHome(t).f.find().Items {
@@ -58,8 +57,8 @@ func TestInstallDeps(t *testing.T) {
 	}
 }
 
-// The Containerfile has no list of packages of its own: install-deps installs all of them, for the
-// small image what replays need, and for the tests what `make test` asks for.
+// The Containerfile has no list of packages of its own. tools/install-deps installs all packages:
+// for the small image those that replays need, and for the tests those that `make test` needs.
 func TestContainerfile(t *testing.T) {
 	var installs [][]string
 	for line := range strings.Lines(read(t, "Containerfile")) {

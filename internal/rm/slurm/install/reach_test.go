@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Root's daemons run as another user. A directory below one that others may not search is refused,
-// and the error names that directory.
+// Root's daemons run as another user. A directory is refused if others may not search a directory
+// above it, and the error names the directory above.
 func TestScratchDirIsSearchable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root's daemons run as another user")

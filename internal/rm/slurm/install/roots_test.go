@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// rootsVariable names a directory with the root of a system for each release: 24.11, 26.05,
-// and 22.05 if another one is installed.
+// rootsVariable names a directory with the root of a system for each release: 24.11, 26.05, and
+// 22.05 if the machine has another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachRoot runs a test for each root.
@@ -33,7 +33,8 @@ func eachRoot(t *testing.T, test func(t *testing.T, release, root string)) {
 	}
 }
 
-// The programs of a root with its own C library say their versions, run by the root's loader.
+// The programs of a root with its own C library report their versions when the root's loader runs
+// them.
 func TestFindRoot(t *testing.T) {
 	eachRoot(t, func(t *testing.T, release, root string) {
 		in, _ := FindSlurm(root) // the release may not be supported
@@ -77,7 +78,8 @@ func TestLinksOfRoot(t *testing.T) {
 	})
 }
 
-// A Slurm of two releases is refused: its plugins or its slurmdbd are of another one than slurmctld.
+// A Slurm of two releases is refused: its plugins or its slurmdbd are of another release than
+// slurmctld.
 func TestMixOfRoots(t *testing.T) {
 	machine, err := Find()
 	if err != nil {

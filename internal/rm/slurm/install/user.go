@@ -12,7 +12,8 @@ import (
 )
 
 // Root's daemons get one of these user numbers, which systemd keeps for services without an account
-// (DynamicUser). Each run has a set of them: every usersApart-th, beginning at the run's number.
+// (DynamicUser). Each run may have every usersApart-th of them, beginning at firstUser plus the
+// run's number.
 const (
 	firstUser  = 61184
 	lastUser   = 65519
@@ -53,7 +54,7 @@ func runAs(id int) error {
 // UserError says that root cannot start daemons as an unprivileged user.
 type UserError struct{ Err error }
 
-// Error names the way out.
+// Error says what to change.
 func (e *UserError) Error() string {
 	return fmt.Sprintf("daemons of a replay never run as root, and root has no other user for them here: %v "+
 		"(replay as an ordinary user, or give root the capabilities CHOWN, SETGID and SETUID)", e.Err)

@@ -63,8 +63,8 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 	}
 }
 
-// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then the
-// plugin has no such buffer.
+// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then
+// the plugin has no such buffer.
 const bufferSize = 1024
 
 // fieldNames are the keys of a record in their order. A value ends at the next key, since job
@@ -97,7 +97,7 @@ func next(data []byte, longest int) (record, rest []byte) {
 	return data[:end+1], data[end+1:]
 }
 
-// parse reads one record. The daemons run with TZ=UTC, so its times are in UTC.
+// parse reads one record. The daemons run with TZ=UTC, so the record's times are in UTC.
 func parse(record []byte) (Record, error) {
 	c := Record{Task: -1, Truncated: !bytes.HasSuffix(record, []byte("\n"))}
 	line := strings.TrimSuffix(string(record), "\n")
@@ -173,7 +173,7 @@ func outcomeOf(f map[string]string) rm.Outcome {
 	if f["NodeList"] != "(null)" {
 		o.Nodes = f["NodeList"]
 	}
-	if o.Nodes == "" { // the job never ran; its start is the one that the scheduler expected
+	if o.Nodes == "" { // the job never ran; its start is the scheduler's forecast
 		o.Start, o.NodeCount, o.Processors = 0, 0, 0
 	}
 	o.TimeLimit = -1

@@ -36,7 +36,7 @@ func TestParseCompletion(t *testing.T) {
 	}
 }
 
-// Records come out of the pipe whole, however the reads split them.
+// next returns whole records, however the reads split them.
 func TestNextCompletion(t *testing.T) {
 	long := strings.Repeat("x", bufferSize-1)
 	var rest []byte
@@ -73,7 +73,7 @@ func FuzzParseCompletion(f *testing.F) {
 	})
 }
 
-// A stream gives each record once, whole, and none before its end has come.
+// A stream returns each record once, as soon as the record is complete.
 func TestStream(t *testing.T) {
 	s := NewStream(slurmspec.R2205)
 	var jobs []uint32
@@ -90,7 +90,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// The plugins before 24.05 cut a long record off. Later ones write all of it.
+// The plugins before 24.05 cut a long record off. Later plugins write the whole record.
 func TestLongRecord(t *testing.T) {
 	long := strings.Replace(sampleRecord, " WorkDir=", " WorkDir=/"+strings.Repeat("d", 2*bufferSize), 1)
 	for release, truncated := range map[slurmspec.Release]bool{slurmspec.R2205: true, slurmspec.R2311: true, slurmspec.R2405: false, slurmspec.R2605: false} {

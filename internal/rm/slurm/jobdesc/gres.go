@@ -29,8 +29,8 @@ func (s *Submission) setGRES(j *rpc.JobDesc) {
 	j.TRESPerNode = gres
 }
 
-// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". The form per
-// task is "gres/gpu=2", to which 24.05 adds "cpu=4". It binds the resources of a task to the task
+// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". Per task it
+// writes "gres/gpu=2", and since 24.05 also "cpu=4". It binds the resources of a task to the task
 // (_set_tres_per_task_from_sibling_opt and _implicitly_bind_tres_per_task in slurm_opt.c).
 func (s *Submission) setTRES2311(j *rpc.JobDesc) {
 	for _, list := range []*string{&j.TRESPerJob, &j.TRESPerNode, &j.TRESPerSocket, &j.CPUsPerTRES, &j.MemPerTRES} {
@@ -75,8 +75,8 @@ type gresRequest struct {
 // gresRequests collects a job's requests by resource and type, in order.
 type gresRequests []*gresRequest
 
-// each calls f for every "gres:name[:type][:count]" in a list, with its record and count. A
-// word without a count that can be read counts as one; slurmctld will refuse it.
+// each calls f for every "gres:name[:type][:count]" in a list, with the request's record and the
+// count. The count is 1 for a word with an unreadable count, which slurmctld refuses.
 func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	if list == "" {
 		return
@@ -197,8 +197,8 @@ func requestsOf(j *rpc.JobDesc) (g gresRequests, gpu bool) {
 	return g, gpu
 }
 
-// deriveFrom sets the numbers that follow from one request. Each step needs numbers that divide
-// evenly, as slurmctld does.
+// deriveFrom sets the numbers that follow from one request. As in slurmctld, a step is left out if
+// its numbers do not divide evenly.
 func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	if r.perJob != 0 && r.perNode != 0 && r.perJob%r.perNode == 0 {
 		nodes := r.perJob / r.perNode
@@ -226,8 +226,7 @@ func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	}
 }
 
-// quotient sets a number of tasks that is not given to total divided by per, if that leaves no
-// rest.
+// quotient sets field to total / per, if field is not given and the division leaves no remainder.
 func quotient(field *uint16, total, per uint64) {
 	if total != 0 && total%per == 0 && (*field == slurmspec.NoVal16 || *field == 0) {
 		*field = uint16(total / per)

@@ -123,8 +123,8 @@ func (l *layout) applyNodeList() error {
 	return nil
 }
 
-// maxNodeNames is Slurm's limit for the number of names in one range of a host list (MAX_RANGE
-// in hostlist.c), which is used for a whole node list.
+// maxNodeNames is Slurm's limit for the number of names in one range of a host list (MAX_RANGE in
+// hostlist.c). The driver applies it to a whole node list.
 const maxNodeNames = 1 << 16
 
 // nodeNames returns the names of a node list, sorted, each once, as hostlist_uniq does.

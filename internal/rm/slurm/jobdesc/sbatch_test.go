@@ -142,14 +142,14 @@ func compareWithSbatch(t *testing.T, slurm *rpctest.Slurm, m *rpc.Message, req h
 	}
 	theirs := &rpc.JobDesc{}
 	rpctest.DecodeFields(t, slurm.Version(), m.Body, theirs)
-	// The test takes over the values that sbatch finds in its surroundings.
+	// The test copies the values that sbatch takes from its environment.
 	s := Submission{
 		Request: req, Release: slurm.Release, Dependency: req.Dependency, Script: testScript,
 		WorkDir: dir, Environment: theirs.Environment, Args: theirs.Args,
 		UID: m.UID, GID: m.GID, SubmitLine: theirs.SubmitLine, SessionID: theirs.AllocSID,
 		Now: hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix()),
 	}
-	if slurm.Release.Since(slurmspec.R2302) { // slurmctld takes the sender's
+	if slurm.Release.Since(slurmspec.R2302) { // slurmctld takes the sender's user and group
 		s.UID, s.GID = slurmspec.NoVal, slurmspec.NoVal
 	}
 	j, err := s.JobDesc()

@@ -1,8 +1,8 @@
-// Package jobdesc makes the description of a batch job that sbatch 22.05 would send to
-// slurmctld. It derives numbers of nodes, tasks and CPUs from the job's request as sbatch does,
-// and refuses options that sbatch refuses.
+// Package jobdesc makes the description of a batch job that the sbatch of a release would send to
+// slurmctld. It derives numbers of nodes, tasks and CPUs from the job's request as sbatch does, and
+// refuses options that sbatch refuses.
 //
-// The package works out values only; package rpc writes them to the wire.
+// The package computes values only; package rpc writes them to the wire.
 package jobdesc
 
 import (
@@ -31,8 +31,8 @@ type Submission struct {
 	Args []string
 	// WorkDir is the directory that the job runs in; "/" if empty.
 	WorkDir string
-	// Environment is the script's environment as "NAME=value". slurmctld refuses a job
-	// without an environment, so an empty one is sent with a PATH.
+	// Environment is the script's environment as "NAME=value". slurmctld refuses a job without an
+	// environment, so an empty Environment is sent with a PATH.
 	Environment []string
 	// StdIn, StdOut and StdErr are the paths of sbatch -i, -o and -e. Relative paths are below
 	// WorkDir. StdIn is /dev/null if empty.

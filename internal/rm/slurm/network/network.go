@@ -69,7 +69,7 @@ type Network struct {
 	open     int // requests under way
 	mostOpen int // the largest allowed number of requests under way
 	writing  int // connections with output that the kernel has not taken yet
-	dry      int // consecutive polls without the input that the clock counts
+	dry      int // consecutive polls without input that the clock counts
 	buf      []byte
 	events   [128]unix.EpollEvent
 }
@@ -122,8 +122,8 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	if err = n.listenNodes(); err != nil {
 		return nil, fmt.Errorf("listening for the compute nodes on the loopback interface: %w", err)
 	}
-	// The driver opens the pipe for writing, too: then it does not end when slurmctld closes
-	// and opens it again.
+	// The driver opens the pipe for writing, too: then the pipe does not end when slurmctld closes and
+	// opens it again.
 	if n.pipe, err = unix.Open(pipe, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("opening the pipe of finished jobs: %w", err)
 	}
@@ -135,8 +135,8 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	return n, nil
 }
 
-// listenNodes opens the port of all compute nodes and sets NodePort. One socket serves all addresses
-// of 127.0.0.0/8, and no other machine can reach it.
+// listenNodes opens the port of all compute nodes and sets NodePort. One socket serves all
+// addresses of 127.0.0.0/8, and no other machine can reach it.
 func (n *Network) listenNodes() (err error) {
 	if n.listener, err = n.socket(); err != nil {
 		return err
@@ -289,8 +289,8 @@ func localEnd(fd int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Poll handles all files that are ready, until none is. It waits only for output that the kernel
-// has no room for. An error ends the run.
+// Poll handles files that are ready, until no file is ready. It waits only for output that the
+// kernel has no room for. An error ends the run.
 func (n *Network) Poll() error {
 	read := false
 	for {
@@ -320,8 +320,8 @@ func (n *Network) Poll() error {
 }
 
 // Reap handles connections that slurmctld has closed, so that waiting messages can be sent. If
-// slurmctld has closed none, it needs more virtual time, and the patience of [Network.Waiting]
-// doubles, up to 1 ms.
+// slurmctld has closed no connection, it needs more virtual time, and the patience of
+// [Network.Waiting] doubles, up to 1 ms.
 func (n *Network) Reap() error {
 	const first, most = time.Microsecond, time.Millisecond
 	waiting := len(n.queue)

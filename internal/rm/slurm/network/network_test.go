@@ -38,7 +38,7 @@ func (c *countingClock) Connected(from, to netip.AddrPort) {
 }
 func (c *countingClock) Accepts(from, to netip.AddrPort) bool { return !c.strangers }
 
-// slurmctld is a listener that stands for slurmctld, with the network under test.
+// slurmctld is a listener that acts as slurmctld, with the network under test.
 type slurmctld struct {
 	t     *testing.T
 	net   *Network
@@ -138,8 +138,8 @@ func (s *slurmctld) poll(done func() bool) {
 	}
 }
 
-// A reply reaches the function that waits for it, and the clock hears of every byte of it, also
-// when it arrives in pieces.
+// Send passes the reply to the given function. The network tells the clock about every byte that it
+// reads, even if the reply arrives in pieces.
 func TestSendGetsReply(t *testing.T) {
 	s := start(t)
 	var got *rpc.Message
@@ -166,7 +166,7 @@ func TestSendGetsReply(t *testing.T) {
 	}
 }
 
-// A connection that ends without an answer is an error of its message alone.
+// A connection that ends without an answer is an error for its message only.
 func TestNoAnswer(t *testing.T) {
 	s := start(t)
 	var failed error
@@ -226,7 +226,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A stranger's connection to a node is closed, and nothing of it is read or counted.
+// The network closes a stranger's connection to a node, and does not read or count its bytes.
 func TestStranger(t *testing.T) {
 	s := start(t)
 	s.clock.strangers = true
@@ -256,7 +256,8 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// Each connection of the driver is told to the clock, whether it is made or not.
+// The network tells the clock about each connection that the driver tries to open, even if it
+// fails.
 func TestConnectionsAreNoted(t *testing.T) {
 	s := start(t)
 	s.net.Send(&rpc.Message{Type: rpc.RequestPing}, func(*rpc.Message, error) {})
@@ -311,8 +312,8 @@ func TestNodeMessage(t *testing.T) {
 	}
 }
 
-// A message of an impossible length to a node ends the run: the rest of the connection means
-// nothing.
+// A message of an impossible length to a node ends the run: the rest of the connection cannot be
+// read.
 func TestImpossibleLength(t *testing.T) {
 	s := start(t)
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.1.2.3:%d", s.net.NodePort))

@@ -99,7 +99,7 @@ func TestDelaysAreReproducible(t *testing.T) {
 	}
 }
 
-// The means of the distributions, over many jobs, are those of their names.
+// Over many jobs, the mean delay is the mean of the distribution.
 func TestDelayMeans(t *testing.T) {
 	const n = 20000
 	for spec, want := range map[string]float64{"uniform:1s,5s": 3, "exp:2s": 2, "lognormal:2s,0.5": 2 * math.Exp(0.125)} {

@@ -1,10 +1,11 @@
-// Package nodes plays all compute nodes of a cluster. It answers slurmctld's messages to slurmd,
-// and sends the messages of slurmd at the virtual times at which jobs end. It has no sockets and
-// no clock: messages come in, and answers, messages and timers go out through [Environment].
+// Package nodes simulates all compute nodes of a cluster. It answers slurmctld's messages to
+// slurmd, and sends the messages of slurmd at the virtual times at which jobs end. It has no
+// sockets and no clock: messages come in, and answers, messages and timers go out through
+// [Environment].
 //
 // A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script
-// runs on the job's first node only, ends at once from the signals that end a sleep, and leaves
-// no process behind.
+// runs on the job's first node only, ends at once on the signals that end a sleep, and leaves no
+// process behind.
 package nodes
 
 import (
@@ -48,7 +49,7 @@ type Script struct {
 	ExitCode int
 }
 
-// Cluster is all compute nodes.
+// Cluster has all compute nodes.
 type Cluster struct {
 	env    Environment
 	nodes  []node
@@ -67,7 +68,7 @@ type node struct {
 	down    bool // the node has failed: it gets and sends no messages
 }
 
-// job is a job that is on nodes.
+// job is a job whose script or epilog runs.
 type job struct {
 	launch *rpc.BatchLaunch
 	script Script
@@ -114,8 +115,8 @@ func (c *Cluster) Running() (n int) {
 	return n
 }
 
-// Down makes a node fail: the scripts on it are gone, and slurmctld gets no answer from it. An
-// unknown name changes nothing.
+// Down makes a node fail: its scripts end without a message, and slurmctld gets no answer from it.
+// An unknown name changes nothing.
 func (c *Cluster) Down(name string) {
 	n, ok := c.index[name]
 	if !ok {
@@ -342,8 +343,8 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 }
 
 // firstEnd returns the end of a script that was launched at start. As on a real node, the run time
-// counts from the launch, after the configured delays. Slurm's records have whole seconds, and a
-// run time of whole seconds is unchanged there.
+// counts from the launch, after the configured delays. Slurm's records have whole seconds, so they
+// show a run time of whole seconds unchanged.
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
@@ -358,8 +359,9 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 }
 
 // ExitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
-// different from job to job. A real node takes about 160 ms (docs/measurements/accuracy.md). It is never so
-// long that a run time of whole seconds becomes a second longer in Slurm's records.
+// different from job to job. A real node takes about 160 ms (docs/measurements/accuracy.md). The
+// latency is never so long that a run time of whole seconds becomes a second longer in Slurm's
+// records.
 //
 // A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the latency,
 // jobs would end exactly at the instant of a later pass, and jobs that started in one pass with

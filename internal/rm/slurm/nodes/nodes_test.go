@@ -194,7 +194,7 @@ func TestTerminate(t *testing.T) {
 	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "4s "+epilogDone)
-	wantCode(t, c.terminate(2, rpc.RequestTerminateJob, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
+	wantCode(t, c.terminate(2, rpc.RequestTerminateJob, 99), slurmspec.ErrKillJobAlreadyComplete) // an unknown job
 }
 
 func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
@@ -235,7 +235,7 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 }
 
 // A node refuses a second launch while the script runs. It accepts a requeued job, and the timer of
-// the first run does not end the second.
+// the first run does not end the second run.
 func TestLaunchAgain(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
@@ -275,7 +275,7 @@ func TestSuspend(t *testing.T) {
 	}
 	s.advance(200 * time.Second)
 	s.want("0s job 7 started", "4s job 7 suspended, resumed: false", "1m40s job 7 suspended, resumed: true", "1m46s "+batchDone)
-	wantCode(t, c.suspend(0, &rpc.Suspend{JobID: 7}), 0) // it is over
+	wantCode(t, c.suspend(0, &rpc.Suspend{JobID: 7}), 0) // the job is over
 	s.want()
 }
 
@@ -289,7 +289,7 @@ func TestTerminateWhileSuspended(t *testing.T) {
 	s.want("0s " + epilogDone)
 }
 
-// The signals that end a sleep end the script, and no others do.
+// Only the signals that end a sleep end the script.
 func TestSignal(t *testing.T) {
 	const usr1, term = 10, 15
 	s, c := newStage(t, Delays{})
@@ -404,7 +404,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// A node answers for those in the forward list, and reports those that are down.
+// A node answers for the nodes in the forward list, and reports the nodes that are down.
 func TestForward(t *testing.T) {
 	_, c := newStage(t, Delays{})
 	c.Down("n3")

@@ -84,8 +84,8 @@ type NodeUpdate struct {
 
 // NewNodeUpdate returns the update for a node event of a workload. Slurm does not distinguish
 // between a node that is taken down and a node that fails: both end the node's jobs. The reason
-// becomes one line, since sacctmgr prints each outage on one line. The error names a state that is
-// not known.
+// becomes one line, since sacctmgr prints each outage on one line. A state that is not known is an
+// error.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {

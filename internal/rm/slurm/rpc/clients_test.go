@@ -97,10 +97,10 @@ func clientCommands(t *testing.T, codec rpc.Codec) []command {
 	const create = "scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=n1 users=a flags="
 	for _, flag := range slurmspec.ReservationFlags {
 		name := flag.Name
-		if name == "FIRST_CORES" && codec.Release().Since(slurmspec.R2311) { // which it does not have
+		if name == "FIRST_CORES" && codec.Release().Since(slurmspec.R2311) { // those releases do not have the flag
 			continue
 		}
-		if name != slurmspec.FlagPartNodes { // which wants a partition
+		if name != slurmspec.FlagPartNodes { // this flag needs a partition
 			commands = append(commands, command{create + name, rpc.RequestCreateReservation, flagged(false, name)})
 		}
 		if flag.Off != 0 {
@@ -115,9 +115,9 @@ func goldenClients(release slurmspec.Release) string {
 	return filepath.Join("testdata/clients", release.Series().String()+".txt")
 }
 
-// TestCapturedClients compares this package's messages with those that the clients of each release
-// sent, which the repository has, so it needs no Slurm. "go test -run ClientsSendTheSame -capture"
-// records them again.
+// TestCapturedClients compares this package's messages with recorded messages of each release's
+// clients. The records are in testdata, so the test needs no Slurm. "go test -run
+// ClientsSendTheSame -capture" writes them again.
 func TestCapturedClients(t *testing.T) {
 	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411} {
 		golden, err := os.ReadFile(goldenClients(release))
@@ -163,12 +163,12 @@ func clientsSendTheSame(t *testing.T, slurm *rpctest.Slurm) {
 	for _, c := range commands {
 		t.Run(c.line, func(t *testing.T) {
 			for len(r.Messages) > 0 {
-				<-r.Messages // what the command before sent afterwards
+				<-r.Messages // late messages of the previous command
 			}
 			out, _ := slurm.RunClient(t, conf, dir, "", strings.Fields(c.line)...)
 			t.Logf("%s", out)
 			for {
-				m := r.Next(t) // some commands ask for other things first
+				m := r.Next(t) // some commands send other requests first
 				if m.Type != c.typ {
 					t.Logf("sent %v first", m.Type)
 					continue

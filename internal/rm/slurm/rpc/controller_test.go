@@ -26,7 +26,7 @@ import (
 
 var capture = flag.Bool("capture", false, "keep what the real slurmctld sends as testdata/captured")
 
-// realController is a stock slurmctld in real time. The test takes the part of its compute nodes.
+// realController is a stock slurmctld in real time. The test acts as its compute nodes.
 type realController struct {
 	t     *testing.T
 	slurm *rpctest.Slurm
@@ -133,7 +133,7 @@ PartitionName=p1 Nodes=ALL Default=YES MaxTime=INFINITE State=UP`, nodePort))
 	return c
 }
 
-// stop ends slurmctld with a shutdown message, which tests that message, too.
+// stop ends slurmctld with a shutdown message, which also tests the message.
 func (c *realController) stop(cmd *exec.Cmd, ended chan error, listeners []*net.TCPListener) {
 	reply, err := c.ask(rpc.RequestShutdown, c.codec.Body(rpc.ShutdownController))
 	if err != nil || rpc.ReplyError(reply) != nil {
@@ -187,13 +187,13 @@ func (c *realController) askIn(v rpc.Version, typ rpc.Type, body []byte) (*rpc.M
 	return rpctest.ReadMessage(conn)
 }
 
-// tell sends a message of a node, and records a problem if slurmctld refuses it.
+// tell sends a message in the name of a node, and records a problem if slurmctld refuses it.
 func (c *realController) tell(v rpc.Version, typ rpc.Type, body []byte) {
 	m, err := c.askIn(v, typ, body)
 	if err == nil {
 		err = rpc.ReplyError(m)
 	}
-	// slurmctld refuses the second report of an epilog when the job has gone.
+	// slurmctld refuses the second report of an epilog when the job is not there any more.
 	if err != nil && typ != rpc.MessageEpilogComplete {
 		c.problem("%v was not taken: %v", typ, err)
 	}
@@ -222,7 +222,7 @@ func (c *realController) register(node string, v rpc.Version) {
 
 // olderRegistration returns a registration in the versions before 22.05: without the host name and
 // the dynamic node's configuration. slurmctld uses the version in which a node registered, so the
-// test gets its older messages.
+// test gets slurmctld's messages in older versions.
 func olderRegistration(reg *rpc.NodeRegistration) []byte {
 	body := rpc.RegistrationIn(rpc.V2205, reg)
 	e := wire.Encoder{}
@@ -360,7 +360,7 @@ func (c *realController) act(m *rpc.Message, nodes []string, v rpc.Version) erro
 	return nil
 }
 
-// launch records a job, and ends it at once if its script is an exit.
+// launch records a job, and ends it at once if its script calls exit.
 func (c *realController) launch(m *rpc.Message, node string) error {
 	l, err := rpc.DecodeBatchLaunch(m.Version, m.Body)
 	if err != nil {
@@ -476,8 +476,8 @@ func (c *realController) command(typ rpc.Type, body []byte) {
 	}
 }
 
-// TestRealController runs jobs through a stock slurmctld. This package writes the messages of its
-// nodes and clients, with nodes of every version.
+// TestRealController runs jobs through a stock slurmctld, with nodes of every version that this
+// slurmctld accepts. This package writes the messages of the nodes and the clients.
 func TestRealController(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		own := slurm.Version()
@@ -532,7 +532,7 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 	}
 	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name}))
 	c.untilJob(held, "JobState=SUSPENDED")
-	c.until("a node is told", func() bool { // each message has a thread of its own, and one may overtake another
+	c.until("a node is told", func() bool { // one thread sends each message, so one may overtake another
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.suspends) >= 1
@@ -554,8 +554,8 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 	c.until("both tasks complete", func() bool {
 		return strings.Count(c.show("job", fmt.Sprint(array)), "JobState=COMPLETED ") == 2
 	})
-	// With a tree of width 1 slurmctld sends every message for both nodes to one of them, which
-	// answers for the other.
+	// With a tree of width 1 slurmctld sends every message for both nodes to one of the nodes, which
+	// also answers for the other node.
 	if c.forwarded == 0 {
 		t.Error("no message was to be forwarded")
 	}
@@ -587,7 +587,8 @@ func (c *realController) administer(t *testing.T) {
 			t.Errorf("%+v: got %v, want %v", bad.req, err, bad.want)
 		}
 	}
-	// Without EnforcePartLimits slurmctld accepts a job beyond the partition's limits; it waits.
+	// Without EnforcePartLimits slurmctld accepts a job beyond the partition's limits, and the job
+	// waits.
 	s := jobdesc.Submission{
 		Request: hpc.Request{MinNodes: 9, MaxNodes: 9}, Script: "#!/bin/sh\n",
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
@@ -600,8 +601,8 @@ func (c *realController) administer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// slurmctld 24.11 refuses it if it looks for nodes at once, and accepts it while another job
-	// completes.
+	// slurmctld 24.11 refuses this job if slurmctld looks for nodes at once. It accepts the job while
+	// another job completes.
 	r, err := rpc.DecodeSubmitResponse(reply)
 	refused := c.slurm.Release.Series() == slurmspec.R2411 && errors.Is(err, slurmspec.Errno(2014))
 	if !refused && (err != nil || r.Code != 2015 || !r.Code.Queued()) {
@@ -672,8 +673,8 @@ func (c *realController) administer(t *testing.T) {
 		stats.Time < stats.Since || stats.MainCycles == 0 {
 		t.Errorf("the statistics read %+v", stats)
 	}
-	// A job that slurmctld does not have, or has forgotten (MinJobAge), satisfies every dependency
-	// for 22.05. Later releases refuse a dependency on its success.
+	// For 22.05, a job that slurmctld does not have, or has forgotten (MinJobAge), satisfies every
+	// dependency. Later releases refuse an afterok dependency on such a job.
 	want := slurmspec.Errno(0)
 	if c.slurm.Release.Since(slurmspec.R2302) {
 		want = slurmspec.Errno(2038) // ESLURM_DEPENDENCY
@@ -683,10 +684,10 @@ func (c *realController) administer(t *testing.T) {
 	}
 }
 
-// healthyAnswer returns a healthy node's answer to a request of slurmctld: the type and the body
-// of its reply. ok is false for the types that slurmd does not answer; slurmctld closes the
-// connection as soon as it has sent them. The function follows slurmd_req and the functions that
-// it calls in slurmd/req.c:
+// healthyAnswer returns a healthy node's answer to a request of slurmctld: the type and the body of
+// its reply. ok is false for the types that slurmd does not answer; slurmctld closes the connection
+// as soon as it has sent such a request. The function follows slurmd_req and the functions that it
+// calls in slurmd/req.c:
 //
 //	request                     answer
 //	REGISTRATION, PING          RESPONSE_PING_SLURMD; a registration also sends

@@ -39,12 +39,12 @@ func (d *decoder) credentialOf(v Version) Credential {
 type credentialFields struct {
 	names         bool // account, partition, paths and others
 	memoryLimits  bool // one limit for the job and one for the step, instead of memoryPerNode
-	cpusPerNode   bool // and the number of tasks
+	cpusPerNode   bool // the CPUs of each node, and the number of tasks
 	memoryPerNode bool
 	// jobRecord adds the fields of the job's record that the node needs: start, end, extra, how the
 	// job shares its nodes, and licenses.
 	jobRecord bool
-	addresses bool // of the nodes that are in no slurm.conf
+	addresses bool // addresses of nodes that slurm.conf does not have
 	switches  bool // the switch plugin's data, in a block of its own
 }
 
@@ -75,7 +75,7 @@ func (f credentialFields) read(d *decoder) Credential {
 			d.Str("extra")
 			d.U16("oversubscribe")
 		}
-		// Before 24.11 the switch plugin's data can stand behind the partition's NUL.
+		// Before 24.11 the partition's field can have the switch plugin's data after its NUL.
 		c.Partition = d.Str("partition")
 		c.Reservation = d.Str("reservation")
 		c.RestartCount = d.U16("restart count")

@@ -49,7 +49,7 @@ func (c *realController) untilInfo(id uint32, what string, is func(rpc.JobInfo) 
 			continue
 		}
 		want, got := scontrolFields(c.show("job", fmt.Sprint(id))), shown(&jobs[0])
-		if jobs[0].TRESAlloc == "" { // scontrol prints what is asked for instead
+		if jobs[0].TRESAlloc == "" { // scontrol prints the requested TRES instead
 			delete(want, "TRES")
 			delete(got, "TRES")
 		}
@@ -137,7 +137,7 @@ func shown(j *rpc.JobInfo) map[string]string {
 
 // describe asks about jobs in all their states.
 func (c *realController) describe(t *testing.T) {
-	c.untilIdle() // or slurmctld would look for nodes before they are there, and again a minute later
+	c.untilIdle() // otherwise slurmctld finds no nodes yet, and looks again only a minute later
 	id := c.mustSubmit("sleep\n", hpc.Request{
 		Name: "told", Account: "a1", Hold: true, Tasks: 2, MinNodes: 2, MaxNodes: 2, MemPerNode: 500, GRES: "gpu:a100:1",
 		TimeLimit: 10 * time.Minute,
@@ -167,7 +167,7 @@ func (c *realController) describe(t *testing.T) {
 	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
 	c.untilInfo(id, "running again", func(j rpc.JobInfo) bool { return j.State == hpc.Running })
 	c.command(rpc.RequestJobRequeue, c.codec.Body(&rpc.RequeueRequest{Job: name}))
-	// slurmctld's record says so at once, before the epilogs have ended.
+	// slurmctld's record shows the requeue at once, before the epilogs have ended.
 	if jobs := c.jobInfo(id); len(jobs) != 1 || !jobs[0].Requeued() {
 		t.Errorf("just requeued, the records are %+v", jobs)
 	}
@@ -185,7 +185,7 @@ func (c *realController) describe(t *testing.T) {
 
 	failed := c.mustSubmit("exit 3\n", hpc.Request{})
 	info = c.untilInfo(failed, "failed", func(j rpc.JobInfo) bool { return j.State == hpc.Failed && j.Flags&slurmspec.JobCompleting == 0 })
-	// Its reason is NonZeroExitCode until slurmctld hears of the end of its prolog.
+	// The job's reason is NonZeroExitCode until slurmctld hears of the end of its prolog.
 	if info.ExitCode != (slurmspec.ExitCode{Status: 3}).Wait() || info.TimeLimit != -1 {
 		t.Errorf("failed, the record is %+v", info)
 	}
@@ -226,7 +226,7 @@ func (c *realController) describeArray(t *testing.T) {
 		t.Errorf("what is left of the array is %+v, and the task %+v", rest, task)
 	}
 	own := c.untilInfo(task.JobID, "that of a task", func(j rpc.JobInfo) bool { return j.Reason == 0 })
-	task.Reason = 0 // it may have been asked about during its prolog
+	task.Reason = 0 // the first answer may be from the time of the task's prolog
 	if own != task {
 		t.Errorf("asked for alone the task is %+v, not %+v", own, task)
 	}

@@ -34,7 +34,7 @@
 //
 // slurmctld uses the oldest version that it accepts for a node that has not registered since
 // slurmctld started, and an answer must have the version of its request. So messages to nodes are
-// read, and answered, in their own version. The tables of 20.11, 21.08, 23.02 and 24.05 have only
+// read and answered in their own version. The tables of 20.11, 21.08, 23.02 and 24.05 have only
 // these messages. When a node has not answered, slurmctld repeats some messages in its own version
 // instead of the node's. The tables of 25.05, 25.11 and 26.05 only read these repeated messages.
 //

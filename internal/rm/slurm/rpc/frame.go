@@ -27,8 +27,8 @@ type Forward struct {
 	TreeWidth uint16
 	// TreeDepth is the depth of the tree; 0 in versions before 24.11.
 	TreeDepth uint16
-	// Addresses are the addresses of nodes that are in no slurm.conf (cloud and dynamic nodes), as
-	// the credential plugin packs them; empty unless a flag of the message says that it has them.
+	// Addresses are the addresses of nodes that are in no slurm.conf (cloud and dynamic nodes), as the
+	// credential plugin packs them; empty unless the message has the flag SLURM_PACK_ADDRS.
 	Addresses string
 }
 
@@ -73,7 +73,7 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	}
 	start := len(dst)
 	e := newEncoder(dst, p)
-	e.U32(0) // the length, when it is known
+	e.U32(0) // room for the length, which is set below
 	e.U16(uint16(m.Version))
 	p.appendHeader(e, m)
 	e.Bytes = append(e.Bytes, m.Body...)

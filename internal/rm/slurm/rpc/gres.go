@@ -10,7 +10,7 @@ const (
 	GRESHasType   = uint32(1 << 2) // GRES_CONF_HAS_TYPE
 	GRESCountOnly = uint32(1 << 3) // GRES_CONF_COUNT_ONLY: no plugin to load
 	GRESLoaded    = uint32(1 << 4) // GRES_CONF_LOADED
-	GRESEnvNVML   = uint32(1 << 5) // GRES_CONF_ENV_NVML, what gpus without AutoDetect get
+	GRESEnvNVML   = uint32(1 << 5) // GRES_CONF_ENV_NVML; set for gpus without AutoDetect
 	GRESEnvRSMI   = uint32(1 << 6)
 	GRESEnvOpenCL = uint32(1 << 7)
 	GRESEnvDef    = uint32(1 << 8)
@@ -75,8 +75,8 @@ func (d *decoder) gresRecords(field string, n int, read func()) {
 	}
 }
 
-// gresNodes skips an optional part of a record, which has one element for each node. A flag says
-// whether the part follows.
+// gresNodes skips a list with one element for each node. A flag before the list says whether the
+// record has it.
 func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	if d.U8(field+" flag") == 0 {
 		return
@@ -92,8 +92,9 @@ func skipGRESAllocation(d *decoder) {
 	d.skipGRESAllocations(int(d.U16("gres allocation count")))
 }
 
-// skipGRESAllocationList skips the same since 25.05, where the count has 32 bits and
-// [slurmspec.NoVal] stands for no list (slurm_pack_list in slurm_protocol_pack.c).
+// skipGRESAllocationList skips a job's generic resources in the layout since 25.05: the count has
+// 32 bits, and the count [slurmspec.NoVal] means that there is no list (slurm_pack_list in
+// slurm_protocol_pack.c).
 func skipGRESAllocationList(d *decoder) {
 	if n := d.U32("gres allocation count"); n != slurmspec.NoVal {
 		d.skipGRESAllocations(int(n))
@@ -111,14 +112,13 @@ func (d *decoder) skipGRESAllocations(n int) {
 	})
 }
 
-// gresState says which of the fields that not every version has are in the generic resources of a
-// job or a step.
+// gresState says which fields the generic resources of a job or a step have in a version.
 type gresState struct {
 	shares   bool // how much of each shared resource is used
 	stepType bool // the type, in a step's record
 }
 
-// perNode skips how much of each shared resource is used: a part for each node.
+// perNode skips how much of each shared resource is used: one list for each node.
 func (s gresState) perNode(d *decoder, nodes uint32, field string) {
 	if !s.shares {
 		return

@@ -5,14 +5,14 @@ import "fmt"
 // Flags of a message that change its layout (slurm_protocol_common.h).
 const (
 	flagNoCredential = uint16(1 << 6) // SLURM_NO_AUTH_CRED: the message has no credential
-	flagAddresses    = uint16(1 << 7) // SLURM_PACK_ADDRS: Forward.Addresses is there
+	flagAddresses    = uint16(1 << 7) // SLURM_PACK_ADDRS: the header has Forward.Addresses
 )
 
 // headerFields are the fields of a header that not every version has.
 type headerFields struct {
 	messageIndex bool
-	noCredential bool // flagNoCredential is known
-	addresses    bool // flagAddresses is known
+	noCredential bool // the version knows flagNoCredential
+	addresses    bool // the version knows flagAddresses
 	treeDepth    bool
 }
 

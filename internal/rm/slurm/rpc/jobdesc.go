@@ -2,10 +2,10 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// JobDesc is a job's description (job_desc_msg_t in slurm.h): the body of a
-// [RequestSubmitBatchJob] and of a [RequestUpdateJob]. slurmctld answers an update with a
-// [ResponseRC] or a [ResponseJobArrayErrors]. The fields have Slurm's units and markers, and
-// stand in the order of the message. [NewJobDesc] sets every field to "not set".
+// JobDesc is a job's description (job_desc_msg_t in slurm.h): the body of a [RequestSubmitBatchJob]
+// and of a [RequestUpdateJob]. slurmctld answers an update with a [ResponseRC] or a
+// [ResponseJobArrayErrors]. The fields have Slurm's units and markers, and are in the order of the
+// message. [NewJobDesc] sets every field to "not set".
 type JobDesc struct {
 	SiteFactor      uint32
 	BatchFeatures   string
@@ -13,7 +13,7 @@ type JobDesc struct {
 	Clusters        string
 	Contiguous      uint16
 	Container       string
-	CoreSpec        uint16 // cores, or with CoreSpecThread set threads
+	CoreSpec        uint16 // cores; threads if CoreSpecThread is set
 	TaskDist        uint32
 	KillOnNodeFail  uint16
 	Features        string
@@ -27,8 +27,8 @@ type JobDesc struct {
 	ArrayIndices    string
 	BurstBuffer     string
 	MinCPUsPerNode  uint16
-	MinMemory       uint64 // MiB per node, or with slurmspec.MemPerCPU set MiB per CPU
-	OOMKillStep     uint16 // 1 or 0: running out of memory ends a whole step or a task; since 24.11
+	MinMemory       uint64 // MiB per node; MiB per CPU if slurmspec.MemPerCPU is set
+	OOMKillStep     uint16 // 1: running out of memory ends the whole step; 0: it ends one task; since 24.11
 	MinTmpDisk      uint32 // MiB per node
 	PowerFlags      uint8
 	Prefer          string
@@ -130,7 +130,7 @@ type JobDesc struct {
 
 // Offsets and marks in fields of a [JobDesc] (slurm.h).
 const (
-	// NiceOffset is what Nice adds to the nice value.
+	// NiceOffset is added to the nice value in Nice.
 	NiceOffset = uint32(0x80000000)
 	// CoreSpecThread marks a CoreSpec that counts threads.
 	CoreSpecThread = uint16(0x8000)
@@ -141,7 +141,7 @@ const (
 // Flags of a [JobDesc] (slurm.h).
 const (
 	FlagKillInvalidDep   = uint64(1) << 0  // end the job if its dependency cannot be satisfied
-	FlagNoKillInvalidDep = uint64(1) << 1  // leave it in the queue
+	FlagNoKillInvalidDep = uint64(1) << 1  // leave such a job in the queue
 	FlagGRESEnforceBind  = uint64(1) << 4  // bind generic resources to their cores
 	FlagSpreadJob        = uint64(1) << 8  // spread the job over as many nodes as possible
 	FlagUseMinNodes      = uint64(1) << 9  // prefer the least number of nodes
@@ -205,7 +205,7 @@ type jobDescFields struct {
 	reservedPorts bool
 	selectPlugin  bool
 	segmentSize   bool
-	nobody        bool // a user or group that is not given is nobody, not slurmspec.NoVal
+	nobody        bool // a missing user or group is sent as nobody, not as slurmspec.NoVal
 }
 
 // append follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the account,
@@ -313,7 +313,7 @@ func (f jobDescFields) appendShape(e *encoder, j *JobDesc) {
 }
 
 // id returns the number of a user or a group. The number that means "not given" changed in 23.02;
-// later releases would take the older one for a user's number.
+// later releases would take the older number for a user's number.
 func (f jobDescFields) id(id uint32) uint32 {
 	if f.nobody && id == slurmspec.NoVal {
 		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_common.h

@@ -38,8 +38,8 @@ type JobInfo struct {
 	// Eligible is the earliest instant at which the job may start.
 	Eligible int64
 	// Start and End are the start and the end of the run. While the job runs, End is when its time
-	// limit ends it, or a year after Start if it has no limit. For a pending job they are the
-	// scheduler's forecast, if there is one.
+	// limit ends it, or a year after Start if it has no limit. For a pending job, Start and End are
+	// the scheduler's forecast, if there is one.
 	Start, End int64
 	// Suspended is when the job was last suspended or resumed. RunBeforeSuspend is how long it
 	// had run by then, in seconds.
@@ -82,7 +82,7 @@ func (j *JobInfo) Requeued() bool {
 		j.State == hpc.Pending && j.Restarts > 0
 }
 
-// Waiting reports whether the record of an array stands for the task with the given index.
+// Waiting reports whether the record of an array includes the task with the given index.
 func (j *JobInfo) Waiting(task int) bool {
 	// The last digit has the tasks 0 to 3 (bit_fmt_hexmask in common/bitstring.c).
 	digits := strings.TrimPrefix(j.ArrayTasks, "0x")
@@ -94,12 +94,12 @@ func (j *JobInfo) Waiting(task int) bool {
 	return err == nil && digit>>(task%4)&1 == 1
 }
 
-// JobInfoRequest is the body of a [RequestJobInfoSingle]. It includes jobs of hidden partitions,
-// and does not ask for the resources on each node.
+// JobInfoRequest is the body of a [RequestJobInfoSingle]. The request includes jobs of hidden
+// partitions, and does not ask for the resources on each node.
 //
-// slurmctld answers with a [ResponseJobInfo]. It has one record for a job; for an array, the
-// records of its tasks and of the tasks that have not been split off. For a job that slurmctld
-// does not have, or has forgotten (MinJobAge), the answer is a [ResponseRC] with
+// slurmctld answers with a [ResponseJobInfo]. For a job, the answer has one record. For an array,
+// it has a record for each task that has been split off, and one record for all other tasks. For a
+// job that slurmctld does not have, or has forgotten (MinJobAge), the answer is a [ResponseRC] with
 // [slurmspec.ErrInvalidJob].
 type JobInfoRequest struct {
 	Job uint32
@@ -114,8 +114,9 @@ func appendJobInfoRequest(e *encoder, m *JobInfoRequest) {
 }
 
 // JobsInfoRequest is the body of a [RequestJobInfo] about several jobs. It includes the same
-// details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo] without the jobs that it
-// does not have. An array's number stands for the tasks that have not been split off.
+// details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo], which leaves out jobs
+// that slurmctld does not have. The number of an array asks for the tasks that have not been split
+// off.
 type JobsInfoRequest struct {
 	Jobs []uint32
 }
@@ -282,13 +283,14 @@ func (f jobInfoFields) end(d *decoder, j *JobInfo) {
 		return
 	}
 	switch plugin := d.U32("select plugin"); plugin {
-	case 101, 102, 106, 109: // the numbers of SelectPluginID; these plugins add no data
+	case 101, 102, 106, 109: // the numbers of SelectPluginID: plugins that add no data
 	default:
 		d.Fail("select plugin %d is not known", plugin)
 	}
 }
 
-// noResources reads the part with the resources on each node, which was not asked for.
+// noResources reads the part with the resources on each node. The driver never asks for these
+// resources, so a record that has them is an error.
 func (d *decoder) noResources() {
 	if resources := d.U32("resources"); d.Err() == nil && resources != slurmspec.NoVal {
 		d.Fail("it has resources that were not asked for")

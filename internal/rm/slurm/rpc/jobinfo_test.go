@@ -202,14 +202,15 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// The least size of a record is at most that of a record without any text. TestDecodeJobInfo checks
-// 22.05, whose records have a select plugin.
+// leastJobInfo is at most the size of a record without any text. TestDecodeJobInfo checks 22.05,
+// whose records have a select plugin.
 func TestLeastJobInfo(t *testing.T) {
 	for _, p := range protocols {
 		if p.own == nil || p.version == V2205 {
 			continue
 		}
-		// In a record of zeros only the mark of resources that are not there is missing.
+		// In a record of zeros only one mark is missing: the mark of a record without resources. The loop
+		// finds its place.
 		body := make([]byte, 2000)
 		d := &decoder{Decoder: wire.NewDecoder("", body), protocol: p}
 		p.own.jobInfo(d)

@@ -2,9 +2,9 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// NodeRegistration is the body of a [MessageNodeRegistration]: what a node is, and what runs on
-// it. A node sends it when its slurmd starts, and after each [RequestNodeRegistration], in a
-// message of its own.
+// NodeRegistration is the body of a [MessageNodeRegistration]: a node's hardware, and the steps
+// that run on it. A node sends a registration when its slurmd starts, and after each
+// [RequestNodeRegistration], in a message of its own.
 //
 // slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). It
 // drains a node with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It
@@ -50,9 +50,9 @@ type registrationFields struct {
 	instance bool // the site's note about the node, and the cloud's name and type for it
 }
 
-// append follows _pack_node_registration_status_msg (slurm_protocol_pack.c).
-// The block of generic resources must be there even when the node has none: slurmctld crashes
-// over a registration without it.
+// append follows _pack_node_registration_status_msg (slurm_protocol_pack.c). The block of generic
+// resources must be there even when the node has none: a registration without the block crashes
+// slurmctld.
 func (f registrationFields) append(e *encoder, m *NodeRegistration) {
 	e.Time(m.Time)
 	e.Time(m.Start)

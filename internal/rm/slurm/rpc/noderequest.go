@@ -61,7 +61,7 @@ type BatchLaunch struct {
 	// Partition, Account, QOS and Reservation are the ones under which the job runs.
 	Partition, Account, QOS, Reservation string
 	Tasks                                uint32
-	MinMemory                            uint64 // per node, or per CPU with its top bit set; MiB
+	MinMemory                            uint64 // MiB per node; MiB per CPU if its top bit is set
 	JobMemory                            uint64 // limit on this node, MiB; 0 for none
 	Overcommit                           bool
 	// ArrayJobID and ArrayTaskID name the array and the task. For a job that is not a task,
@@ -92,7 +92,7 @@ type launchFields struct {
 	container         bool
 	checkpointDirs    bool
 	aliases           bool
-	credentialVersion bool // the credential's own version stands before it
+	credentialVersion bool // the version of the credential is sent before the credential
 	selectPlugin      bool
 	cpuFrequency      bool // the CPU frequency, and whether running out of memory ends a whole step
 }
@@ -265,8 +265,8 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 	return m
 }
 
-// KillJob is the body of four messages with which slurmctld ends a job on its nodes. A node
-// answers each of them with [ResponseRC] 0 at once. What follows depends on the type
+// KillJob is the body of four messages with which slurmctld ends a job on its nodes. A node answers
+// each of them with [ResponseRC] 0 at once. The node's later messages depend on the type
 // (slurmd/req.c):
 //
 //   - [RequestTerminateJob]: slurmd sends SIGTERM to the job's script, and SIGKILL after
@@ -274,7 +274,7 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     also sends this message when the script has ended by itself. A node without an epilog,
 //     on which nothing of the job runs, may answer [slurmspec.ErrKillJobAlreadyComplete], which
 //     slurmctld counts as its EpilogComplete.
-//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after a line in the script's
+//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd wrote to the script's
 //     standard error (_rpc_timelimit). slurmctld has put the job into its final state, or back
 //     into the queue, and only waits for the epilogs.
 //   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and

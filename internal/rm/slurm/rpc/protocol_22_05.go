@@ -5,7 +5,8 @@ const V2205 Version = 38 << 8
 
 func init() { register(protocol2205) }
 
-// protocol2205 is the first version that the driver speaks to the daemons of its own release.
+// protocol2205 is the version that the driver speaks to 22.05 and 23.02. The driver speaks no older
+// version.
 var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
 	p.appendHeader = headerFields{}.append
 	p.readHeader = headerFields{}.read

@@ -5,7 +5,7 @@ const V2411 Version = 42 << 8
 
 func init() { register(protocol2411) }
 
-// protocol2411 is what the driver speaks to 24.11 and to all later releases.
+// protocol2411 is the version that the driver speaks to 24.11 and to all later releases.
 var protocol2411 = protocol2405.next(V2411, func(p *protocol) {
 	p.appendHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.append
 	p.readHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.read

@@ -174,7 +174,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// TestStringsEndAtNUL checks that no text can shift the fields after it.
+// TestStringsEndAtNUL checks that a NUL in a text cannot shift the fields after the text.
 func TestStringsEndAtNUL(t *testing.T) {
 	b := body(&EpilogComplete{JobID: 1, Node: "n1\x00evil"})
 	if got, want := hex.EncodeToString(b), "0000000100000000"+"00000003"+"6e3100"; got != want {
@@ -317,9 +317,9 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// TestCaptured decodes messages of a real slurmctld, which the repository has, so it needs no
-// Slurm. "go test -run RealController -capture" records them again, except for those in 26.05's own
-// version: the repeated messages of slurm.TestUnansweredMessages.
+// TestCaptured decodes recorded messages of a real slurmctld. The records are in testdata, so the
+// test needs no Slurm. "go test -run RealController -capture" writes them again, except for those
+// in 26.05's own version: these are the repeated messages of slurm.TestUnansweredMessages.
 func TestCaptured(t *testing.T) {
 	files, err := filepath.Glob("testdata/captured/*/*.msg")
 	if err != nil || len(files) < 10 {
@@ -346,7 +346,7 @@ func TestCaptured(t *testing.T) {
 			if err := decodeBody(m.Type, m.Version, m.Body); err != nil {
 				t.Error(err)
 			}
-			// Every prefix of a body must fail, and none may panic.
+			// Decoding must fail for every shorter part of a body, and must not panic.
 			if len(m.Body) > 0 && m.Type != RequestSuspendInt {
 				for n := range m.Body {
 					if decodeBody(m.Type, m.Version, m.Body[:n]) == nil {

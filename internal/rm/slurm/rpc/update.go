@@ -28,8 +28,8 @@ func (j *JobDesc) Hold() { j.Priority, j.AllocSID = 0, 0 }
 // priority anew.
 func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 
-// SetPriority makes an update give the job a fixed priority. It refuses 0, which holds a job, and
-// the largest numbers, which have a special meaning in Slurm.
+// SetPriority makes an update give the job a fixed priority. SetPriority refuses 0, which would
+// hold the job, and the two largest numbers, which have a special meaning in Slurm.
 func (j *JobDesc) SetPriority(priority uint32) error {
 	if priority == 0 || priority >= slurmspec.NoVal {
 		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, slurmspec.NoVal-1)
@@ -39,7 +39,7 @@ func (j *JobDesc) SetPriority(priority uint32) error {
 }
 
 // SetTimeLimit makes an update give the job a time limit, rounded up to whole minutes.
-// [hpc.Unlimited] removes the limit. It refuses a limit of 0 or less.
+// [hpc.Unlimited] removes the limit. A limit of 0 or less is an error.
 func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	if limit == hpc.Unlimited {
 		j.TimeLimit = slurmspec.Infinite

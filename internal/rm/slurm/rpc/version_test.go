@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Every supported release has a complete table, and the node's side of every version that its
-// slurmctld may speak to a node: the oldest that it accepts before the node registers, that of the
-// node, and its own in messages that it repeats.
+// Every supported release has a complete table. slurmctld speaks three versions to nodes: its
+// oldest version before a node registers, then the node's version, and its own version in repeated
+// messages. The node's side of each of these versions must be there.
 func TestProtocolsOfReleases(t *testing.T) {
 	for _, k := range slurmspec.Releases {
 		if k.Driver == 0 {
@@ -43,7 +43,8 @@ func requireComplete(t *testing.T, table any) {
 	}
 }
 
-// A message that slurmctld does not repeat in a version that no node has is refused, not misread.
+// The table of a repeated version refuses a message that slurmctld does not repeat, instead of
+// misreading it.
 func TestNotRepeated(t *testing.T) {
 	for _, typ := range []Type{RequestBatchLaunch, RequestLaunchProlog, RequestSuspendInt, RequestRebootNodes} {
 		body := make([]byte, 500)

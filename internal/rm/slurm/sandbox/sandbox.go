@@ -23,8 +23,8 @@ import (
 type Sandbox struct {
 	// Dir is a directory on a memory file system that other users cannot enter.
 	Dir string
-	// User is the user of the daemons. It is the driver's own user. If the driver is root, it is a
-	// number that no account of the machine and no other run has, because daemons never run as root.
+	// User is the user of the daemons. It is the driver's own user. If the driver is root, the user is
+	// a number that no account of the machine and no other run has, because daemons never run as root.
 	User supervise.User
 	// Library is the path of the preload library in Dir.
 	Library string
@@ -36,7 +36,8 @@ type Sandbox struct {
 	nodes int
 }
 
-// The last octets of the addresses of the daemons and of the driver. Those of nodes end at 250.
+// The last octets of the addresses of the daemons and of the driver. The last octets of nodes are
+// at most 250.
 const (
 	controlHost = 254
 	driverHost  = 253
@@ -171,11 +172,11 @@ func (p *Sandbox) Control() netip.Addr {
 // Driver returns the address from which the driver and the clients connect.
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
-// firstPort is the first port that [Sandbox.FreePorts] tries: slurmctld's own by default.
+// firstPort is the first port that [Sandbox.FreePorts] tries: slurmctld's default.
 const firstPort = 6817
 
-// FreePorts finds different free ports of the control address. They stay free, because no other run
-// uses the address, and because they are below the ports that Linux gives to clients
+// FreePorts finds different free ports of the control address. The ports stay free, because no
+// other run uses the address, and because they are below the ports that Linux gives to clients
 // (ip_local_port_range, 32768 and up unless the machine's administrator has changed it). Slurm's
 // clients use the address before slurmctld listens. socket makes TCP sockets in the daemons'
 // network.

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 )
 
-// A node's address leads back to it, and no other address to any.
+// NodeIndex finds the index of each node by its address, and no index for other addresses.
 func TestNodeIndex(t *testing.T) {
 	p := Sandbox{octet: 40, nodes: 70_000, NodeAddress: conf.LoopbackAddresses(40)}
 	for i := range p.nodes {
@@ -28,7 +28,7 @@ func TestNodeIndex(t *testing.T) {
 }
 
 // Free ports are below those that Linux gives to clients: a client of a daemon could have the
-// daemon's port before the daemon listens. A port that is in use is not a free one.
+// daemon's port before the daemon listens. FreePorts skips a port that is in use.
 func TestFreePorts(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -57,8 +57,8 @@ func TestFreePorts(t *testing.T) {
 	}
 }
 
-// A copy of a socket with which [Sandbox.FreePorts] has tried a port, as a process has that was forked
-// meanwhile, does not keep slurmctld from listening at the port.
+// A process that was forked while [Sandbox.FreePorts] tried a port has a copy of the socket. The
+// copy does not keep slurmctld from listening at the port.
 func TestFreePortsWithCopies(t *testing.T) {
 	p := Sandbox{octet: 250, lock: -1} // no replay has this network
 	var copies []int
@@ -85,7 +85,7 @@ func TestFreePortsWithCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(ctld)
-	// slurmctld does the same.
+	// slurmctld sets this option, too.
 	if err := unix.SetsockoptInt(ctld, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Site is a live Slurm: slurmctld, and a slurmd for each node. While the test runs, its commands are
-// the first in PATH, and SLURM_CONF names its slurm.conf.
+// Site is a live Slurm: slurmctld, and a slurmd for each node. While the test runs, its commands
+// are the first in PATH, and SLURM_CONF names its slurm.conf.
 type Site struct {
 	// Dir has its files, and its programs in the directory bin. Every user can read it.
 	Dir string
@@ -51,8 +51,8 @@ func CgroupConf(release slurmspec.Release) string {
 	return "CgroupPlugin=cgroup/v1\n"
 }
 
-// Start starts a site of a release, which ends with the test; an empty release stands for the
-// machine's release. It skips the test if the release is not installed, or this user cannot run
+// Start starts a site of a release; an empty release means the machine's release. The site ends
+// with the test. Start skips the test if the release is not installed, if this user cannot run
 // slurmd, and under -short.
 func Start(t *testing.T, release string, o Options) *Site {
 	t.Helper()
@@ -189,7 +189,7 @@ func (s *Site) Start(path string, args ...string) *exec.Cmd {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // it has helpers
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // the program may have started other processes
 		_ = c.Wait()
 	})
 	return c

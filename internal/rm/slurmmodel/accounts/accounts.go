@@ -1,6 +1,7 @@
-// Package accounts has a cluster's associations and QOS as slurmctld keeps them in memory: the tree, shares,
-// limits, usage, and the counts of jobs and resources (assoc_mgr.c). Package fairshare computes shares and
-// usage, and package limits compares jobs with limits and counts them.
+// Package accounts holds a cluster's associations and QOS as slurmctld keeps them in memory
+// (assoc_mgr.c): the tree with its shares, limits and usage, and the counts of jobs and resources.
+// Package fairshare computes shares and usage. Package limits compares jobs with the limits and
+// keeps the counts.
 package accounts
 
 import (
@@ -15,54 +16,62 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Association is an account, or a user in an account, perhaps for one partition.
+// Association is an account, or a user in an account. A user's association may be for one partition
+// only.
 type Association struct {
-	// Account, User and Partition are in lower case. User is empty for an account, Partition for all
-	// partitions.
+	// Account, User and Partition are in lower case. User is empty in the association of an
+	// account. Partition is empty in an association for all partitions.
 	Account, User, Partition string
-	// Parent is the account above; nil for the root. Limits and usage go up this line.
+	// Parent is the account above; nil for the root. Usage counts for all parents, and limits of
+	// all parents apply.
 	Parent *Association
-	// ShareParent is the account whose level the association shares: the nearest one above that has shares
-	// of its own. Children are the associations with this ShareParent, in slurmctld's order.
+	// ShareParent is the nearest account above that does not have Fairshare=parent. Children are
+	// the associations that have this association as ShareParent, in slurmctld's order. They
+	// compete with each other: they are one level of the tree.
 	ShareParent *Association
 	Children    []*Association
-	// Shares are Fairshare: [associations.SharesOfParent] for parent. LevelShares is the sum of the shares
-	// on the association's level. Share is its share of the cluster, or with Fair Tree of its level.
+	// Shares is Fairshare, or [associations.SharesOfParent] for Fairshare=parent. LevelShares is
+	// the sum of the shares on the association's level. Share is a part from 0 to 1: of the level
+	// with Fair Tree, and otherwise of the cluster.
 	Shares, LevelShares uint32
 	Share               float64
-	// Limits are the association's own group limits, and the other limits as slurmdbd hands them down.
+	// Limits has the association's own group limits. The other limits are inherited if they are not
+	// set.
 	Limits Limits
-	// Priority is the association's priority, its own or inherited; PriorityNorm is its part of the
-	// largest one.
+	// Priority is the association's own or inherited priority. PriorityNorm is Priority divided by
+	// the largest priority of an association.
 	Priority     uint32
 	PriorityNorm float64
 
 	Usage  Usage
 	Counts Counts
-	// FairShare is the fair-share factor of the last computation, from 0 to 1. With Fair Tree only users
-	// have one. Package fairshare sets it.
+	// FairShare has the results of the last computation of fair-share. Package fairshare sets them.
+	// With Fair Tree only users have a factor.
 	FairShare FairShare
 
 	config *associations.Association
-	// batch numbers the groups of associations that slurmdbd adds together: successive ones of one command
-	// that are below the same account (as_mysql_add_assocs in as_mysql_assoc.c).
+	// batch is the same for associations that slurmdbd adds together: successive associations of
+	// one command that have the same parent (as_mysql_add_assocs in as_mysql_assoc.c).
 	batch int
 }
 
-// FairShare are the numbers between usage and the fair-share factor, as sshare shows them.
+// FairShare has the fair-share factor and the numbers that it is computed from, as sshare shows
+// them.
 type FairShare struct {
 	// Factor is the fair-share factor, from 0 to 1.
 	Factor float64
-	// Level is Fair Tree's Level FS: the share of the level divided by its part of the usage.
+	// Level is Fair Tree's Level FS: the association's share of its level divided by its part of
+	// the level's usage.
 	Level extended.Float
-	// Norm is the part of the cluster's usage. Effective is classic fair-share's effective usage, or Fair
-	// Tree's part of the usage of the level.
+	// Norm is the association's part of the cluster's usage. Effective is classic fair-share's
+	// effective usage; with Fair Tree, the association's part of its level's usage.
 	Norm, Effective float64
-	// Unknown says that the effective usage of a user is computed when a job needs it (classic).
+	// Unknown says that Effective is not computed yet. Classic fair-share computes the usage of a
+	// user when a job needs the factor.
 	Unknown bool
 }
 
-// IsUser reports whether the association is of a user.
+// IsUser reports whether the association is that of a user.
 func (a *Association) IsUser() bool { return a.User != "" }
 
 // Up yields the association and those above it.
@@ -80,7 +89,8 @@ type QOS struct {
 	Limits Limits
 	// Unlimited says that no limit in Limits can keep a job from starting.
 	Unlimited bool
-	// Priority is the QOS's priority; PriorityNorm is its part of the largest one.
+	// Priority is the QOS's priority. PriorityNorm is Priority divided by the largest priority of a
+	// QOS.
 	Priority     uint32
 	PriorityNorm float64
 	// UsageFactor multiplies the usage of the jobs.
@@ -91,11 +101,13 @@ type QOS struct {
 	DenyOnLimit, NoDecay, OverPartQOS, UsageFactorSafe, NoReserve     bool
 	PartitionMinNodes, PartitionMaxNodes, PartitionTimeLimit, ReqResv bool
 	EnforceUsageThreshold                                             bool
-	// UsageThreshold is the lowest fair-share factor with which jobs may start; negative if it is not set.
+	// UsageThreshold is the lowest fair-share factor with which jobs may start; negative if not
+	// set.
 	UsageThreshold float64
 
-	// Preempts are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for the
-	// cluster's mode. GraceTime is in seconds. PreemptExempt is in seconds; negative if it is not set.
+	// Preempts are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for
+	// the cluster's mode. GraceTime and PreemptExempt are in seconds; PreemptExempt is negative if
+	// not set.
 	Preempts      []*QOS
 	PreemptMode   string
 	GraceTime     int64
@@ -111,18 +123,18 @@ type QOS struct {
 type Accounts struct {
 	TRES *tres.Table
 	Root *Association
-	// List has all associations in slurmctld's order, QOS all QOS by name.
+	// List has all associations in slurmctld's order. QOS has all QOS by name.
 	List []*Association
 	QOS  map[string]*QOS
-	// Users is the number of associations of users, by which Fair Tree divides ranks.
+	// Users is the number of user associations. Fair Tree divides ranks by it to get factors.
 	Users int
 
 	set   *associations.Set
 	index map[*associations.Association]*Association
 }
 
-// New makes the associations and QOS that commands for sacctmgr declare, without usage and jobs. fairTree
-// says how shares are normalized.
+// New makes the associations and QOS that sacctmgr's commands declare. Usage and counts are 0.
+// fairTree says that shares are parts of a level; otherwise they are parts of the cluster.
 func New(set *associations.Set, table *tres.Table, fairTree bool, release slurmspec.Release) *Accounts {
 	a := &Accounts{TRES: table, set: set, index: map[*associations.Association]*Association{}, QOS: map[string]*QOS{}}
 	for _, config := range set.Associations {
@@ -187,7 +199,7 @@ func (a *Accounts) connect(release slurmspec.Release) {
 	}
 }
 
-// walk lists an association and those below it, depth first.
+// walk appends an association and those below it to List, depth first.
 func (a *Accounts) walk(top *Association, below map[*Association][]*Association, order func([]*Association)) {
 	a.List = append(a.List, top)
 	order(below[top])
@@ -196,9 +208,9 @@ func (a *Accounts) walk(top *Association, below map[*Association][]*Association,
 	}
 }
 
-// order returns a function that sorts the associations below an account, which are in the order of
-// their commands. Since 23.11 slurmdbd lists them by name. Before, it listed the associations of the
-// latest command first (nested sets), and those of one command in its order.
+// order returns a function that sorts the associations of one parent. Its input is in the order of
+// sacctmgr's commands. Since 23.11 slurmdbd lists associations by name. Before, it listed those of
+// the latest command first (nested sets), and kept the order within a command.
 func order(release slurmspec.Release) func([]*Association) {
 	byName := func(x, y *Association) int { return strings.Compare(lineage(x), lineage(y)) }
 	latestFirst := func(x, y *Association) int { return cmp.Compare(y.batch, x.batch) }
@@ -209,8 +221,8 @@ func order(release slurmspec.Release) func([]*Association) {
 	return func(list []*Association) { slices.SortStableFunc(list, compare) }
 }
 
-// lineage is the last part of an association's lineage (_set_lineage in as_mysql_assoc.c), as the database
-// compares it: without case.
+// lineage returns the last part of an association's lineage (_set_lineage in as_mysql_assoc.c). It
+// is in upper case, because the database compares without case.
 func lineage(a *Association) string {
 	name := a.Account + "/"
 	if a.IsUser() {
@@ -222,8 +234,8 @@ func lineage(a *Association) string {
 	return strings.ToUpper(name)
 }
 
-// setShares computes the sum of the shares on each level, and each association's share of its level or the cluster
-// (_set_children_level_shares and assoc_mgr_normalize_assoc_shares in assoc_mgr.c).
+// setShares computes LevelShares and Share of each association (_set_children_level_shares and
+// assoc_mgr_normalize_assoc_shares in assoc_mgr.c).
 func (a *Accounts) setShares(fairTree bool) {
 	for _, top := range a.List {
 		var sum uint32
@@ -236,7 +248,7 @@ func (a *Accounts) setShares(fairTree bool) {
 			one.LevelShares = sum
 		}
 	}
-	for _, one := range a.List { // from the root down, because an association may have its parent's share
+	for _, one := range a.List { // parents come first in List; with Fairshare=parent their Share is used
 		if fairTree {
 			one.Share = one.levelShare()
 		} else {
@@ -328,17 +340,17 @@ func (a *Accounts) addQOS() {
 	}
 }
 
-// Find returns the association of a user with an account and a partition, or nil. The account may be empty
-// for the user's default; an association with the partition comes before one for all partitions
-// (assoc_mgr_fill_in_assoc in assoc_mgr.c).
+// Find returns the association of a user, an account and a partition, or nil
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An empty account is the user's default account. An
+// association for the partition is preferred to one for all partitions.
 func (a *Accounts) Find(user, account, partition string) *Association {
 	return a.index[a.set.Of(strings.ToLower(user), strings.ToLower(account), strings.ToLower(partition))]
 }
 
-// Account returns the association of an account itself, or nil.
+// Account returns the association of an account, or nil.
 func (a *Accounts) Account(name string) *Association { return a.Find("", name, "") }
 
-// DefaultQOS returns the QOS of a job that names none. The association may be nil.
+// DefaultQOS returns the QOS of a job that was submitted without --qos. The association may be nil.
 func (a *Accounts) DefaultQOS(one *Association) *QOS {
 	if one == nil {
 		return a.QOS[a.set.DefaultQOS(nil)]

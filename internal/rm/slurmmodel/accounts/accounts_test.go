@@ -19,8 +19,8 @@ func read(t *testing.T, commands string, fairTree bool, release slurmspec.Releas
 	return New(set, tres.New("gres/gpu"), fairTree, release)
 }
 
-// TestOrder: slurmctld has the associations in the order of slurmdbd, which is another one since 23.11. Fair
-// Tree visits tied accounts in this order.
+// TestOrder checks that associations are in slurmdbd's order, which changed in 23.11. Fair Tree
+// visits tied accounts in this order.
 func TestOrder(t *testing.T) {
 	const commands = `add cluster tiny
 add account b,c
@@ -45,8 +45,8 @@ add account a_b,ab,a-b parent=a
 	}
 }
 
-// TestShares: associations with their parent's shares belong to the level of the first account above that has
-// its own.
+// TestShares checks that associations with fairshare=parent belong to the level of the first
+// account above that has shares of its own.
 func TestShares(t *testing.T) {
 	const commands = `add cluster tiny
 add account open fairshare=parent
@@ -68,7 +68,8 @@ add user dot account=closed
 		account, user, _ := strings.Cut(name, "/")
 		tree := read(t, commands, true, slurmspec.R2205).Find(user, account, "")
 		classic := read(t, commands, false, slurmspec.R2205).Find(user, account, "")
-		// The root has no level, so that Fair Tree gives those with its shares none.
+		// The root is on no level, so with Fair Tree the associations that use its shares have a
+		// share of 0.
 		if want.tree == 1 && tree.Shares == associations.SharesOfParent {
 			want.tree = 0
 		}
@@ -78,7 +79,7 @@ add user dot account=closed
 	}
 }
 
-// TestRecords: what associations inherit, and the attributes of QOS.
+// TestRecords checks what associations inherit, and the attributes of QOS.
 func TestRecords(t *testing.T) {
 	a := read(t, `add cluster tiny
 add qos low priority=10 flags=DenyOnLimit,NoDecay usagefactor=0 preemptexempttime=2 gracetime=7
@@ -113,7 +114,7 @@ add user ben account=x defaultqos=high
 	}
 }
 
-// TestNodes: a node counts once, however many jobs it has.
+// TestNodes checks that a node counts once, however many jobs it has.
 func TestNodes(t *testing.T) {
 	c := Counts{TRES: make(tres.Vector, tres.Fixed)}
 	first, second := []uint64{1<<3 | 1<<5, 1}, []uint64{1 << 5, 1 << 2}
@@ -144,7 +145,7 @@ func TestEnforcement(t *testing.T) {
 	}
 }
 
-// TestAssign: which association and QOS a submission gets, and what is refused.
+// TestAssign checks which association and QOS a submission gets, and which submissions are refused.
 func TestAssign(t *testing.T) {
 	a := read(t, `add cluster tiny
 add qos high,reserved

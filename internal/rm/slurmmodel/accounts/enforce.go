@@ -4,12 +4,12 @@ import "strings"
 
 // Enforcement is AccountingStorageEnforce (_validate_accounting_storage_enforce in read_config.c).
 type Enforcement struct {
-	// Associations, Limits, QOS and Safe say what slurmctld enforces. All others imply associations, and
-	// Safe implies Limits.
+	// Associations, Limits, QOS and Safe say what slurmctld enforces. Limits, QOS and Safe imply
+	// Associations; Safe also implies Limits.
 	Associations, Limits, QOS, Safe bool
 }
 
-// ReadEnforcement reads AccountingStorageEnforce from slurm.conf, whose keys get returns.
+// ReadEnforcement reads AccountingStorageEnforce. get returns the value of a key of slurm.conf.
 func ReadEnforcement(get func(key string) (string, bool)) Enforcement {
 	var e Enforcement
 	text, _ := get("AccountingStorageEnforce")

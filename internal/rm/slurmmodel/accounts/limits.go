@@ -7,21 +7,21 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// NoLimit as a number of jobs or minutes stands for no limit.
+// NoLimit is the value of a limit on jobs or minutes that is not set.
 const NoLimit = math.MaxInt64
 
-// Limits are the limits of an association or a QOS. Numbers are [NoLimit], and amounts are [tres.NoLimit],
-// if they are not set. A vector without any limit is nil.
+// Limits are the limits of an association or a QOS. If a limit is not set, a number is [NoLimit]
+// and an element of a vector is [tres.NoLimit]. A vector is nil if all its elements are unset.
 type Limits struct {
 	GrpTRES, GrpTRESMinutes, GrpTRESRunMinutes tres.Vector
 	MaxTRES, MaxTRESPerNode, MaxTRESMinutes    tres.Vector // of each job
 	// GrpWall and MaxWall are in minutes.
 	GrpWall, MaxWall int64
-	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue count the jobs of an association, or of
-	// each user in a QOS.
+	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue count the jobs of the association
+	// itself. In a QOS they count the jobs of each user.
 	GrpJobs, GrpSubmit, GrpAccrue int64
 	MaxJobs, MaxSubmit, MaxAccrue int64
-	// MinPriority is MinPrioThresh: below it a pending job reserves nothing.
+	// MinPriority is MinPrioThresh: a pending job with a lower priority reserves no nodes.
 	MinPriority int64
 
 	// Only a QOS has these.
@@ -30,7 +30,7 @@ type Limits struct {
 	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount int64
 }
 
-// limits brings limits into slurmctld's form.
+// limits converts the limits of an association to slurmctld's form.
 func (a *Accounts) limits(l *associations.Limits) Limits {
 	return Limits{
 		GrpTRES: a.TRES.Limits(l.GrpTRES), GrpTRESMinutes: a.TRES.Limits(l.GrpTRESMins),
@@ -57,7 +57,7 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
-// letStart reports whether no limit can keep a job from starting.
+// letStart reports whether the limits let every job start.
 func (l *Limits) letStart() bool {
 	for _, amounts := range []tres.Vector{
 		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,

@@ -7,21 +7,21 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submission is what a job names when it is submitted. Empty texts stand for what it does not name. Partition
-// is the first one of a list.
+// Submission has what a job names when it is submitted, or empty texts. Partition is the first
+// partition of the job's list.
 type Submission struct {
 	User, Account, Partition, QOS, Reservation string
 }
 
-// The answers to submissions (slurm_errno.h).
+// These are errors with which slurmctld refuses a submission (slurm_errno.h).
 const (
 	InvalidAccount slurmspec.Errno = 2045 // ESLURM_INVALID_ACCOUNT
 	InvalidQOS     slurmspec.Errno = 2066 // ESLURM_INVALID_QOS
 )
 
 // Assign finds the association and the QOS of a job (assoc_mgr_fill_in_assoc in assoc_mgr.c,
-// _determine_and_validate_qos in job_mgr.c). It returns 0, or the answer to the submission if slurmctld
-// refuses the job. Without enforcement a job may have no association and no QOS, which are nil then.
+// _determine_and_validate_qos in job_mgr.c). It returns 0, or the error with which slurmctld
+// refuses the job. Without enforcement the association and the QOS may be nil.
 func (a *Accounts) Assign(s Submission, enforce Enforcement) (*Association, *QOS, slurmspec.Errno) {
 	one := a.Find(s.User, s.Account, s.Partition)
 	if one == nil && !enforce.Associations {

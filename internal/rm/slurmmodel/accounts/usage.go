@@ -9,36 +9,37 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Usage is what the jobs of an association or a QOS have used, decayed, and what running jobs may still
-// use.
+// Usage is the decayed usage of an association or a QOS, and what its running jobs may still use.
 type Usage struct {
-	// Raw is billing multiplied by seconds, as sshare's RawUsage shows it.
+	// Raw is billing × seconds, as sshare's RawUsage.
 	Raw extended.Float
-	// TRES are the resources in resource-seconds, by place. slurmctld keeps them only if it enforces
-	// limits.
+	// TRES is the usage of each TRES in resource-seconds, in the order of [tres.Table]. slurmctld
+	// keeps it only if it enforces limits.
 	TRES []extended.Float
 	// Wall is the time of the jobs in seconds (grp_used_wall).
 	Wall float64
-	// Reserved are the resource-seconds until the time limits of the running jobs
-	// (grp_used_tres_run_secs).
+	// Reserved is what the running jobs use if they run until their time limits, in
+	// resource-seconds (grp_used_tres_run_secs).
 	Reserved tres.Vector
 }
 
-// Counts are the present jobs of an association, of a QOS, or of a user or an account in a QOS.
+// Counts are the present jobs of an association or of a QOS, or those of one user or account in a
+// QOS.
 type Counts struct {
-	// Running, Submitted and Accruing are numbers of jobs. Submitted jobs are pending or running; Accruing
-	// jobs are pending and gain age.
+	// Running, Submitted and Accruing are numbers of jobs. Submitted counts pending and running
+	// jobs. Accruing counts pending jobs that gain age.
 	Running, Submitted, Accruing int
-	// TRES are the allocated resources. A node with several of the jobs counts once.
+	// TRES are the allocated resources. A node counts once, however many of the jobs it has.
 	TRES tres.Vector
-	// Reserved are resource-seconds until the time limits of the running jobs; in a QOS since 24.05.
+	// Reserved is as in Usage. A QOS has it since 24.05.
 	Reserved tres.Vector
 
-	nodes []uint64 // with any of these jobs
-	jobs  []uint16 // on each node
+	nodes []uint64 // the set of nodes with one of these jobs or more
+	jobs  []uint16 // how many of these jobs each node has
 }
 
-// Overlap returns how many nodes of a set have any of the jobs. Bit i%64 of a set's word i/64 is node i.
+// Overlap returns how many nodes of a set have one of the jobs. Bit i%64 of the set's word i/64 is
+// node i.
 func (c *Counts) Overlap(set []uint64) int {
 	n := 0
 	for i := range min(len(set), len(c.nodes)) {
@@ -47,7 +48,7 @@ func (c *Counts) Overlap(set []uint64) int {
 	return n
 }
 
-// Nodes returns the set of nodes that the jobs have; nil before the first job.
+// Nodes returns the set of nodes that have one of the jobs; nil before the first job.
 func (c *Counts) Nodes() []uint64 { return c.nodes }
 
 // AddNodes adds the nodes of a job that starts.
@@ -74,7 +75,7 @@ func (c *Counts) RemoveNodes(set []uint64) {
 	}
 }
 
-// Nodes yields the nodes of a set.
+// Nodes yields the indexes of the nodes in a set.
 func Nodes(set []uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, word := range set {
@@ -95,10 +96,10 @@ func (a *Accounts) counts() Counts {
 	return Counts{TRES: a.TRES.Vector(), Reserved: a.TRES.Vector()}
 }
 
-// OfUser returns the counts of a user in a QOS.
+// OfUser returns the counts of a user's jobs in a QOS.
 func (q *QOS) OfUser(user string) *Counts { return q.part(q.ByUser, user) }
 
-// OfAccount returns the counts of an account in a QOS.
+// OfAccount returns the counts of an account's jobs in a QOS.
 func (q *QOS) OfAccount(account string) *Counts { return q.part(q.ByAccount, account) }
 
 func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
@@ -111,9 +112,10 @@ func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
 	return c
 }
 
-// SetUsage sets the usage with which slurmctld starts. raw is the association's own billing multiplied by
-// seconds, and is added to the associations above, too. The state file from which slurmctld reads it has six
-// decimals. cpus says that billing is the number of CPUs, so that the usage of CPUs is the same.
+// SetUsage sets the usage with which slurmctld starts. raw is the association's own usage, in
+// billing × seconds; the parents' usage grows by it, too. It is rounded to six decimals, as in the
+// state file that slurmctld reads. cpus says that billing is the number of CPUs: then raw is the
+// usage of CPUs, too.
 func (one *Association) SetUsage(raw float64, cpus bool) {
 	seconds := extended.Parse(strconv.FormatFloat(raw, 'f', 6, 64))
 	for a := range one.Up {

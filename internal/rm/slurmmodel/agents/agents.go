@@ -1,5 +1,6 @@
-// Package agents models the threads with which slurmctld sends messages to nodes (agent in agent.c). There are
-// at most 256, so the launches of a pass that starts many jobs reach their nodes at several instants.
+// Package agents models slurmctld's agents: threads that send messages to nodes (agent in agent.c).
+// All agents together have at most 256 threads. If a pass starts many jobs, their launch messages
+// therefore reach the nodes at several instants.
 package agents
 
 import (
@@ -10,22 +11,23 @@ import (
 )
 
 const (
-	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). If
-	// nodes answer at once, an agent keeps its threads that long.
+	// Nap is how long an agent's watchdog sleeps before it first looks for answers (_wdog). An
+	// agent keeps its threads that long, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
-	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout the number of threads with
-	// which one agent sends (AGENT_THREAD_COUNT), and own the number of its other threads.
+	// most is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
+	// has up to fanout threads that send (AGENT_THREAD_COUNT), and own threads that do not.
 	most, fanout, own = 256, 10, 2
-	// many is the number of agents up to which messages of nodes cause passes (LOTS_OF_AGENTS_CNT).
+	// many is a number of agents. If more are at work, slurmctld makes no pass when a node's
+	// message comes (LOTS_OF_AGENTS_CNT).
 	many = 50
 )
 
-// Pool has the agents that are at work. The zero value has none.
+// Pool holds the agents at work. Its zero value is an empty pool.
 type Pool struct {
-	agents  []agent // by end
+	agents  []agent // sorted by end
 	threads int
-	latest  hpc.Time   // when the last agent began
-	ends    []hpc.Time // of the agents that had not ended at the last call
+	latest  hpc.Time   // when the newest agent began
+	ends    []hpc.Time // ends of the agents that were at work at the last Send
 }
 
 type agent struct {
@@ -33,8 +35,8 @@ type agent struct {
 	threads int
 }
 
-// Send sends a message to a number of nodes, and returns when they get it: now, or when enough agents
-// have ended for the pool to have threads for a further agent.
+// Send sends a message to a number of nodes, and returns when the nodes get it. That is now if
+// enough threads are free, and otherwise when enough agents have ended.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	ended, _ := slices.BinarySearch(p.ends, now+1)
 	p.ends = p.ends[ended:]
@@ -52,8 +54,8 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	return at
 }
 
-// Many reports whether many agents are at work. Then slurmctld makes no pass when a node tells that it
-// is free, but leaves the pass to the background loop (LOTS_OF_AGENTS in agent.h).
+// Many reports whether more than 50 agents are at work. Then a node's message does not make
+// slurmctld schedule at once; the background loop does it later (LOTS_OF_AGENTS in agent.h).
 func (p *Pool) Many(now hpc.Time) bool {
 	n := 0
 	for _, end := range p.ends {
@@ -64,8 +66,9 @@ func (p *Pool) Many(now hpc.Time) bool {
 	return n > many
 }
 
-// Launch starts a job on a number of nodes, and returns when its script begins. A prolog is sent to all of them
-// before the script is sent to the first (select_nodes in node_scheduler.c).
+// Launch starts a job on a number of nodes, and returns when its script begins. With a prolog,
+// slurmctld first sends the prolog to all nodes, and then the script to the first node
+// (select_nodes in node_scheduler.c).
 func (p *Pool) Launch(now hpc.Time, nodes int, prolog bool) hpc.Time {
 	if prolog {
 		p.Send(now, nodes)
@@ -73,7 +76,7 @@ func (p *Pool) Launch(now hpc.Time, nodes int, prolog bool) hpc.Time {
 	return p.Send(now, 1)
 }
 
-// end takes off the agents that have ended by an instant.
+// end removes the agents that have ended by an instant.
 func (p *Pool) end(by hpc.Time) {
 	n := 0
 	for ; n < len(p.agents) && p.agents[n].end <= by; n++ {

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestLaunch starts 73 jobs of one node in a pass, as slurmctld 22.05 did with a prolog at the allocation: 42
-// launches reached their nodes at once, and the others 5 ms later.
+// TestLaunch starts 73 one-node jobs in a pass, as slurmctld 22.05 did with a prolog at the
+// allocation. 42 launches reached their nodes at once, and the others 5 ms later.
 func TestLaunch(t *testing.T) {
 	var p Pool
 	begin := hpc.Unix(1704294026)
@@ -26,7 +26,7 @@ func TestLaunch(t *testing.T) {
 		t.Errorf("a message when all agents have ended: %v", at)
 	}
 
-	// An agent for many nodes has 12 threads: 21 have 252.
+	// An agent for many nodes has 12 threads, so 21 agents have 252.
 	p = Pool{}
 	for i := range 43 {
 		if want := begin.Add(Nap * time.Duration(i/21)); p.Send(begin, 300) != want {
@@ -35,7 +35,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// TestMany starts jobs at once: 85 agents of three threads are at work for 5 ms, and then the others.
+// TestMany starts jobs at once. For 5 ms, 85 agents of three threads are at work, then the others.
 func TestMany(t *testing.T) {
 	begin := hpc.Unix(1704294026)
 	for _, c := range []struct {

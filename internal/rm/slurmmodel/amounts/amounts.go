@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Of returns the resources of nodes.
+// Of returns the TRES of a set of nodes.
 func Of(table *tres.Table, m *selection.Machine, nodes selection.Bits) tres.Vector {
 	v := table.Vector()
 	for i := range nodes.All {
@@ -34,8 +34,8 @@ func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
 	}
 }
 
-// Requested sets a vector to the resources that a job asks for with a number of CPUs on a number of nodes, without its
-// billing.
+// Requested sets v to the TRES that a job asks for if it gets this number of CPUs and of nodes. It
+// leaves billing at 0.
 func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nodes int) {
 	clear(v)
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
@@ -48,7 +48,8 @@ func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nod
 	}
 }
 
-// AddLicenses adds licences to a vector.
+// AddLicenses adds licences to a vector. Licences that AccountingStorageTRES does not track are
+// left out.
 func AddLicenses(table *tres.Table, v tres.Vector, list []licenses.License) {
 	for _, l := range list {
 		if i, tracked := table.Index("license/" + l.Name); tracked {
@@ -57,7 +58,7 @@ func AddLicenses(table *tres.Table, v tres.Vector, list []licenses.License) {
 	}
 }
 
-// Allocated returns the resources of a running job, without its billing.
+// Allocated returns the TRES of an allocation. It leaves billing at 0.
 func Allocated(table *tres.Table, m *selection.Machine, a *selection.Allocation) tres.Vector {
 	v := table.Vector()
 	v[tres.CPU], v[tres.Node] = uint64(a.CPUs), uint64(len(a.Parts))

@@ -1,4 +1,5 @@
-// Package answers is how slurmctld learns that the nodes of an ended job are free.
+// Package answers models the messages by which slurmctld learns that the nodes of an ended job are
+// free.
 package answers
 
 import (
@@ -8,24 +9,27 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Answers are what the nodes of an ended job send. Nodes that are down send nothing, and are in neither set.
+// Answers says how the nodes of an ended job report to slurmctld. Nodes that are down do not
+// report; they are in neither set.
 type Answers struct {
-	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld
-	// makes a pass at such a message if it is the job's last answer.
+	// Telling are the nodes that at once send a message of their own (MESSAGE_EPILOG_COMPLETE). If
+	// it is the job's last answer, slurmctld makes a scheduling pass when it serves the message.
 	Telling selection.Bits
-	// Others report their end in the answer to slurmctld's message that ends the job. A pass is queued afterwards.
+	// Others are the nodes that report in their answer to slurmctld's message to end the job.
+	// slurmctld queues a pass afterwards.
 	Others selection.Bits
-	// Delay is how long the answers of the others take.
+	// Delay is how long the answers of Others take.
 	Delay time.Duration
 }
 
-// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
-// afterwards, since slurmctld waits for one tree of messages (start_msg_tree in forward.c).
+// unreachable is how long slurmctld tries to reach a node that is down. The answers of the job's
+// other nodes come after this time, because slurmctld waits for the whole tree of messages
+// (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Of returns the answers of a job's nodes; up are the nodes in service. With an epilog each node sends a message when
-// it ends. Without one, only the first node does, if the job's end kills the script there (_rpc_terminate_job in
-// slurmd's req.c).
+// Of returns how a job's nodes report; up are the nodes in service. If an epilog is configured,
+// each node sends a message when its epilog ends. Otherwise at most the job's first node sends one:
+// if the end of the job kills the script there (_rpc_terminate_job in slurmd's req.c).
 func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)
@@ -43,10 +47,10 @@ func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	return a
 }
 
-// Microsecond is an instant as slurmctld reads it.
+// Microsecond rounds an instant down to microseconds, as slurmctld reads the clock.
 func Microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
-// All returns the nodes that answer slurmctld.
+// All returns the nodes that report to slurmctld.
 func (a *Answers) All() selection.Bits {
 	all := a.Telling.Clone()
 	all.Or(a.Others)

@@ -6,38 +6,39 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Departures are the jobs that leave their nodes.
+// Departures are the completing jobs: they have ended, and slurmctld waits for the answers of
+// nodes.
 type Departures struct {
 	Line Line[Message]
-	// Closed has the nodes of jobs that share no nodes, also while these jobs leave.
+	// Closed are the nodes of running and completing jobs that share no nodes.
 	Closed selection.Bits
-	// Jobs is the number of jobs that leave.
+	// Jobs is the number of completing jobs.
 	Jobs int
-	on   []int16 // number of leaving jobs on each node
+	on   []int16 // number of completing jobs on each node
 }
 
-// Departure is a job that leaves its nodes.
+// Departure is a completing job.
 type Departure struct {
 	exclusive bool
 	left      int    // nodes that have not answered
 	over      func() // ends the job
 }
 
-// Message is what a node tells: that a job has left it.
+// Message is a node's message that a job is gone from the node.
 type Message struct {
 	of   *Departure
 	node int
 }
 
-// NewDepartures returns the departures on a number of nodes of a release.
+// NewDepartures returns an empty record of completing jobs for a cluster with this number of nodes.
 func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	return Departures{
 		Line: Line[Message]{Threads: Threads(rules)}, Closed: selection.NewBits(nodes), on: make([]int16, nodes),
 	}
 }
 
-// Begin notes that a job leaves nodes, each of which will answer. exclusive says that the job shares no
-// nodes. The last answer calls over.
+// Begin adds a job that has ended on these nodes, all of which will answer. exclusive says that the
+// job shares no nodes. over is called at the last answer.
 func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
@@ -46,7 +47,7 @@ func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *D
 	return &Departure{exclusive, nodes.Count(), func() { s.Jobs--; over() }}
 }
 
-// Exclude removes the nodes that jobs are leaving from a set.
+// Exclude removes the nodes with completing jobs from a set.
 func (s *Departures) Exclude(set selection.Bits) {
 	for i := 0; s.Jobs > 0 && i < len(s.on); i++ {
 		if s.on[i] > 0 {
@@ -55,7 +56,7 @@ func (s *Departures) Exclude(set selection.Bits) {
 	}
 }
 
-// Any reports whether a job leaves one of the nodes of a set.
+// Any reports whether a node of the set has a completing job.
 func (s *Departures) Any(set selection.Bits) bool {
 	for i := range set.All {
 		if s.on[i] > 0 {
@@ -65,20 +66,22 @@ func (s *Departures) Any(set selection.Bits) bool {
 	return false
 }
 
-// Tell adds the messages that nodes send at an instant. many says that many agents are at work.
+// Tell adds the messages that nodes send at an instant about a job. many is the result of
+// [agents.Pool.Many].
 func (s *Departures) Tell(at hpc.Time, d *Departure, nodes selection.Bits, many bool) {
 	for node := range nodes.All {
 		s.Line.Come(at, Message{d, node}, Throttle(many))
 	}
 }
 
-// Serve serves the message that is due, and reports whether it is the last of its job.
+// Serve serves the message that is due. It reports whether the message was its job's last one.
 func (s *Departures) Serve(many bool) bool {
 	m := s.Line.Serve(Throttle(many))
 	return s.free(m.of, m.node)
 }
 
-// Answer notes the answers of nodes that a job has left. It reports whether they are the job's last ones.
+// Answer records the answers of nodes that a job has left. It reports whether the job's last node
+// has answered.
 func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
 	for node := range nodes.All {
 		last = s.free(d, node)

@@ -8,7 +8,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/parameters"
 )
 
-// TestDepartures checks that a node is free when it has answered, and its job is over when all have.
+// TestDepartures checks that a node is free when it has answered, and that its job is over when all
+// its nodes have.
 func TestDepartures(t *testing.T) {
 	s := NewDepartures(8, parameters.Rules{})
 	over := ""

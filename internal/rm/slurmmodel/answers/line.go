@@ -7,18 +7,21 @@ import (
 	"rmreplay/internal/rm/slurmmodel/parameters"
 )
 
-// Line has the messages of one type that slurmctld has not served. It serves one at a time, and sleeps before
-// each (_throttle_start in proc_req.c). The zero value is an empty line with a thread for each message.
+// Line has the messages of one type that slurmctld has not served yet. slurmctld serves them one
+// after the other, and sleeps before each (_throttle_start in proc_req.c). The zero value is an
+// empty line in which each message has a thread.
 type Line[M any] struct {
-	// Threads is how many messages are in the line; further ones wait for a thread (workers.c). 0 is no bound.
+	// Threads is how many messages can have a thread; further messages wait for one (workers.c). 0
+	// is unlimited.
 	Threads int
-	inside  []M // from head on
+	inside  []M // messages with a thread, from index head on
 	head    int
 	outside []M
-	served  hpc.Time // the first one
+	served  hpc.Time // when the message at head will be served
 }
 
-// Threads returns how many threads serve messages. A replay has two processors (CPU_THREAD_MULTIPLIER in workers.c).
+// Threads returns how many threads of slurmctld serve messages; 0 is unlimited. The numbers are for
+// two processors, as in a replay (CPU_THREAD_MULTIPLIER in workers.c).
 func Threads(rules parameters.Rules) int {
 	switch {
 	case rules.Since2505:
@@ -29,7 +32,8 @@ func Threads(rules parameters.Rules) int {
 	return 0
 }
 
-// Throttle returns how long slurmctld sleeps before it serves a message. many says that many agents are at work.
+// Throttle returns how long slurmctld sleeps before it serves a message. many is the result of
+// [agents.Pool.Many].
 func Throttle(many bool) time.Duration {
 	if many {
 		return time.Millisecond
@@ -37,7 +41,8 @@ func Throttle(many bool) time.Duration {
 	return time.Microsecond
 }
 
-// Come adds a message that comes at an instant. Before the first one slurmctld sleeps for a time.
+// Come adds a message that comes at an instant. If the line is empty, slurmctld sleeps for the
+// given time and then serves the message.
 func (l *Line[M]) Come(at hpc.Time, m M, sleep time.Duration) {
 	switch {
 	case len(l.inside) == l.head:
@@ -50,7 +55,7 @@ func (l *Line[M]) Come(at hpc.Time, m M, sleep time.Duration) {
 	}
 }
 
-// Next returns when slurmctld serves the next message, and [hpc.Never] without one.
+// Next returns when slurmctld serves the next message, or [hpc.Never] if the line is empty.
 func (l *Line[M]) Next() hpc.Time {
 	if len(l.inside) == l.head {
 		return hpc.Never
@@ -58,8 +63,9 @@ func (l *Line[M]) Next() hpc.Time {
 	return l.served
 }
 
-// Serve takes off the message that is due. Before the next one slurmctld sleeps for a time. A message that waits
-// for a thread is the next one: the thread that has just served a message takes it, ahead of threads that sleep.
+// Serve removes the message that is due and returns it. slurmctld sleeps for the given time before
+// it serves the next message. That is the oldest message without a thread, if there is one: the
+// thread that is now free takes it, and the other threads are still asleep.
 func (l *Line[M]) Serve(sleep time.Duration) M {
 	m := l.inside[l.head]
 	if len(l.outside) > 0 {

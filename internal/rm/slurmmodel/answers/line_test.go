@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/parameters"
 )
 
-// TestLine checks in which order messages are served that come together. The order of four threads is what slurmctld
-// 26.05 does with an array of eight tasks that is cancelled.
+// TestLine checks the order in which slurmctld serves messages that come together. The order for
+// four threads is that of slurmctld 26.05 when an array of eight tasks is cancelled.
 func TestLine(t *testing.T) {
 	for _, c := range []struct {
 		threads          int
@@ -38,7 +38,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestLineComesLate checks a message that comes while another is being served, and one that comes behind all.
+// TestLineComesLate checks messages that come while another message is served, and after all are
+// served.
 func TestLineComesLate(t *testing.T) {
 	var l Line[rune]
 	l.Come(5_000, 'a', time.Millisecond)

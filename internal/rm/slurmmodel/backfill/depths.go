@@ -2,18 +2,19 @@ package backfill
 
 import "rmreplay/internal/rm"
 
-// Depths counts the jobs that a cycle tries. Its limits are numbers of jobs per user (bf_max_job_user),
-// per partition (bf_max_job_part) and per user in a partition (bf_max_job_user_part); 0 for no limit.
+// Depths counts the jobs that a cycle tries, and compares the counts with limits on jobs per user
+// (bf_max_job_user), per partition (bf_max_job_part) and per user in a partition
+// (bf_max_job_user_part). A limit of 0 is no limit.
 type Depths struct {
 	User, Partition, Both int
 
-	counts map[[2]string]*depth // by user and partition; one of both may be empty
+	counts map[[2]string]*depth // by user and partition; an empty user or partition stands for all
 }
 
-// depth counts the jobs of a user in a partition.
+// depth counts the jobs of a user, of a partition, or of a user in a partition.
 type depth struct {
 	jobs     int
-	all, own *depth // of the partition, and of the user
+	all, own *depth // counts of the whole partition, and of the user in all partitions
 }
 
 // Begin begins a new cycle.
@@ -23,11 +24,11 @@ func (d *Depths) Begin() {
 	}
 }
 
-// Any reports whether there is a limit. Without one, callers need not look for the users of a long queue.
+// Any reports whether a limit is set. If not, callers need not call Beyond.
 func (d *Depths) Any() bool { return d.User|d.Partition|d.Both != 0 }
 
-// Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond a limit is
-// not counted at all (_job_exceeds_max_bf_param in backfill.c).
+// Beyond counts a job and returns "". If the job exceeds a limit, Beyond does not count the job
+// (_job_exceeds_max_bf_param in backfill.c), and returns which limit it is.
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
 	if !d.Any() {
 		return ""
@@ -50,7 +51,7 @@ func (d *Depths) Beyond(user, partition string) rm.Backfill {
 	return ""
 }
 
-// of returns the number of jobs of a user, of a partition, or of both.
+// of returns the count of a user in a partition. An empty user or partition stands for all.
 func (d *Depths) of(user, partition string) *depth {
 	if d.counts == nil {
 		d.counts = map[[2]string]*depth{}

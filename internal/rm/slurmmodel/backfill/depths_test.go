@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// TestDepths counts jobs of two users in a partition. A job beyond the limit of its user takes no place in the
-// partition.
+// TestDepths counts jobs of two users in a partition. A job that exceeds the limit of its user does
+// not count in the partition.
 func TestDepths(t *testing.T) {
 	d := Depths{User: 2, Partition: 3}
 	for i, want := range []struct {

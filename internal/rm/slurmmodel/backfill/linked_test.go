@@ -8,7 +8,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// linked is the table in slurmctld's own form: a list that each question goes through from its beginning.
+// linked is the table in slurmctld's own form: a linked list that each call goes through from its
+// start.
 type linked struct {
 	first      *record
 	records    int
@@ -100,7 +101,7 @@ func (t *linked) split(i *record, at int64) {
 	t.records++
 }
 
-// TestTableIsTheLinkedList compares the table with the list in random cycles.
+// TestTableIsTheLinkedList compares the table with the linked list in random cycles.
 func TestTableIsTheLinkedList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table *backfill.Table
@@ -119,7 +120,7 @@ func TestTableIsTheLinkedList(t *testing.T) {
 		const window = 3600
 		if table == nil || cycle%50 == 0 {
 			table = backfill.New(now, window, resolution, free)
-		} else { // in the memory of a table of as many nodes or others
+		} else { // reuses a table of as many nodes, or of another number
 			table.Begin(now, window, resolution, free)
 		}
 		slow := &linked{records: 1, resolution: resolution, beyond: cycle%2 == 0}
@@ -129,7 +130,7 @@ func TestTableIsTheLinkedList(t *testing.T) {
 			set        selection.Bits
 			start, end int64
 		}
-		pool := make([]question, 5) // so that questions are repeated
+		pool := make([]question, 5) // few, so that questions are repeated
 		for k := range pool {
 			start := now + int64(k/3*(rng.IntN(window+200)-100))
 			pool[k] = question{some(2), start, start + int64(rng.IntN(window))}

@@ -1,6 +1,7 @@
-// Package backfill has the table in which Slurm's backfill scheduler plans (node_space in
-// src/plugins/sched/backfill/backfill.c): for each interval of the window the nodes that no planned job
-// has. Running jobs are not in it: the tests of package selection know them.
+// Package backfill has the table of Slurm's backfill scheduler (node_space in
+// src/plugins/sched/backfill/backfill.c). For each interval of the window, the table has the nodes
+// that are not planned for a job. It does not have the running jobs: package selection considers
+// those.
 package backfill
 
 import (
@@ -11,25 +12,26 @@ import (
 
 // Table is the plan of one cycle. All instants are in seconds since 1970.
 type Table struct {
-	list []interval // each begins where the one before it ends
-	// records counts the intervals ever made in this cycle, as slurmctld does for bf_node_space_size.
+	list []interval // sorted and without gaps
+	// records counts all intervals made in this cycle, also merged ones, as bf_node_space_size
+	// does.
 	records    int
 	resolution int64
-	// Beyond is a rule of 24.11: if no nodes become free before a job's end, the next try begins at the end
-	// of the second interval after it.
+	// Beyond is a rule since 24.11. If no nodes become free before a job's planned end, the next
+	// try begins at the end of the interval after the next.
 	Beyond bool
-	// Up is a rule of 24.11: ends are rounded up.
+	// Up is a rule since 24.11: ends of reservations are rounded up.
 	Up bool
 
-	spare []selection.Bits // sets to use again
-	all   selection.Bits   // the set in the last question to Restrict
-	// Memory for Skip.
+	spare []selection.Bits // sets for reuse
+	all   selection.Bits   // the set that Restrict was last called with
+	// Buffers of Skip.
 	set, able selection.Bits
 	now       int64
-	known     [8]restricted // answers of Restrict for starts at once, since the last reservation
+	known     [8]restricted // results of Restrict for a start now; valid until the next reservation
 }
 
-// restricted is an answer of Restrict.
+// restricted is a result of Restrict, with its arguments.
 type restricted struct {
 	in, out    selection.Bits
 	end, later int64
@@ -42,15 +44,15 @@ type interval struct {
 	free       selection.Bits
 }
 
-// New returns a table that begins at now, rounded down to the resolution, and ends after the window, in
-// seconds. The nodes of free are free in all of it.
+// New returns a table that begins at now, rounded down to the resolution, and ends window seconds
+// later. The nodes in free are free in the whole window.
 func New(now, window, resolution int64, free selection.Bits) *Table {
 	t := &Table{}
 	t.Begin(now, window, resolution, free)
 	return t
 }
 
-// Begin begins a new cycle as [New] does, and uses the table's memory again.
+// Begin begins a new cycle as [New] does. It reuses the table's memory.
 func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	for _, i := range t.list {
 		t.spare = append(t.spare, i.free)
@@ -79,7 +81,7 @@ func (t *Table) copyOf(set selection.Bits) selection.Bits {
 // End returns the end of the window.
 func (t *Table) End() int64 { return t.list[len(t.list)-1].end }
 
-// Records returns how many intervals the table has taken.
+// Records returns how many intervals the table has made in this cycle.
 func (t *Table) Records() int { return t.records }
 
 // endsAfter returns the index of the first interval that ends after an instant.
@@ -95,11 +97,11 @@ func (t *Table) endsAfter(at int64) int {
 	return low
 }
 
-// Restrict removes from a set the nodes that planned jobs have at some time from start to end. later is
-// the next instant at which a try would find more nodes; 0 for never.
+// Restrict removes from a set the nodes that are planned for a job at some time from start to end.
+// later is the next instant at which more nodes of the set are free; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	copy(t.all, set)
-	if start != t.now { // each job asks for a start at once; later starts hardly repeat
+	if start != t.now { // each job first asks for a start now; other starts rarely repeat
 		return t.restrict(t.all, set, start, end)
 	}
 	known := &t.known[uint64(end)*0x9e3779b97f4a7c15>>61]
@@ -114,9 +116,10 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip passes over tries that would find too few nodes. The first try begins at an instant. Each
-// needs a number of able nodes, of those in the last question to Restrict, for span seconds. It returns
-// when the first try begins that finds enough, or the last try of all.
+// Skip skips tries that would find too few nodes. A try at t needs least nodes of able, and of the
+// set that Restrict was last called with, free from t to t+span. Skip returns the instant of the
+// first try, from the instant first on, that finds enough nodes. If no try does, it returns the
+// last try.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -134,8 +137,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the last interval in which a try would begin that finds too few able nodes free until
-// end; -1 if a try that begins in the given interval finds enough.
+// lacks returns the last interval k such that each try that begins in the intervals at to k finds
+// fewer than least nodes of able free until end. It returns -1 if a try that begins in interval at
+// finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -152,8 +156,8 @@ func (t *Table) lacks(at int, end int64, least int) int {
 	return -1
 }
 
-// next returns the interval in which a try may find more nodes than a try from the given interval to
-// end; -1 for none. It has a node that the interval before lacks.
+// next returns the next interval in which a node is free that the interval before it lacks. It
+// looks at intervals until end, and returns -1 if it finds none.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
@@ -169,7 +173,7 @@ func (t *Table) next(at int, end int64) int {
 	return -1
 }
 
-// forget forgets answers of Restrict.
+// forget drops the stored results of Restrict.
 func (t *Table) forget() {
 	for k := range t.known {
 		t.known[k].valid = false
@@ -192,14 +196,14 @@ func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64
 		if !empty {
 			empty = intersect(set, i.free)
 		}
-		if empty && later > 0 { // what follows changes neither
+		if empty && later > 0 { // later intervals change neither the set nor the result
 			break
 		}
 	}
 	return later
 }
 
-// intersect removes the nodes from a set that are not free, and reports whether the set is empty afterwards.
+// intersect removes nodes that are not free from a set. It reports whether the set is then empty.
 func intersect(set, free selection.Bits) bool {
 	rest := uint64(0)
 	free = free[:len(set)]
@@ -210,7 +214,8 @@ func intersect(set, free selection.Bits) bool {
 	return rest == 0
 }
 
-// grows reports whether nodes of a set become free after an interval.
+// grows reports whether a node of all is free in the next interval, and is not in both set and
+// free.
 func grows(all, set, free, next selection.Bits) bool {
 	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
 	for k := range all {
@@ -231,7 +236,8 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	return false
 }
 
-// Planned returns the first instant between two at which one of the nodes is planned for another job; 0 for none.
+// Planned returns the first instant after after and before before, from which on one of the nodes
+// is planned for a job; 0 if there is none.
 func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 	for _, i := range t.list {
 		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {
@@ -244,7 +250,7 @@ func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 // Round rounds an instant down to a multiple of the resolution.
 func (t *Table) Round(second int64) int64 { return second / t.resolution * t.resolution }
 
-// RoundEnd rounds the end of a reservation.
+// RoundEnd rounds the end of a reservation: down or, with Up, up.
 func (t *Table) RoundEnd(second int64) int64 {
 	if t.Up {
 		second += t.resolution - 1
@@ -265,7 +271,7 @@ func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 	if t.list[at].end > start {
 		t.split(at, start)
 	}
-	after := len(t.list) + 1 // none
+	after := len(t.list) + 1 // beyond the list, if end is after the window
 	for at++; at < len(t.list); at++ {
 		if end < t.list[at].end {
 			t.split(at, end)
@@ -279,7 +285,7 @@ func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 	t.merge(before, after)
 }
 
-// split cuts an interval at an instant.
+// split divides an interval into two at an instant.
 func (t *Table) split(k int, at int64) {
 	i := t.list[k]
 	t.list = slices.Insert(t.list, k+1, interval{at, i.end, t.copyOf(i.free)})
@@ -287,7 +293,7 @@ func (t *Table) split(k int, at int64) {
 	t.records++
 }
 
-// merge joins the first two neighbours with the same free nodes.
+// merge joins the first two neighbours in a range of intervals that have the same free nodes.
 func (t *Table) merge(from, to int) {
 	for k := from; k != to && k+1 < len(t.list); k++ {
 		if t.list[k].free.Equal(t.list[k+1].free) {

@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// nodes returns a set of some of four nodes.
+// nodes returns a set of the given nodes, out of four.
 func nodes(list ...int) selection.Bits {
 	set := selection.NewBits(4)
 	for _, i := range list {
@@ -57,15 +57,15 @@ func TestReservationsTakeIntervals(t *testing.T) {
 	if got := table.Records(); got != 3 {
 		t.Errorf("%d intervals after one reservation, want 3", got)
 	}
-	table.Reserve(nodes(1), 120, 240) // of the same time: no interval more
+	table.Reserve(nodes(1), 120, 240) // at the same time: no further interval
 	if got := table.Records(); got != 3 {
 		t.Errorf("%d intervals after two reservations of the same time, want 3", got)
 	}
-	table.Reserve(nodes(2), 900, 960) // beyond the window
+	table.Reserve(nodes(2), 900, 960) // after the window
 	if got := table.Records(); got != 3 {
 		t.Errorf("%d intervals after a reservation beyond the window, want 3", got)
 	}
-	table.Reserve(nodes(3), 300, 300) // of no time takes one resolution
+	table.Reserve(nodes(3), 300, 300) // 0 s long: it takes one multiple of the resolution
 	if !table.Conflicts(nodes(3), 300, 301) || table.Conflicts(nodes(3), 360, 420) {
 		t.Error("a reservation of no time does not take one resolution")
 	}

@@ -1,6 +1,6 @@
-// Package charge has the virtual time that the computing of slurmctld's schedulers takes. Real controllers do
-// not reach the ends of long queues: bf_max_time and max_sched_time end their cycles, and backfill gives others
-// a turn after each bf_yield_interval.
+// Package charge has the virtual time that slurmctld's schedulers need for their computing. It
+// matters for long queues: bf_max_time and max_sched_time end a cycle before the end of the queue,
+// and backfill pauses after each bf_yield_interval.
 package charge
 
 import (
@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Costs are virtual times; 0 for none, as with the frozen clock.
+// Costs are virtual times per job; 0 with the frozen clock.
 type Costs struct {
-	// Main is for each job that a pass of the main scheduler considers.
+	// Main is the cost of each job that a pass of the main scheduler considers.
 	Main time.Duration
-	// Backfill is for each job for which a cycle of backfill looks for nodes.
+	// Backfill is the cost of each job for which a cycle of backfill looks for nodes.
 	Backfill time.Duration
 }
 
-// Fit returns the mean costs that a controller's counters show, as sdiag prints them. It returns an
-// error if they show none.
+// Fit returns the mean costs that follow from slurmctld's counters, as sdiag shows them. It returns
+// an error if both mean cycle times are 0.
 func Fit(s *rm.Scheduler) (Costs, error) {
 	if s == nil || s.MainMean+s.BackfillMean == 0 {
 		return Costs{}, fmt.Errorf("no cycle took time (want a replay with --clock measured)")
@@ -55,24 +55,24 @@ const most = time.Minute
 // String returns "50µs,2ms".
 func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill) }
 
-// Limits are the parts of slurm.conf that end cycles which take time.
+// Limits are the keys of slurm.conf that end or interrupt cycles because of the time they take.
 type Limits struct {
 	MainSeconds     int64 // max_sched_time
 	BackfillSeconds int64 // bf_max_time
-	// Backfill computes for Interval and then pauses for Sleep. Continue says that it goes on afterwards
-	// although jobs or nodes have changed.
+	// Backfill computes for Interval and then pauses for Sleep. Continue says that the cycle goes
+	// on after a pause in which jobs or nodes changed (bf_continue).
 	Interval, Sleep time.Duration
 	Continue        bool
 }
 
-// Options are those of SchedulerParameters.
+// Options are the options of SchedulerParameters.
 type Options interface {
 	Has(name string) bool
 	Number(name string, otherwise int64) int64
 }
 
-// ReadLimits reads slurm.conf. The defaults are those of _load_config in backfill.c and of _schedule in
-// job_scheduler.c.
+// ReadLimits reads the limits. messageTimeout is MessageTimeout in seconds. The defaults are those
+// of _load_config in backfill.c and of _schedule in job_scheduler.c.
 func ReadLimits(o Options, messageTimeout int64) Limits {
 	l := Limits{
 		MainSeconds:     min(max(messageTimeout/2, 1), 2),

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestFit divides the mean time of cycles by the jobs of a cycle.
+// TestFit checks that costs are the mean time of a cycle divided by its mean number of jobs.
 func TestFit(t *testing.T) {
 	got, err := Fit(&rm.Scheduler{MainMean: 0.01, MainDepthMean: 100, BackfillMean: 3, BackfillTriedMean: 1500})
 	if want := (Costs{100 * time.Microsecond, 2 * time.Millisecond}); err != nil || got != want {
@@ -41,7 +41,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestReadLimits reads the defaults, and what slurm.conf says.
+// TestReadLimits reads the defaults, and given values.
 func TestReadLimits(t *testing.T) {
 	want := Limits{2, 30, 2 * time.Second, 500 * time.Millisecond, false}
 	if got := ReadLimits(keys.Options(""), 10); got != want {

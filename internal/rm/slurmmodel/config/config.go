@@ -1,4 +1,4 @@
-// Package config describes a cluster and the slurmctld that runs it, for the model of slurmctld.
+// Package config describes a cluster and its slurmctld for the model.
 package config
 
 import (
@@ -14,34 +14,37 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Config describes a cluster and the slurmctld that runs it.
+// Config describes a cluster and its slurmctld.
 type Config struct {
 	// Release is the release of Slurm that is modelled.
 	Release slurmspec.Release
-	// Get returns keys of slurm.conf.
+	// Get returns the value of a key of slurm.conf.
 	Get func(key string) (string, bool)
-	// Nodes and Partitions are those of slurm.conf, in its order.
+	// Nodes and Partitions are in the order of slurm.conf.
 	Nodes      []hpc.Node
 	Partitions []Partition
-	// Switches are those of topology/tree, in the order of topology.conf; nil for another topology.
+	// Switches are the switches of topology/tree, in the order of topology.conf; nil with another
+	// topology.
 	Switches []Switch
-	// Associations are the accounts, users and QOS; nil without slurmdbd.
+	// Associations are the accounts, users and QOS; nil if the cluster has no slurmdbd.
 	Associations *associations.Set
 	// Usage is the fair-share usage with which slurmctld starts.
 	Usage Usage
-	// Rejected has the reasons why slurmctld refuses jobs, by the workload's ID, except for what reservations refuse
-	// and for jobs that no nodes serve: the model finds these itself.
+	// Rejected has the jobs that slurmctld refuses: the reason by the job's ID in the workload. It
+	// need not have jobs that are refused because of reservations, or because no nodes can serve
+	// them. The model finds these itself.
 	Rejected map[string]string
-	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
+	// Epoch is the instant at which the workload's virtual time begins. slurmctld has then run for
+	// Lead.
 	Epoch hpc.Time
 	Lead  time.Duration
-	// PreRoll says that virtual time begins before the workload's window. At most PresetBurst preset jobs
-	// start together.
+	// PreRoll says that virtual time begins before the workload's window. At most PresetBurst
+	// preset jobs start at the same instant.
 	PreRoll     bool
 	PresetBurst int
 	// Costs are the virtual times of the schedulers' computing.
 	Costs charge.Costs
-	// Guide overrules the model's decisions; nil for none.
+	// Guide overrules decisions of the model; nil if the model decides alone.
 	Guide guide.Guide
 }
 
@@ -49,7 +52,8 @@ type Config struct {
 type Usage struct {
 	// Own has each association's own usage, without the usage of associations below it.
 	Own []fairshare.Own
-	// OfCPUs says that the billing of jobs is their number of CPUs, so that the usage of CPUs is the same.
+	// OfCPUs says that the billing of jobs is their number of CPUs. Own is then the usage of CPUs,
+	// too.
 	OfCPUs bool
 	// Reset is the instant from which the usage counts.
 	Reset hpc.Time
@@ -60,11 +64,12 @@ type Partition struct {
 	Name    string
 	Default bool
 	Nodes   []string
-	// Get returns the attributes of its line.
+	// Get returns an attribute of the partition's line.
 	Get func(key string) (string, bool)
 }
 
-// Limits returns the longest time limit, and the limit of jobs that give none, in minutes; -1 for no limit.
+// Limits returns MaxTime, and DefaultTime for jobs without a time limit. Both are in minutes; -1 is
+// no limit.
 func (p *Partition) Limits() (longest, usual int64, err error) {
 	if longest, err = keys.Minutes(p.Get, "MaxTime"); err != nil {
 		return 0, 0, err
@@ -73,8 +78,8 @@ func (p *Partition) Limits() (longest, usual int64, err error) {
 	return longest, usual, err
 }
 
-// Memory returns the memory of jobs that ask for none, in MiB, for each CPU or each node. It is 0 for all of the
-// memory.
+// Memory returns the memory of jobs that do not ask for memory, in MiB for each CPU or each node. 0
+// is all memory of a node.
 func (p *Partition) Memory(cluster keys.Get) (amount int64, perCPU bool) {
 	for _, get := range []keys.Get{p.Get, cluster} {
 		perCPU, perNode := keys.Number(get, "DefMemPerCPU", 0), keys.Number(get, "DefMemPerNode", 0)

@@ -1,4 +1,5 @@
-// Package coverage compares what a configuration and a workload use with what the model of Slurm's scheduler has.
+// Package coverage finds what a configuration and a workload use and the model of Slurm does not
+// have.
 package coverage
 
 import (
@@ -24,8 +25,8 @@ type Missing struct {
 // String returns the description: "reservations (12 jobs)".
 func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.Jobs) }
 
-// Lacks returns what a configuration and a workload use and the model does not have, with the number of
-// jobs concerned.
+// Lacks returns what a configuration and a workload use and the model does not have, with the
+// number of jobs concerned.
 func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	var list []Missing
 	for _, rule := range configurationRules {
@@ -65,7 +66,7 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	return list
 }
 
-// nodeEvents returns what events of nodes ask for and the model does not have.
+// nodeEvents returns what the model lacks for a workload with node events.
 func nodeEvents(w *workload.Workload) (list []Missing) {
 	survivors := 0
 	for _, job := range w.Jobs.All() {
@@ -79,9 +80,10 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 	return list
 }
 
-// jobGPUs describes requests for GPUs that the model does not have, and returns the number of jobs; 0
-// for none. The model has GPUs per node. Since 26.05 slurmctld chooses other GPUs in another way.
-// Before, jobs get other GPUs per socket than they ask for if gres.conf does not say where GPUs are.
+// jobGPUs describes requests for GPUs that the model does not have, and counts the jobs with such a
+// request. The model has GPUs per node in all releases. It does not have the way in which slurmctld
+// chooses other GPUs since 26.05. Before 26.05 it does not have GPUs per socket if gres.conf does
+// not give the GPUs' cores: slurmctld then gives other GPUs than the job asks for.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
@@ -101,11 +103,11 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 	return what, jobs
 }
 
-// unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
+// unlikeReservations describes what reservations use and the model does not have; "" if it has all.
 func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
 	unsupported := reservations.Unsupported
 	if cfg.Release.Since(slurmspec.R2605) {
-		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // their jobs do not start as in Slurm
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // Slurm starts their jobs at other times
 	}
 	var what []string
 	for i := range events {
@@ -129,11 +131,12 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
-// fewMessages is a number of messages that slurmctld never serves at once on the frozen clock. Below it a backfill pass
-// goes on after it has yielded (yield_rpc_cnt in src/plugins/sched/backfill/backfill.c).
+// fewMessages is more than the messages that slurmctld ever serves at once on the frozen clock.
+// With fewer messages than this, backfill does not prolong its pauses (yield_rpc_cnt in
+// src/plugins/sched/backfill/backfill.c).
 const fewMessages = 20
 
-// configurationRules name what a configuration asks for and the model does not have.
+// configurationRules return what a configuration uses and the model does not have, or "".
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
@@ -189,8 +192,9 @@ var configurationRules = []func(*slurmmodel.Config) string{
 				return "SchedulerParameters=" + one
 			}
 		}
-		// slurmctld has a few threads that answer messages also on the frozen clock, and never many.
-		// reduce_completing_frag acts with CompleteWait alone (job_is_completing in src/slurmctld/job_scheduler.c).
+		// max_rpc_cnt matters if it is small: on the frozen clock slurmctld has few threads that
+		// serve messages. reduce_completing_frag needs no rule: it matters only with CompleteWait
+		// (job_is_completing in src/slurmctld/job_scheduler.c).
 		if n := o.Number("max_rpc_cnt", 0); n > 0 && n < fewMessages {
 			return fmt.Sprintf("SchedulerParameters=max_rpc_cnt=%d", n)
 		}
@@ -228,7 +232,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	},
 }
 
-// jobRules name what jobs ask for and the model does not have.
+// jobRules describe what the model does not have, and report whether a job uses it.
 var jobRules = []struct {
 	what string
 	asks func(*hpc.Job) bool
@@ -247,8 +251,8 @@ var jobRules = []struct {
 	}},
 }
 
-// memoryOverLimit reports whether a job has, or may have, more memory for a CPU than a partition's MaxMemPerCPU.
-// slurmctld gives such a job more CPUs.
+// memoryOverLimit reports whether a job may have more memory for each CPU than MaxMemPerCPU of a
+// partition. slurmctld gives such a job more CPUs, and the model does not.
 func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
 	for _, p := range c.Partitions {
 		limit := keys.Number(p.Get, "MaxMemPerCPU", 0)

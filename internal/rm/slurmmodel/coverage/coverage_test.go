@@ -24,7 +24,8 @@ func lines(text string) func(string) (string, bool) {
 	}
 }
 
-// TestLacksNamesWhatTheModelDoesNotHave: a site that asks for one thing more than the model has is told so.
+// TestLacksNamesWhatTheModelDoesNotHave adds one thing that the model does not have, and expects
+// its name.
 func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	plain := func() (*slurmmodel.Config, *workload.Workload) {
 		jobs := []*hpc.Job{{ID: "1"}, {ID: "2"}}
@@ -136,7 +137,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestLacksNothing: what a configuration names and no job of it feels is no gap.
+// TestLacksNothing has a MaxMemPerCPU that no job exceeds.
 func TestLacksNothing(t *testing.T) {
 	cfg := &slurmmodel.Config{
 		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),

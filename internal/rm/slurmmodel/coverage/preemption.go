@@ -9,8 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// preemption describes what preemption asks for and the model does not have; empty for nothing. Tests on days with
-// suspended jobs agree with Slurm for preempt/partition_prio since 24.11, and for preempt/qos in 22.05 and 26.05.
+// preemption describes what the preemption of a configuration uses and the model does not have; ""
+// if it has all. In tests with suspended jobs the model agrees with Slurm for
+// preempt/partition_prio since 24.11, and for preempt/qos in 22.05 and 26.05.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {

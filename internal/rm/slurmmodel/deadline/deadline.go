@@ -1,10 +1,11 @@
-// Package deadline computes what the deadlines of jobs mean for their time limits (deadline_ok and _schedule in
-// src/slurmctld/job_scheduler.c). Instants are in seconds since 1970, time limits in minutes; a negative one stands for
-// no limit.
+// Package deadline computes the effect of --deadline on the time limits of jobs (deadline_ok and
+// _schedule in src/slurmctld/job_scheduler.c). Instants are in seconds since 1970. Time limits are
+// in minutes; a negative time limit is no limit.
 package deadline
 
-// Met reports whether a job can end in time if it begins now, with its shortest time limit, or, if that is 0, with
-// its time limit. A deadline of 0 is none.
+// Met reports whether a job that begins now can end before its deadline. The job is expected to run
+// for its shortest time limit (--time-min) or, if that is 0, for its time limit. A deadline of 0 is
+// no deadline, and is always met.
 func Met(deadline, now, shortest, limit int64) bool {
 	least := max(limit, 0)
 	if shortest > 0 {
@@ -13,7 +14,7 @@ func Met(deadline, now, shortest, limit int64) bool {
 	return deadline == 0 || least == 0 || deadline >= now+least*60
 }
 
-// Left returns how many whole minutes there are before a deadline; 0 if there is none.
+// Left returns the whole minutes from now to a deadline; 0 if the deadline has passed, or is 0.
 func Left(deadline, now int64) int64 {
 	if deadline == 0 {
 		return 0
@@ -21,8 +22,8 @@ func Left(deadline, now int64) int64 {
 	return max(0, (deadline-now)/60)
 }
 
-// Limit returns the first time limit that is not negative, or the minutes left before a deadline if
-// these are fewer. If left is 0, it returns the first of the limits.
+// Limit returns the first limit that is not negative, but at most left, the minutes before a
+// deadline. If left is 0, it returns limits[0].
 func Limit(left int64, limits ...int64) int64 {
 	if left == 0 {
 		return limits[0]

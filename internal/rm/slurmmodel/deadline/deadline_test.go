@@ -2,7 +2,8 @@ package deadline
 
 import "testing"
 
-// TestMet: a job misses its deadline if it cannot end in time with its shortest time limit, or else its own.
+// TestMet checks that a job misses its deadline if it cannot end in time with --time-min or,
+// without that, with its time limit.
 func TestMet(t *testing.T) {
 	for _, c := range []struct {
 		deadline, shortest, limit int64
@@ -17,7 +18,7 @@ func TestMet(t *testing.T) {
 	}
 }
 
-// TestLimit: of the time limits of a job and its partition the first one counts, until the deadline.
+// TestLimit checks that the first time limit that is set applies, but at most until the deadline.
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {
 		deadline int64

@@ -1,4 +1,4 @@
-// Package demand is what jobs ask of each node, whatever is free there.
+// Package demand finds the nodes that can serve a job when they are empty.
 package demand
 
 import (
@@ -9,14 +9,14 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Demand is what a job asks of the hardware and the features of each node.
+// Demand is what a job needs from each node: hardware and features.
 type Demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
 	features                      string
 }
 
-// Of returns the demand of a submission.
+// Of returns the demand of a submission, without its memory.
 func Of(r *selection.Request, d *rpc.JobDesc) Demand {
 	h := Demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
@@ -28,7 +28,7 @@ func Of(r *selection.Request, d *rpc.JobDesc) Demand {
 	return h.With(r)
 }
 
-// With returns the demand with the memory of a request.
+// With returns the demand with the memory that a request needs on each node.
 func (h Demand) With(r *selection.Request) Demand {
 	h.memory = r.Memory
 	if r.MemoryPerCPU {
@@ -37,8 +37,8 @@ func (h Demand) With(r *selection.Request) Demand {
 	return h
 }
 
-// ServedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
-// node_scheduler.c).
+// ServedBy reports whether the hardware and the features of a node meet a demand (_build_node_list
+// in node_scheduler.c).
 func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
@@ -46,16 +46,18 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 	return h.disk <= config.TmpDisk && (h.features == "" || words.HasFeatures(h.features, config.Features))
 }
 
-// Servers knows the nodes that serve jobs with each demand. Jobs with one demand share the set.
+// Servers finds the nodes that meet each demand. It stores the set, which all jobs with this demand
+// share.
 type Servers struct {
 	machine *selection.Machine
 	empty   *selection.State
-	most    int // most CPUs of a node
+	most    int // the most CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
 }
 
-// NewServers returns the servers of a machine with these nodes of slurm.conf. place has each node's index by name.
+// NewServers returns the servers of a machine. configs are the nodes of slurm.conf, and place is
+// each node's index in the machine by name.
 func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
 	s := &Servers{
 		machine: m, empty: m.NewState(), most: 1,
@@ -70,7 +72,7 @@ func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) 
 	return s
 }
 
-// Of returns the nodes that serve jobs with a demand.
+// Of returns the nodes that meet a demand. The caller must not change the set.
 func (s *Servers) Of(h Demand) selection.Bits {
 	set, known := s.known[h]
 	if known {
@@ -86,8 +88,8 @@ func (s *Servers) Of(h Demand) selection.Bits {
 	return set
 }
 
-// Room returns the nodes of a set that have the generic resources of a job, and how many of them the
-// job needs: the given number or more. Fewer nodes never serve it, whatever runs there.
+// Room returns the nodes of a set that have a job's generic resources, and how many of these nodes
+// the job needs at least. On fewer nodes the job never fits, even if the nodes are empty.
 func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
 	if s.machine.MayBeFull(r) {
 		return set, max(least, (r.MinCPUs+s.most-1)/s.most)

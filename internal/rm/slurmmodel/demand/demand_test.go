@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// randomMachine returns an empty machine, some nodes of which have GPUs.
+// randomMachine returns an empty machine on which some nodes have GPUs.
 func randomMachine(rng *rand.Rand) (m *selection.Machine, servers *demand.Servers, nodes selection.Bits) {
 	m = &selection.Machine{CountMemory: rng.IntN(2) == 0, LeastLoaded: rng.IntN(4) == 0, Since2411: rng.IntN(2) == 0}
 	m.Since2605 = m.Since2411 && rng.IntN(2) == 0
@@ -33,8 +33,8 @@ func randomMachine(rng *rand.Rand) (m *selection.Machine, servers *demand.Server
 	return m, demand.NewServers(m, configs, place), nodes
 }
 
-// TestRoom: a job fits on none of the sets that are too small for it by Room, and a test of it leaves the weights of
-// nodes as they are.
+// TestRoom checks that a job does not fit on a set that Room calls too small, and that Room and a
+// test leave the weights of nodes unchanged.
 func TestRoom(t *testing.T) {
 	tooFew, fits := map[bool]int{}, 0 // by whether the job asks for GPUs
 	for seed := range uint64(4000) {
@@ -64,7 +64,7 @@ func TestRoom(t *testing.T) {
 			}
 			continue
 		}
-		if set.Count() >= c.Min { // the number of nodes alone does not say so
+		if set.Count() >= c.Min { // Room needs more than the number of nodes to tell
 			tooFew[len(r.Devices) > 0]++
 		}
 		if alloc != nil {

@@ -11,22 +11,25 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Details are what a submission says of the sizes of a job (job_details in slurmctld.h).
+// Details are the sizes that a submission gives for a job (job_details in slurmctld.h).
 type Details struct {
 	Request            selection.Request
-	MinNodes, MaxNodes int // 0 for no maximum
+	MinNodes, MaxNodes int // MaxNodes is 0 without a maximum
 	UseMinNodes        bool
-	// ImplicitMax says that MaxNodes follows from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES).
+	// ImplicitMax says that MaxNodes was computed from the number of tasks; since 26.05
+	// (JOB_IMPLICIT_MAX_NODES).
 	ImplicitMax bool
 	Exclusive   bool
-	// OwnMemory says that the submission gives its memory; otherwise its partition does.
+	// OwnMemory says that the submission asks for memory. Otherwise the partition decides the
+	// memory.
 	OwnMemory  bool
 	SwitchWait int64 // seconds
 }
 
-// Read reads the numbers of nodes, tasks, CPUs and so on of a submission to a cluster with a number of nodes
-// (_validate_job_desc and _copy_job_desc_to_job_record in job_mgr.c). The error says what is wrong with its
-// generic resources.
+// Read reads the numbers of nodes, tasks, CPUs and other resources from a submission
+// (_validate_job_desc and _copy_job_desc_to_job_record in job_mgr.c). nodes is the cluster's number
+// of nodes; maxSwitchWait is max_switch_wait in seconds. It returns an error if generic resources
+// cannot be read.
 func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules) (j Details, err error) {
 	r := &j.Request
 	given, given16 := keys.Given, keys.Given16
@@ -111,7 +114,8 @@ func devices(d *rpc.JobDesc) (list []selection.DeviceRequest, err error) {
 	return withTypes(list), nil
 }
 
-// withTypes copies the CPUs and memory per resource from requests for any type to requests for a type.
+// withTypes copies CPUs and memory per resource from a request without a type to the requests for a
+// type of the same resource. It drops requests without a number.
 func withTypes(list []selection.DeviceRequest) []selection.DeviceRequest {
 	counted := list[:0:0]
 	for _, one := range list {
@@ -128,8 +132,8 @@ func withTypes(list []selection.DeviceRequest) []selection.DeviceRequest {
 	return counted
 }
 
-// limitNodes gives jobs with --spread-job, and since 26.05 all jobs, a largest number of nodes that follows from
-// their tasks.
+// limitNodes sets a maximum of nodes that follows from the number of tasks: for jobs with
+// --spread-job, and since 26.05 for all jobs that give no maximum.
 func (j *Details) limitNodes(nodes int, rules parameters.Rules) {
 	r := &j.Request
 	if r.Spread && j.MaxNodes == 0 && r.Tasks > 0 {

@@ -1,5 +1,5 @@
-// Package dependencies has the dependencies of jobs as slurmctld keeps and tests them (test_job_dependency in
-// job_scheduler.c).
+// Package dependencies keeps and tests the dependencies of jobs like slurmctld (test_job_dependency
+// in job_scheduler.c).
 package dependencies
 
 import (
@@ -10,28 +10,30 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// State is what has become of a dependency.
+// State is the result of testing a dependency.
 type State uint8
 
-// The states of a dependency.
+// The states of a dependency. A failed dependency can never be met.
 const (
 	Unmet State = iota
 	Met
 	Failed
 )
 
-// Progress is how far a job, a task or an array is.
+// Progress is the state of a job, a task or an array.
 type Progress struct {
 	Pending, Complete, Well bool
-	Started                 int64 // when its last task started, in seconds since 1970
+	Started                 int64 // when its last task to start has started, in seconds since 1970
 }
 
 // Job is a job on which others depend.
 type Job interface {
 	comparable
-	// Progress returns how far a task is, or all tasks for -1. It reports false if slurmctld has no record of it.
+	// Progress returns the state of a task, or of all tasks together if task is -1. known is false
+	// if slurmctld has no record of the task.
 	Progress(task int) (p Progress, known bool)
-	// IsArray reports whether the job is an array, and IsForgotten whether slurmctld has no record of it any more.
+	// IsArray reports whether the job is an array. IsForgotten reports whether slurmctld no longer
+	// has a record of the job.
 	IsArray() bool
 	IsForgotten() bool
 }
@@ -39,21 +41,21 @@ type Job interface {
 // Needs are the dependencies of a job.
 type Needs[J Job] struct {
 	list []need[J]
-	any  bool // one is enough
+	any  bool // one met dependency is enough
 }
 
 // need is one dependency.
 type need[J Job] struct {
 	kind  string
 	on    J   // the zero value for a singleton
-	task  int // of an array, or -1 for all of it
+	task  int // task of an array, or -1 for the whole array
 	delay int64
 	state State
 }
 
-// Read reads the dependencies of a job. find returns the jobs that they name. Dependencies on jobs that slurmctld has
-// forgotten are met. It returns nil if there are none. The error names a dependency that cannot be read, or an unknown
-// job.
+// Read reads the text of --dependency. find returns the job with an ID. Dependencies on jobs that
+// slurmctld has forgotten are met. Read returns nil for an empty text. The error names a dependency
+// that cannot be read, or an unknown job.
 func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error) {
 	if text == "" {
 		return nil, nil
@@ -84,7 +86,7 @@ func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error)
 	return n, nil
 }
 
-// Clone returns a copy for another record of the job.
+// Clone returns a copy, for a task that becomes a job of its own.
 func (n *Needs[J]) Clone() *Needs[J] {
 	if n == nil {
 		return nil
@@ -92,13 +94,13 @@ func (n *Needs[J]) Clone() *Needs[J] {
 	return &Needs[J]{list: slices.Clone(n.list), any: n.any}
 }
 
-// Corresponds reports whether each task of an array depends on the same task of another array (aftercorr).
+// Corresponds reports whether each task depends on the same task of another array (aftercorr).
 func (n *Needs[J]) Corresponds() bool {
 	return n != nil && slices.ContainsFunc(n.list, func(one need[J]) bool { return one.kind == "aftercorr" })
 }
 
-// NamesForgotten reports whether slurmctld refuses the dependencies since 23.02, because it has forgotten the
-// job of an afterok or afternotok.
+// NamesForgotten reports whether an afterok or afternotok names a job that slurmctld has forgotten.
+// Since 23.02 slurmctld refuses jobs with such a dependency.
 func (n *Needs[J]) NamesForgotten() bool {
 	var none J
 	return n != nil && slices.ContainsFunc(n.list, func(one need[J]) bool {
@@ -106,13 +108,13 @@ func (n *Needs[J]) NamesForgotten() bool {
 	})
 }
 
-// WaitsFor reports whether all dependencies have to be met, and one is on a job of a set.
+// WaitsFor reports whether all dependencies must be met, and one of them is on a job in the set.
 func (n *Needs[J]) WaitsFor(jobs map[J]bool) bool {
 	return n != nil && !n.any && slices.ContainsFunc(n.list, func(one need[J]) bool { return jobs[one.on] })
 }
 
-// Test evaluates the dependencies of a task, or of a job with task -1, at a second. singleton answers for jobs of the
-// same user and name.
+// Test tests the dependencies of a task, or of a job if task is -1. now is in seconds since 1970.
+// singleton returns the state of a singleton dependency.
 func (n *Needs[J]) Test(task int, now int64, singleton func() State) State {
 	oneMet, oneFailed, oneUnmet := false, false, false
 	for i := range n.list {
@@ -137,7 +139,7 @@ func (n *Needs[J]) Test(task int, now int64, singleton func() State) State {
 	return Unmet
 }
 
-// test evaluates one dependency.
+// test tests one dependency.
 func (n *need[J]) test(task int, now int64) State {
 	p, known := n.on.Progress(n.task)
 	if n.kind == "aftercorr" && task >= 0 && n.on.IsArray() {
@@ -145,7 +147,7 @@ func (n *need[J]) test(task int, now int64) State {
 			p, known = own, true
 		}
 	}
-	if !known { // slurmctld has forgotten it
+	if !known { // slurmctld has forgotten the job
 		return Met
 	}
 	switch n.kind {

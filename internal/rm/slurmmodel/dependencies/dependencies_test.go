@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// other is a job on which others depend.
+// other is a job that other jobs depend on.
 type other struct {
-	tasks     map[int]Progress // -1 for all of it
+	tasks     map[int]Progress // -1 for the whole job
 	array     bool
 	forgotten bool
 }
@@ -16,7 +16,7 @@ func (o *other) Progress(task int) (Progress, bool) { p, known := o.tasks[task];
 func (o *other) IsArray() bool                      { return o.array }
 func (o *other) IsForgotten() bool                  { return o.forgotten }
 
-// TestNeeds: what becomes of dependencies, by how far the other jobs are.
+// TestNeeds checks the states of dependencies, given the progress of the jobs that they name.
 func TestNeeds(t *testing.T) {
 	jobs := map[string]*other{
 		"waits": {tasks: map[int]Progress{-1: {Pending: true}}},
@@ -69,7 +69,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestClone: the records of an array's tasks have dependencies of their own.
+// TestClone checks that the records of an array's tasks have dependencies of their own.
 func TestClone(t *testing.T) {
 	o := &other{tasks: map[int]Progress{-1: {}}}
 	n, err := Read("afterany:o", func(string) (*other, bool) { return o, true })

@@ -1,9 +1,9 @@
-// Package extended has the numbers in which slurmctld keeps usage: C's long double of x86-64, with 64
-// bits of mantissa. Fair Tree compares such numbers for equality, and with fewer bits other users would
-// tie.
+// Package extended has the numbers in which slurmctld keeps usage: C's long double on x86-64, with
+// 64 bits of mantissa. Fair Tree compares such numbers for equality. With fewer bits, users would
+// tie that do not tie in slurmctld.
 //
-// The numbers are not negative and have no subnormals. Each operation rounds to the nearest number, ties
-// to even, as the processor does.
+// Negative and subnormal numbers are not supported. Each operation rounds to the nearest number,
+// ties to even, as the processor does.
 package extended
 
 import (
@@ -13,7 +13,7 @@ import (
 	"math/bits"
 )
 
-// Float is such a number. Its zero value is 0.
+// Float is a number of 0 or more with 64 bits of mantissa. Its zero value is 0.
 type Float struct {
 	// mantissa has its highest bit set unless the number is 0; the value is mantissa * 2^exponent.
 	mantissa uint64
@@ -38,8 +38,8 @@ func Of(f float64) Float {
 	return Float{uint64(fraction*(1<<53)) << 11, int32(exponent) - 64}
 }
 
-// Parse reads a decimal number that is not negative, rounded to the nearest one. It returns 0 for a text
-// that is no number.
+// Parse reads a decimal number and rounds it to the nearest Float. It returns 0 for a negative
+// number, and for a text that is not a number.
 func Parse(text string) Float {
 	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
 	if err != nil || f.Sign() <= 0 {
@@ -96,7 +96,7 @@ func (a Float) Add(b Float) Float {
 	shift := uint(a.exponent - b.exponent)
 	high, low := b.mantissa>>min(shift, 64), uint64(0)
 	if shift >= 128 {
-		low = 1 // only whether anything is left matters
+		low = 1 // set one bit: for rounding it only matters that b is not 0
 	} else if shift > 64 {
 		low = b.mantissa>>(shift-64) | sticky(b.mantissa<<(128-shift))
 	} else if shift > 0 {
@@ -130,7 +130,7 @@ func (a Float) Mul(b Float) Float {
 	return round(high, low, exponent)
 }
 
-// Quo returns a / b. It returns infinity for b = 0, unless a is 0, too: that quotient is 0.
+// Quo returns a / b. If b is 0, it returns 0 if a is 0, and infinity otherwise.
 func (a Float) Quo(b Float) Float {
 	switch {
 	case a.mantissa == 0 || b.exponent == infinite:
@@ -156,7 +156,7 @@ func (a Float) Quo(b Float) Float {
 	return round(quotient, below, exponent)
 }
 
-// round rounds a mantissa whose highest bit is set, and the bits behind it.
+// round rounds a mantissa whose highest bit is set. behind are the 64 bits that follow it.
 func round(mantissa, behind uint64, exponent int32) Float {
 	const half = 1 << 63
 	if behind > half || behind == half && mantissa&1 == 1 {
@@ -168,7 +168,7 @@ func round(mantissa, behind uint64, exponent int32) Float {
 	return Float{mantissa, exponent}
 }
 
-// sticky is 1 if any bit is set.
+// sticky returns 1 if a bit of b is set, and otherwise 0.
 func sticky(b uint64) uint64 {
 	if b != 0 {
 		return 1
@@ -176,7 +176,7 @@ func sticky(b uint64) uint64 {
 	return 0
 }
 
-// OfUint returns a whole number.
+// OfUint returns n as a Float.
 func OfUint(n uint64) Float {
 	if n == 0 {
 		return Float{}
@@ -185,7 +185,7 @@ func OfUint(n uint64) Float {
 	return Float{n << shift, int32(-shift)}
 }
 
-// Big returns the exact number; nil for infinity.
+// Big returns the number exactly; nil for infinity.
 func (a Float) Big() *big.Float {
 	if a.exponent == infinite {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestBig: sums, products and quotients are those of package big with 64 bits.
+// TestBig compares sums, products and quotients with those of package big at 64 bits.
 func TestBig(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	number := func() Float {
 		m := random.Uint64() | 1<<63
 		switch random.IntN(4) {
 		case 0:
-			m &= 0xffff << 48 // short numbers meet the ties
+			m &= 0xffff << 48 // numbers with few bits produce ties in rounding
 		case 1:
 			m |= 0xffffffffffff
 		}
@@ -49,7 +49,7 @@ func exact(f Float) *big.Float {
 	return m.SetMantExp(m, int(f.exponent))
 }
 
-// TestEdges: zero, infinity, and float64s there and back.
+// TestEdges checks zero, infinity and the conversion from and to float64.
 func TestEdges(t *testing.T) {
 	for text, want := range map[string]Float{"1": Of(1), "0.5": Of(.5), "0": {}, "-1": {}, "x": {},
 		"123456.000000": Of(123456)} {

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// startClassic computes the effective usage of all accounts, from the usage before the run, and marks
-// the effective usage of users as unknown (_set_children_usage_efctv).
+// startClassic computes the effective usage of all accounts. It uses the usage before this run of
+// the decay thread. It marks the effective usage of users as unknown (_set_children_usage_efctv).
 func (f *FairShare) startClassic() { f.startBelow(f.accounts.Root) }
 
 func (f *FairShare) startBelow(top *accounts.Association) {
@@ -24,8 +24,9 @@ func (f *FairShare) startBelow(top *accounts.Association) {
 	}
 }
 
-// classicFactor returns the factor of an association, or of the account whose shares it uses. A user's
-// effective usage is computed when it is first needed after a run, and kept until the next run.
+// classicFactor returns the factor of an association or, with Fairshare=parent, of the account
+// whose shares it uses. A user's effective usage is computed when it is first needed after a run of
+// the decay thread, and is valid until the next run.
 func (f *FairShare) classicFactor(a *accounts.Association) float64 {
 	of := a
 	if a.Shares == associations.SharesOfParent {
@@ -44,7 +45,7 @@ func (f *FairShare) classicFactor(a *accounts.Association) float64 {
 	return f.exponential(of)
 }
 
-// exponential returns 2^-(effective usage / share / dampening factor).
+// exponential returns 2^-(effective usage / share / FairShareDampeningFactor).
 func (f *FairShare) exponential(a *accounts.Association) float64 {
 	if a.FairShare.Unknown || a.Share <= 0 {
 		return 0
@@ -52,8 +53,8 @@ func (f *FairShare) exponential(a *accounts.Association) float64 {
 	return math.Exp2(-(a.FairShare.Effective / a.Share / f.settings.Dampening))
 }
 
-// storeFactors stores the factors of the associations of all jobs (_set_non_fair_tree_fs_factor, since
-// 26.05).
+// storeFactors computes and stores the factors of the associations of all jobs, as slurmctld does
+// since 26.05 (_set_non_fair_tree_fs_factor).
 func (f *FairShare) storeFactors(jobs iter.Seq[Job]) {
 	for job := range jobs {
 		if a := job.Association(); a != nil {
@@ -89,7 +90,7 @@ func (f *FairShare) setEffective(a *accounts.Association) {
 	}
 }
 
-// depthOblivious is the effective usage of PriorityFlags=DEPTH_OBLIVIOUS
+// depthOblivious returns the effective usage with PriorityFlags=DEPTH_OBLIVIOUS
 // (_depth_oblivious_set_usage_efctv).
 func (f *FairShare) depthOblivious(a *accounts.Association) float64 {
 	parent := a.ShareParent

@@ -1,6 +1,7 @@
-// Package fairshare computes usage and fair-share factors as slurmctld's plugin priority/multifactor does:
-// the charge of running jobs, its decay, and the factors of Fair Tree or classic fair-share
-// (priority_multifactor.c, fair_tree.c). It works on the associations of package accounts.
+// Package fairshare computes usage and fair-share factors like slurmctld's plugin
+// priority/multifactor (priority_multifactor.c, fair_tree.c): the usage of running jobs, its decay,
+// and the factors of Fair Tree or classic fair-share. It works on the associations of package
+// accounts.
 package fairshare
 
 import (
@@ -16,28 +17,28 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Settings are the parts of slurm.conf that decide how slurmctld counts usage.
+// Settings are the keys of slurm.conf that decide how slurmctld counts usage.
 type Settings struct {
-	// HalfLife is PriorityDecayHalfLife and Period PriorityCalcPeriod, in seconds. Without a half-life
-	// usage does not decay.
+	// HalfLife is PriorityDecayHalfLife and Period is PriorityCalcPeriod, in seconds. If HalfLife
+	// is 0, usage does not decay.
 	HalfLife, Period int64
-	// Reset is PriorityUsageResetPeriod in lower case; empty for none.
+	// Reset is PriorityUsageResetPeriod in lower case; empty if not set.
 	Reset string
-	// FairTree says that factors are ranks of Fair Tree. Otherwise they are computed by classic
-	// fair-share, with DepthOblivious as a variant.
+	// FairTree says that Fair Tree computes the factors. Otherwise classic fair-share computes
+	// them. DepthOblivious is a variant of classic fair-share.
 	FairTree, DepthOblivious bool
 	// Dampening is FairShareDampeningFactor.
 	Dampening float64
 	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
 	CalculateRunning bool
-	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage by TRES, and drops the usage
-	// of a job between the last decay run and the job's end.
+	// Limits says that slurmctld enforces limits. If it does not, it keeps no usage by TRES, and
+	// loses a job's usage between the last run of the decay thread and the job's end.
 	Limits bool
-	// Release is slurmctld's.
+	// Release is the release of slurmctld.
 	Release slurmspec.Release
 }
 
-// ReadSettings reads the settings from slurm.conf, whose keys get returns.
+// ReadSettings reads the settings. get returns the value of a key of slurm.conf.
 func ReadSettings(get func(key string) (string, bool), release slurmspec.Release) (Settings, error) {
 	flags, _ := get("PriorityFlags")
 	flags = strings.ToUpper(flags)
@@ -75,15 +76,15 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 	return s, nil
 }
 
-// Running is a running job as its usage is charged. Its fields stay the same from the job's start to its
-// end.
+// Running is the part of a running job from which its usage is computed. Its fields do not change
+// from the job's start to its end.
 type Running struct {
 	Association *accounts.Association
-	// QOS is the job's QOS and PartitionQOS its partition's; nil for none.
+	// QOS is the job's QOS, and PartitionQOS is the QOS of its partition. Either may be nil.
 	QOS, PartitionQOS *accounts.QOS
 	// User is the job's user in lower case.
 	User string
-	// Start is the second of the start. LimitEnd is the second at which the time limit ends.
+	// Start is when the job started, and LimitEnd when its time limit ends, in seconds since 1970.
 	Start, LimitEnd int64
 	// Billing is the job's billing, see [tres.Table.Bill]. TRES are the allocated resources.
 	Billing float64
@@ -92,31 +93,30 @@ type Running struct {
 	ended bool
 }
 
-// Job is a job as a decay run visits it.
+// Job is a job of slurmctld's list, as [FairShare.Run] reads it.
 type Job interface {
 	// Association returns the job's association.
 	Association() *accounts.Association
-	// Running returns what the job uses. It returns nil for a job that is pending, finished or
-	// completing.
+	// Running returns what the job uses, or nil if it does not run. A completing job does not run.
 	Running() *Running
-	// Prioritize computes the priority of a pending job, for the given second. The run calls it for each
-	// job that is not finished or completing.
+	// Prioritize computes the priority of a pending job. now is in seconds since 1970. Run calls it
+	// for each job that is neither finished nor completing.
 	Prioritize(now int64)
 }
 
-// FairShare computes usage and factors of a cluster's associations.
+// FairShare computes usage and fair-share factors of a cluster's associations.
 type FairShare struct {
 	settings Settings
 	accounts *accounts.Accounts
-	decay    float64           // of a second
-	last     int64             // the second of the last run; 0 before the first one
-	powers   map[int64]float64 // of decay
+	decay    float64           // factor by which usage decays in a second
+	last     int64             // when Run last ran, in seconds since 1970; 0 before the first run
+	powers   map[int64]float64 // powers of decay, by exponent
 	resets   resets
 }
 
-// New returns the computation for a slurmctld that starts without usage in its state files. start is
-// the second of its start. lastReset is the second of the last reset of usage, from the state file
-// priority_last_decay_ran; 0 without this file.
+// New returns the computation for a slurmctld that starts with no usage in its state files. start
+// is when it starts. lastReset is when usage was last reset, from the state file
+// priority_last_decay_ran, or 0 without this file. Both are in seconds since 1970.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
 	f.resets = resets{period: s.Reset, last: lastReset}
@@ -129,17 +129,17 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	if !s.FairTree {
 		a.Root.FairShare.Effective = 1
 		for _, one := range a.List {
-			one.FairShare.Norm = float64(slurmspec.NoVal) // until it is computed; DEPTH_OBLIVIOUS adds it up
+			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value; DEPTH_OBLIVIOUS sums these
 		}
 	}
 	return f
 }
 
-// Last returns the second of the last run; 0 before the first one.
+// Last returns when Run last ran, in seconds since 1970; 0 before the first run.
 func (f *FairShare) Last() int64 { return f.last }
 
-// Run is a run of the decay thread at a second (_decay_thread). jobs are all jobs that slurmctld knows,
-// in the order of its list; a run may go through them twice.
+// Run does the work of the decay thread (_decay_thread) at the second now. jobs are all jobs in
+// slurmctld's list, in its order. Run may iterate over them twice.
 func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
 	if f.resets.due(now) {
 		f.reset()
@@ -176,8 +176,8 @@ func (f *FairShare) visit(job Job, now int64) {
 	}
 }
 
-// End charges what is left of a job's usage (priority_p_job_end), if slurmctld enforces limits. now is
-// the current second, and end the second of the job's end.
+// End charges a job's usage from the last run to the job's end (priority_p_job_end), if slurmctld
+// enforces limits. now and end are in seconds since 1970.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
 		f.charge(r, min(now, end), true)
@@ -192,9 +192,10 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 	return f.classicFactor(a)
 }
 
-// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of
-// a QOS with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). slurmctld compares points,
-// the part of fair-share in the job's priority. It compares the factor only if the job has no points.
+// BelowThreshold reports whether a job must wait because its fair-share factor is below
+// UsageThreshold of a QOS with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c).
+// points is the fair-share component of the job's priority. slurmctld compares points with the
+// threshold, and compares the factor only if points is 0.
 func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
 	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
 		return false

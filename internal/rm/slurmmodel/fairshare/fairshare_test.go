@@ -52,7 +52,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestResets: usage is reset at the beginnings of days, weeks (on Sunday), months, quarters and years.
+// TestResets checks resets at the start of days, weeks (on Sunday), months, quarters and years.
 func TestResets(t *testing.T) {
 	at := func(text string) int64 {
 		d, err := time.Parse("2006-01-02 15:04", text)
@@ -94,7 +94,7 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// TestPower: the decay of a time is the correctly rounded power.
+// TestPower checks that the decay over a time is the correctly rounded power.
 func TestPower(t *testing.T) {
 	f := New(accounts.New(associations.Read(nil, "a", "tiny"), tres.New(""), true, slurmspec.R2205),
 		Settings{FairTree: true, HalfLife: 7200}, 0, 0)
@@ -107,7 +107,8 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// TestBelowThreshold: slurmctld compares the points of a priority with the threshold, not the factor.
+// TestBelowThreshold checks that slurmctld compares points of the priority with the threshold, not
+// the factor.
 func TestBelowThreshold(t *testing.T) {
 	set := associations.Read([]byte(`add cluster tiny
 add qos strict usagethreshold=0.4 flags=EnforceUsageThreshold
@@ -120,7 +121,7 @@ add user ann account=x qos=strict,lax
 	ann, strict := a.Find("ann", "", ""), a.QOS["strict"]
 	ann.SetUsage(1000, false)
 	f.Run(60, func(func(Job) bool) {})
-	// All usage is ann's, whose share of her level is 1: the factor is 2^-1.
+	// Only ann has usage, and her share of her level is 1, so the factor is 2^-1.
 	for _, c := range []struct {
 		q      *accounts.QOS
 		points float64

@@ -9,11 +9,13 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// noLevel is the Level FS of an account with its parent's shares, which Fair Tree does not use (NO_VAL).
+// noLevel is the Level FS of an account with Fairshare=parent (NO_VAL). Fair Tree does not use it.
 var noLevel = extended.OfUint(uint64(slurmspec.NoVal))
 
-// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each level by
-// Level FS, and visits them depth first. The first user gets the number of users as its rank, the next one less.
+// rank computes the factors of all users by Fair Tree (fair_tree.c). It sorts the associations of
+// each level by Level FS, and visits them depth first. The first user's rank is the number of
+// users, and ranks fall by one from user to user. A factor is the rank divided by the number of
+// users.
 func (f *FairShare) rank() {
 	t := tree{FairShare: f, rank: f.accounts.Users, untied: f.accounts.Users}
 	t.level(f.accounts.Root.Children, false)
@@ -21,12 +23,12 @@ func (f *FairShare) rank() {
 
 type tree struct {
 	*FairShare
-	// rank is the last user's rank. untied is the next user's rank, unless it ties with the last user.
+	// rank is the last user's rank. untied is the next user's rank, unless the two users tie.
 	rank, untied int
 }
 
-// level ranks the users of a level and of the levels below. tied says that the account above ties with
-// the association before it; then the first association of the level ties, too.
+// level ranks the users of a level and of the levels below. tied says that the account above ties
+// with the association before that account. Then the level's first association ties, too.
 func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	for _, a := range siblings {
 		t.setLevel(a)
@@ -37,8 +39,8 @@ func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	for i, a := range siblings {
 		tied = i == 0 && tied || a.FairShare.Level == last
 		if !a.IsUser() {
-			// slurmctld was meant to merge accounts that tie, and never does: _count_tied_accounts looks for
-			// users among the accounts.
+			// slurmctld has code that merges tied accounts. The code has no effect, because
+			// _count_tied_accounts looks for users among the accounts.
 			t.level(a.Children, tied)
 		} else {
 			if !tied {
@@ -51,7 +53,7 @@ func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	}
 }
 
-// compareLevels sorts by Level FS from the largest down, and users before accounts.
+// compareLevels sorts by Level FS, the largest first. If two are equal, users come before accounts.
 func compareLevels(a, b *accounts.Association) int {
 	if c := b.FairShare.Level.Compare(a.FairShare.Level); c != 0 {
 		return c
@@ -65,8 +67,8 @@ func compareLevels(a, b *accounts.Association) int {
 	return 1
 }
 
-// setLevel computes Level FS: the association's part of the shares of its level, divided by its part of
-// the level's usage (_calc_assoc_fs).
+// setLevel computes Level FS: the association's share of its level, divided by its part of the
+// level's usage (_calc_assoc_fs).
 func (t *tree) setLevel(a *accounts.Association) {
 	var used extended.Float
 	if above := a.ShareParent.Usage.Raw; !above.IsZero() {

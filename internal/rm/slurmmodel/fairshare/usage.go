@@ -49,8 +49,8 @@ func clearUsage(u *accounts.Usage) {
 	clear(u.TRES)
 }
 
-// charge adds a job's usage since the last run to its association, the associations above, and its QOS
-// (_apply_new_usage). The usage is multiplied by the decay over the seconds charged.
+// charge adds a job's usage since the last run to its association, to the accounts above, and to
+// its QOS (_apply_new_usage). The usage is multiplied by the decay over the charged time.
 func (f *FairShare) charge(r *Running, end int64, ends bool) {
 	if r.ended {
 		return
@@ -79,8 +79,8 @@ func (f *FairShare) charge(r *Running, end int64, ends bool) {
 	}
 }
 
-// power returns the decay over a time in seconds, correctly rounded. [math.Pow] rounds less well, and
-// factors of users with equal usage would differ.
+// power returns the decay over a time in seconds, correctly rounded. [math.Pow] rounds less well:
+// users with equal usage would get different factors.
 func (f *FairShare) power(seconds int64) float64 {
 	if known, ok := f.powers[seconds]; ok {
 		return known
@@ -98,7 +98,8 @@ func (f *FairShare) power(seconds int64) float64 {
 	return f.powers[seconds]
 }
 
-// unused returns the seconds of a time limit that the job no longer reserves.
+// unused returns how many seconds of the job's time limit are no longer reserved: those that are
+// charged now or, at the end of the job, all that are left.
 func (f *FairShare) unused(r *Running, start, end int64, ends bool) uint64 {
 	switch {
 	case start >= r.LimitEnd:
@@ -109,15 +110,15 @@ func (f *FairShare) unused(r *Running, start, end int64, ends bool) uint64 {
 	return uint64(max(0, end-start))
 }
 
-// charge is what a job adds to usage.
+// charge is the usage that a job adds.
 type charge struct {
 	limits         bool
 	tres           tres.Vector
 	unused         uint64 // seconds
-	decayed, whole amount // QOS with the flag NoDecay get the whole
+	decayed, whole amount // whole is for QOS with the flag NoDecay
 }
 
-// amount is wall time in seconds, and billing multiplied by seconds.
+// amount is wall time in seconds, and billing × seconds.
 type amount struct{ wall, billing float64 }
 
 func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) {
@@ -149,7 +150,7 @@ func (c *charge) add(u *accounts.Usage, a amount) {
 	c.release(u.Reserved)
 }
 
-// release subtracts what the job no longer reserves from reserved resource-seconds.
+// release subtracts the resource-seconds that the job no longer reserves.
 func (c *charge) release(reserved tres.Vector) {
 	for i, n := range c.tres {
 		if i != tres.Energy {
@@ -158,13 +159,13 @@ func (c *charge) release(reserved tres.Vector) {
 	}
 }
 
-// resets says when PriorityUsageResetPeriod sets usage to 0.
+// resets computes when PriorityUsageResetPeriod resets usage to 0.
 type resets struct {
 	period     string
 	last, next int64
 }
 
-// due reports whether usage is reset at a run (_decay_thread).
+// due reports whether a run at the second now resets usage (_decay_thread).
 func (r *resets) due(now int64) bool {
 	switch r.period {
 	case "now":
@@ -185,8 +186,8 @@ func (r *resets) due(now int64) bool {
 	return true
 }
 
-// after returns the second of the next reset (_next_reset). Days begin in UTC, the time zone in which
-// rmreplay runs slurmctld.
+// after returns when the next reset is due, in seconds since 1970 (_next_reset). Days begin in UTC,
+// the time zone in which rmreplay runs slurmctld.
 func (r *resets) after(now int64) int64 {
 	last := time.Unix(r.last, 0).UTC()
 	year, month, day := last.Date()
@@ -209,7 +210,7 @@ func (r *resets) after(now int64) int64 {
 	default:
 		return at(year+1, 1, 1)
 	}
-	for next+period < now { // without the periods that have passed
+	for next+period < now { // skip periods that have passed
 		next += period
 	}
 	return next

@@ -1,6 +1,6 @@
-// Package gang is slurmctld's gang scheduling (gang.c): which of the jobs that hold the same cores run, and which are
-// suspended. The running jobs of a partition cast shadows on partitions of lower tiers, whose jobs do not run on the
-// cores there. Time slices give the jobs of a partition turns.
+// Package gang models slurmctld's gang scheduling (gang.c). It decides which of the jobs that share
+// cores run, and which are suspended. A running job casts a shadow on the partitions of lower
+// tiers: their jobs do not run on its cores. With each time slice, other jobs of a partition run.
 package gang
 
 import (
@@ -11,26 +11,28 @@ import (
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
-// Actions are what gang scheduling does with jobs.
+// Actions are the functions by which gang scheduling acts on jobs.
 type Actions[J any] struct {
-	// Halt suspends a job, or lets it go on. It does nothing with jobs that are over.
+	// Halt resumes a job if goOn is true, and otherwise suspends it. It ignores jobs that have
+	// ended.
 	Halt func(job J, goOn bool)
-	// Evict ends a job, or returns it to the queue.
+	// Evict preempts a job, which then ends or returns to the queue.
 	Evict func(J)
-	// Suspends reports whether a job is suspended when others need its cores. If not, the job leaves.
+	// Suspends reports whether a job is suspended if jobs of higher tiers need its cores. If not,
+	// the job is evicted.
 	Suspends func(J) bool
 }
 
-// place is where a job stands in its partition's list.
+// place says whether a job in its partition's list runs, and why.
 type place uint8
 
 const (
 	waits  place = iota // GS_NO_ACTIVE
 	active              // GS_ACTIVE
-	filler              // GS_FILLER: it runs since its start, or because cores became free
+	filler              // GS_FILLER: the job runs since its start, or because cores became free
 )
 
-// entry is a job.
+// entry is a job in a partition's list.
 type entry[J any] struct {
 	job     J
 	cores   []int
@@ -41,21 +43,21 @@ type entry[J any] struct {
 type partition[J any] struct {
 	tier    int
 	jobs    []*entry[J]
-	shadows []*entry[J] // jobs of higher tiers
-	active  int         // jobs and shadows on the cores in use
+	shadows []*entry[J] // running jobs of higher tiers
+	active  int         // number of running jobs and shadows
 	used    nodeset.Set
 }
 
-// Scheduler has the jobs that run or are suspended.
+// Scheduler has the jobs that have started, and decides which of them run.
 type Scheduler[J comparable] struct {
 	Actions[J]
 
 	partitions []*partition[J] // in the configuration's order
-	order      []*partition[J] // those of high tiers first, once they are sorted
+	order      []*partition[J] // highest tier first, after sort
 	evicted    []J
 }
 
-// New returns a scheduler for partitions and a number of cores.
+// New returns a scheduler for these partitions and a machine with this number of cores.
 func New[J comparable](partitions []rows.Partition, cores int, do Actions[J]) *Scheduler[J] {
 	s := &Scheduler[J]{Actions: do}
 	for _, p := range partitions {
@@ -65,7 +67,8 @@ func New[J comparable](partitions []rows.Partition, cores int, do Actions[J]) *S
 	return s
 }
 
-// Start adds a job that has got cores, and makes room for it (gs_job_start). It reports whether the job runs.
+// Start adds a job that has got cores, and may suspend other jobs (gs_job_start). It reports
+// whether the job runs.
 func (s *Scheduler[J]) Start(job J, part int, cores []int) bool {
 	p, e := s.partitions[part], &entry[J]{job: job, cores: cores}
 	p.jobs = append(p.jobs, e)
@@ -80,7 +83,7 @@ func (s *Scheduler[J]) Start(job J, part int, cores []int) bool {
 	return !e.stopped
 }
 
-// End removes a job that is over, and lets others go on (gs_job_fini).
+// End removes a job that has ended, and resumes jobs that now fit (gs_job_fini).
 func (s *Scheduler[J]) End(job J, part int) {
 	p := s.partitions[part]
 	at := slices.IndexFunc(p.jobs, func(e *entry[J]) bool { return e.job == job })
@@ -107,7 +110,7 @@ func (s *Scheduler[J]) sort() {
 	slices.SortStableFunc(s.order, func(a, b *partition[J]) int { return cmp.Compare(b.tier, a.tier) })
 }
 
-// fits reports whether a job shares no core with those that run (_job_fits_in_active_row).
+// fits reports whether a job shares no core with the running jobs (_job_fits_in_active_row).
 func (p *partition[J]) fits(e *entry[J]) bool {
 	return p.active == 0 || !slices.ContainsFunc(e.cores, p.used.Has)
 }
@@ -142,7 +145,8 @@ func (s *Scheduler[J]) clearShadow(e *entry[J]) {
 	}
 }
 
-// stop suspends a job. If jobs of higher tiers take its cores and Suspends is false for the job, it leaves.
+// stop suspends a job. If jobs of higher tiers need its cores, and Suspends is false for the job,
+// it is evicted instead.
 func (s *Scheduler[J]) stop(p *partition[J], e *entry[J]) {
 	if len(p.shadows) > 0 && !s.Suspends(e.job) {
 		s.evicted = append(s.evicted, e.job)
@@ -157,7 +161,7 @@ func (s *Scheduler[J]) resume(e *entry[J]) {
 	e.stopped = false
 }
 
-// evict ends the jobs that leave (_preempt_job_dequeue).
+// evict evicts the jobs that stop has listed (_preempt_job_dequeue).
 func (s *Scheduler[J]) evict() {
 	for len(s.evicted) > 0 {
 		job := s.evicted[0]
@@ -188,7 +192,8 @@ func (s *Scheduler[J]) update() {
 	}
 }
 
-// keep lets those jobs of a kind run on that still fit.
+// keep visits the jobs with a given place: those that still fit go on, and the others are
+// suspended.
 func (s *Scheduler[J]) keep(p *partition[J], kind place) {
 	for _, e := range p.jobs {
 		switch {
@@ -205,7 +210,8 @@ func (s *Scheduler[J]) keep(p *partition[J], kind place) {
 	}
 }
 
-// cycle gives the jobs of a partition turns: those that ran go to the end of the list (_cycle_job_list).
+// cycle begins a time slice of a partition: jobs that ran move to the end of the list, and the
+// first jobs of the list run (_cycle_job_list).
 func (s *Scheduler[J]) cycle(p *partition[J]) {
 	s.rotate(p)
 	p.active = 0
@@ -234,7 +240,7 @@ func (s *Scheduler[J]) cycle(p *partition[J]) {
 	}
 }
 
-// rotate moves the active jobs to the end of the list, where they wait like all others.
+// rotate moves the active jobs to the end of the list, where they wait.
 func (s *Scheduler[J]) rotate(p *partition[J]) {
 	for i := range p.jobs {
 		for p.jobs[i].place == active {

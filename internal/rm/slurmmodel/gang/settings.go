@@ -9,14 +9,15 @@ import (
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
-// Settings are what slurm.conf says of gang scheduling.
+// Settings are the keys of slurm.conf for gang scheduling.
 type Settings struct {
 	Slice  time.Duration
-	Search rows.Search      // for cores that jobs share
-	Rows   []rows.Partition // of the partitions
+	Search rows.Search      // how jobs find cores to share
+	Rows   []rows.Partition // one for each partition
 }
 
-// Read reads slurm.conf with partitions that have their tiers. It returns nil without PreemptMode=GANG.
+// Read reads the settings. partitions must have their tiers; Read sets their numbers of rows. It
+// returns nil without PreemptMode=GANG.
 func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition) *Settings {
 	if !strings.Contains(strings.ToUpper(keys.Value(get, "PreemptMode")), "GANG") {
 		return nil

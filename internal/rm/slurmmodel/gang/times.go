@@ -6,21 +6,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Times is what slurmctld and the job's first node know of a job's suspensions.
+// Times records a job's suspensions, for slurmctld and for the node of the job's script.
 type Times struct {
 	Suspended bool
-	// Since is when it was last suspended or resumed, in seconds since 1970; 0 for never.
+	// Since is when the job was last suspended or resumed, in seconds since 1970; 0 if never.
 	Since int64
-	ran   int64 // seconds that it ran before Since
+	ran   int64 // seconds that the job ran before Since
 
-	// Begun says that the job's script has been sent to its node, and Stopped that it is stopped there.
-	// End is when the script ends; 0 for never.
+	// Begun says that the job's script was sent to its node, and Stopped that the script is stopped
+	// there. End is when the script ends; 0 for never.
 	Begun, Stopped bool
 	End            hpc.Time
 	left           time.Duration
 }
 
-// Suspend suspends a job that began to run at a second (_job_suspend_op).
+// Suspend suspends a job at now. start is when the job started (_job_suspend_op). Both are in
+// seconds since 1970.
 func (t *Times) Suspend(now, start int64) {
 	if t.Since != 0 {
 		start = t.Since
@@ -29,7 +30,8 @@ func (t *Times) Suspend(now, start int64) {
 	t.Suspended, t.Since = true, now
 }
 
-// Resume lets a job run again, and returns when its time limit, in seconds, will end.
+// Resume resumes a job, and returns when its time limit ends. limit is in seconds, the instants are
+// in seconds since 1970.
 func (t *Times) Resume(now, limit int64) int64 {
 	t.Suspended, t.Since = false, now
 	return now + limit - t.ran
@@ -43,7 +45,7 @@ func (t *Times) Stop(now hpc.Time) {
 	}
 }
 
-// GoOn lets the script go on, and returns when it ends; 0 for never.
+// GoOn continues the script, and returns when the script ends; 0 for never.
 func (t *Times) GoOn(now hpc.Time) hpc.Time {
 	t.Stopped = false
 	if t.End != 0 {

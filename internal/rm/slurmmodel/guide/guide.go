@@ -8,24 +8,26 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Guide overrules the model, so that the model makes each decision in the state of another scheduler
-// (Guide in the configuration of package slurmmodel). The inputs of the workload stay the same.
+// Guide replaces the model's decisions by those of another scheduler (Guide in the configuration of
+// package slurmmodel). The model then makes each decision in the other scheduler's state. The
+// workload's inputs stay the same.
 type Guide interface {
-	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
+	// Pass is called when a pass of the main scheduler or a cycle of backfill begins. queue has the
+	// jobs that it will consider, in order.
 	Pass(backfill bool, queue []Task)
-	// Start says that the model would start a job on nodes, a host list. It returns the nodes on which the
-	// job starts; "" keeps it waiting, and blocks says whether the jobs behind it in its partition wait
-	// with it.
+	// Start is called when the model would start a job on nodes, a host list. It returns the nodes
+	// on which the job starts, or "" to keep the job waiting. In that case, blocks says whether the
+	// jobs behind it in its partition must wait, too.
 	Start(v View, nodes string) (on string, blocks bool)
-	// End reports whether a running job ends now, when the model would end it.
+	// End is called when the model would end a running job. It reports whether the job ends now.
 	End(t Task) bool
 }
 
-// Task names a job, or a task of an array, in its present run.
+// Task names a job, or a task of an array, and which of its runs this is.
 type Task struct {
 	Job  string // the workload's ID
-	Task int    // -1 for a job that is no array; the first one of tasks that pend together
-	// Restarts is the number of its earlier runs.
+	Task int    // -1 if the job is not an array; the first of several tasks that share a record
+	// Restarts is the number of earlier runs.
 	Restarts int
 }
 
@@ -45,8 +47,8 @@ type View struct {
 	Priority  uint32
 	Parts     []rm.PriorityPart
 	Reason    string   // in Slurm's words
-	Planned   hpc.Time // start that backfill plans; 0 for none
+	Planned   hpc.Time // start that backfill has planned; 0 if there is none
 	Backfill  rm.Backfill
-	// IdleNodes is the number of nodes of its partition in service and without jobs.
+	// IdleNodes is the number of nodes in the job's partition that are in service and have no jobs.
 	IdleNodes int
 }

@@ -1,2 +1,2 @@
-// Package hardware is what nodes and switches have, and what a job wants of them.
+// Package hardware describes the nodes and switches of a machine, and what jobs request.
 package hardware

@@ -15,7 +15,7 @@ type Node struct {
 // CoreCount returns the number of cores.
 func (n *Node) CoreCount() int { return n.Sockets * n.Cores }
 
-// CountFor returns how many resources of a node a request may name.
+// CountFor returns how many of a node's generic resources match a request.
 func (n *Node) CountFor(d *DeviceRequest) (sum int) {
 	for i := range n.Devices {
 		if d.Wants(&n.Devices[i]) {
@@ -28,8 +28,8 @@ func (n *Node) CountFor(d *DeviceRequest) (sum int) {
 // Device is a generic resource of a node, of one type.
 type Device struct {
 	Kind, Type string
-	// Count is the total. BySocket says how many are close to the cores of each socket; nil if all cores
-	// are as close.
+	// Count is the total. BySocket is the number at each socket; nil if the resources are equally
+	// close to all cores.
 	Count    int
 	BySocket []int
 }
@@ -37,19 +37,19 @@ type Device struct {
 // Switch is a switch of topology/tree.
 type Switch struct {
 	Name  string
-	Nodes nodeset.Set // all that are reached through it
-	// Parent is the index of the switch above, or the switch's own index at the top.
+	Nodes nodeset.Set // all nodes below the switch
+	// Parent is the index of the switch above. A switch at the top has its own index.
 	Parent int
 	// Level is 0 for a leaf.
 	Level int
-	// Distance has the number of links to each switch; Far if there is no way.
+	// Distance has the number of links to each switch, or Far.
 	Distance []int
 }
 
-// Far is the distance of switches between which there is no link.
+// Far is the distance of two switches that are not connected.
 const Far = 1 << 30
 
-// Distances returns the number of links from a switch to each other switch.
+// Distances returns the number of links from a switch to each switch, or Far.
 func Distances(list []Switch, from int) []int {
 	dist := make([]int, len(list))
 	for i := range dist {

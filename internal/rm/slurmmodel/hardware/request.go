@@ -2,12 +2,12 @@ package hardware
 
 import "rmreplay/internal/rm/nodeset"
 
-// Request is what a job wants of nodes, in the terms of slurmctld's job_details. A number that the job
-// does not give is 0.
+// Request is what a job requests, as in slurmctld's job_details. Numbers that the job does not give
+// are 0.
 type Request struct {
-	Partition int // in Turns
-	// Class is the same number for equal requests, as [Tester.Classify] gives it; 0 if no answers to the
-	// request are remembered.
+	Partition int // index in Machine.Turns of package selection
+	// Class is the same number for equal requests, see [Tester.Classify]. With 0, results of tests
+	// are not stored.
 	Class int
 
 	MinCPUs int
@@ -23,21 +23,22 @@ type Request struct {
 	TasksPerCore   int
 	// SocketsPerNode, CoresPerSocket and ThreadsPerCore are the -B options.
 	SocketsPerNode, CoresPerSocket, ThreadsPerCore int
-	// MemoryPerDevice says that the memory follows from the generic resources (--mem-per-gpu).
+	// MemoryPerDevice is the memory in MiB for each generic resource (--mem-per-gpu); 0 if not
+	// given.
 	MemoryPerDevice int64
 	Devices         []DeviceRequest // generic resources
-	// Exclusive says that the job shares its nodes with no other (--exclusive). Whole says that its
-	// partition has OverSubscribe=EXCLUSIVE; Exclusive is set then, too.
+	// Exclusive says that no other job may use the job's nodes (--exclusive). Whole says that the
+	// job's partition has OverSubscribe=EXCLUSIVE. Then Exclusive is set, too.
 	Exclusive, Whole bool
 	Overcommit       bool
 	Contiguous       bool
 	Spread           bool
-	// MaxNodes is the job's own limit of nodes; 0 for none.
+	// MaxNodes is the job's own maximum of nodes; 0 if not given.
 	MaxNodes int
-	// Required are the nodes that the job names; nil for none.
+	// Required are the nodes of --nodelist; nil if not given.
 	Required nodeset.Set
-	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that the job
-	// still waits for so few.
+	// Switches is the number of leaf switches that the job asks for (--switches); 0 if not given.
+	// Patient says that the job still waits for so few switches.
 	Switches int
 	Patient  bool
 	// LeastLoaded says that the job's partition has LLN=YES.
@@ -45,7 +46,8 @@ type Request struct {
 	// BlockCores says that the job fills one socket after the other (-m block:block).
 	BlockCores bool
 
-	// Stuck says that a test has counted more CPUs for the job than there are cores. slurmctld holds such a job.
+	// Stuck says that a test counted more CPUs for the job than there are cores. slurmctld then
+	// holds the job.
 	Stuck bool
 }
 
@@ -61,8 +63,8 @@ func (r *Request) CPUsPerCore(n *Node) int {
 	return per
 }
 
-// Usable returns how many of its CPUs on a node a job uses: of each core only the threads for which the
-// job asks (job_resources_get_node_cpu_cnt).
+// Usable returns how many of a job's CPUs on a node the job can use. With --threads-per-core these
+// are only so many threads of each core (job_resources_get_node_cpu_cnt).
 func (r *Request) Usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
@@ -70,10 +72,10 @@ func (r *Request) Usable(n *Node, cpus int) int {
 	return cpus
 }
 
-// OwnsNodes reports whether no other job shares the job's nodes (NODE_CR_RESERVED).
+// OwnsNodes reports whether no other job may use the job's nodes (NODE_CR_RESERVED).
 func (r *Request) OwnsNodes() bool { return r.Exclusive || r.Whole }
 
-// LeastMemory returns the memory that the job needs of each node.
+// LeastMemory returns the memory in MiB that each node must have for the job.
 func (r *Request) LeastMemory() int64 {
 	switch {
 	case r.MemoryPerDevice > 0:
@@ -84,7 +86,8 @@ func (r *Request) LeastMemory() int64 {
 	return r.Memory
 }
 
-// CountTasks returns how many tasks a job has on its nodes, as slurmctld counts them.
+// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict,
+// it is the number that the job gives, if there is one and --ntasks-per-node is not set.
 func (r *Request) CountTasks(nodes int, strict bool) int {
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
@@ -103,21 +106,23 @@ func (r *Request) CountTasks(nodes int, strict bool) int {
 	return max(want, 1)
 }
 
-// DeviceRequest asks for generic resources of a kind. An empty Type is any. A count that the job does not give
-// is 0.
+// DeviceRequest requests generic resources of a kind. An empty Type is any type. Counts that the
+// job does not give are 0.
 type DeviceRequest struct {
 	Kind, Type string
-	// Count is for each node, PerJob for the whole job, PerSocket for each socket and PerTask for each task.
+	// Count is for each node, PerJob for the whole job, PerSocket for each socket, PerTask for each
+	// task.
 	Count, PerJob, PerSocket, PerTask int
-	// CPUsPer and MemoryPer are the CPUs and the memory, in MiB, that the job wants for each of the resources.
+	// CPUsPer and MemoryPer are the CPUs and the memory, in MiB, that the job requests for each
+	// resource.
 	CPUsPer   int
 	MemoryPer int64
 }
 
-// Least returns how many of the resources a node must have at least.
+// Least returns how many of the resources a node must have.
 func (d *DeviceRequest) Least() int { return max(d.Count, d.PerSocket, d.PerTask, 1) }
 
-// On returns how many of the resources a job asks for if it has a number of nodes.
+// On returns how many of the resources the job requests in total on this number of nodes.
 func (d *DeviceRequest) On(r *Request, nodes int) int {
 	switch {
 	case d.PerJob > 0:
@@ -130,13 +135,14 @@ func (d *DeviceRequest) On(r *Request, nodes int) int {
 	return d.PerTask * max(1, r.Tasks)
 }
 
-// Wants reports whether a request asks for a generic resource of this kind and type.
+// Wants reports whether the kind and the type of a generic resource match the request.
 func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
 }
 
-// EstimateCPUs returns how many CPUs each resource for the whole job gets on the first attempt, so that
-// tasks are close to the resources; 0 if the request allows no estimate (_estimate_cpus_per_gres).
+// EstimateCPUs returns how many CPUs slurmctld wants on its first attempt for each resource that is
+// requested for the whole job, to keep tasks close to the resources (_estimate_cpus_per_gres). It
+// returns 0 if the request allows no estimate.
 func (d *DeviceRequest) EstimateCPUs(r *Request) int {
 	switch {
 	case r.Tasks == 0 || d.PerJob == 0:

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Get returns the value of a key, and whether there is one.
+// Get returns the value of a key, and whether the key is set.
 type Get = func(key string) (string, bool)
 
-// Value returns the value of a key; "" for none.
+// Value returns the value of a key; "" if the key is not set.
 func Value(get Get, key string) string {
 	text, _ := get(key)
 	return text
@@ -28,14 +28,14 @@ func Number(get Get, key string, otherwise int64) int64 {
 	return otherwise
 }
 
-// Options is the text of SchedulerParameters, in lower case. slurmctld looks for options in it as text, so that
-// "bf_interval=" is found anywhere.
+// Options is the text of SchedulerParameters in lower case. Like slurmctld, its methods look for
+// the name of an option anywhere in the text, even inside of another name.
 type Options string
 
 // OptionsOf returns the SchedulerParameters.
 func OptionsOf(get Get) Options { return Options(strings.ToLower(Value(get, "SchedulerParameters"))) }
 
-// Has reports whether an option is there.
+// Has reports whether the text contains an option.
 func (o Options) Has(name string) bool { return strings.Contains(string(o), name) }
 
 // Number returns the value of an option as a number, or the given default if it is not a number.
@@ -52,7 +52,7 @@ func (o Options) Number(name string, otherwise int64) int64 {
 	return n
 }
 
-// Minutes returns a time limit in minutes, rounded up; -1 for none.
+// Minutes returns a time limit in minutes, rounded up; -1 for no limit.
 func Minutes(get Get, key string) (int64, error) {
 	text := Value(get, key)
 	if text == "" || slices.Contains([]string{"UNLIMITED", "INFINITE", "NONE"}, strings.ToUpper(text)) {
@@ -68,7 +68,7 @@ func Minutes(get Get, key string) (int64, error) {
 	return int64((d + time.Minute - 1) / time.Minute), nil
 }
 
-// Given returns a number of a submission; 0 if it is not given.
+// Given returns a number of a submission; 0 if the submission does not give it.
 func Given(n uint32) int {
 	if n == slurmspec.NoVal || n == slurmspec.Infinite {
 		return 0

@@ -18,8 +18,8 @@ func lines(text string) func(string) (string, bool) {
 	}
 }
 
-// TestOptionsAreFoundAsSlurmctldFindsThem: anywhere in the text, in any case, and a value that is no number
-// is the default.
+// TestOptionsAreFoundAsSlurmctldFindsThem finds options anywhere in the text, in upper and lower
+// case. For a value that is not a number, it expects the default.
 func TestOptionsAreFoundAsSlurmctldFindsThem(t *testing.T) {
 	o := OptionsOf(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
 	if got := o.Number("bf_interval", 30); got != 45 {

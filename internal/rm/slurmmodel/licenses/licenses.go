@@ -13,14 +13,15 @@ type License struct {
 	Count int
 }
 
-// Request is what a job asks for: all licences of the list, or with Any the first of them that are free.
+// Request is what a job asks for: all licences of List or, with Any, the first that is free.
 type Request struct {
 	List []License
 	Any  bool
 }
 
-// Read reads Licenses of slurm.conf or --licenses: "matlab:2,ansys". Jobs of newer releases may name
-// alternatives: "matlab:2|octave". A number that cannot be read counts as 1, because slurmctld refuses such a list.
+// Read reads a list of licences such as "matlab:2,ansys" from Licenses in slurm.conf or --licenses.
+// In newer releases jobs may give alternatives, such as "matlab:2|octave". A number that cannot be
+// read counts as 1: it does not matter, because slurmctld refuses such a list.
 func Read(text string) (r Request) {
 	r.Any = strings.Contains(text, "|")
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(",;|", c) }) {
@@ -40,12 +41,12 @@ func Read(text string) (r Request) {
 	return r
 }
 
-// Pool are the licences of a cluster.
+// Pool counts the licences of a cluster.
 type Pool struct {
 	total, used map[string]int
 }
 
-// New returns the licences of slurm.conf, which nobody holds.
+// New reads Licenses of slurm.conf and returns a pool in which all licences are free.
 func New(text string) *Pool {
 	p := &Pool{total: map[string]int{}, used: map[string]int{}}
 	for _, l := range Read(text).List {
@@ -54,8 +55,8 @@ func New(text string) *Pool {
 	return p
 }
 
-// Choose returns the licences that a job gets now, and whether they are free (license_job_test). A job that asks
-// for none always gets them.
+// Choose returns the licences that a job would get now, and whether they are free
+// (license_job_test). An empty request is always free.
 func (p *Pool) Choose(r Request) (list []License, ok bool) {
 	free := func(l License) bool { return p.used[l.Name]+l.Count <= p.total[l.Name] }
 	if !r.Any {
@@ -80,7 +81,7 @@ func (p *Pool) Take(list []License) {
 	}
 }
 
-// Return takes the licences of a job back (license_job_return).
+// Return frees the licences of a job (license_job_return).
 func (p *Pool) Return(list []License) {
 	for _, l := range list {
 		p.used[l.Name] -= l.Count

@@ -20,7 +20,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPool: jobs get licences while there are some, all of a list or the first alternative, and give them back.
+// TestPool checks that jobs get free licences, all of a list or the first free alternative, and
+// return them.
 func TestPool(t *testing.T) {
 	p := New("a:2,b:1")
 	take := func(text string) []License {

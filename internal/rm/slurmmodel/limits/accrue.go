@@ -5,10 +5,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Accrue lets a pending job begin to gain age, at a second, if the limits allow it
-// (acct_policy_handle_accrue_time). slurmctld calls it for each pending job whenever it builds the
-// queue. It returns how many tasks of an array become jobs of their own and gain age from now on; the
-// caller sets their Accrue to now.
+// Accrue lets a pending job begin to gain age if the limits allow it
+// (acct_policy_handle_accrue_time). slurmctld calls it for each pending job when it builds the
+// queue. now is in seconds since 1970. Accrue returns how many tasks of an array begin to gain age:
+// the caller must split these off as jobs of their own, and set their Accrue to now.
 func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	switch {
 	case l.always:
@@ -27,8 +27,9 @@ func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	return l.addAccruing(j, now)
 }
 
-// Released lets a job begin to gain age after it was held or dependent (acct_policy_add_accrue_time).
-// If it still is held or dependent, its age starts anew.
+// Released lets a job begin to gain age when its hold or dependency is over
+// (acct_policy_add_accrue_time). If the job still is held, dependent or not eligible, its age stays
+// 0.
 func (l *Limits) Released(j *Job, now int64) (split int) {
 	switch {
 	case l.always || !l.enforce.Limits:
@@ -60,7 +61,7 @@ func (l *Limits) addAccruing(j *Job, now int64) (split int) {
 	}
 }
 
-// Accrued no longer counts a job among those that gain age, because it is not pending any more.
+// Accrued removes a job that is no longer pending from the counts of jobs that gain age.
 func (l *Limits) Accrued(j *Job) {
 	if l.always || !l.counts(j) || j.Held || j.Dependent || j.Accrue == 0 || j.accrueOver {
 		return
@@ -69,8 +70,8 @@ func (l *Limits) Accrued(j *Job) {
 	l.accruing(j, -j.count())
 }
 
-// ResetAccrual no longer counts a pending job among those that gain age, because it is held or
-// dependent. Its age starts anew (acct_policy_remove_accrue_time).
+// ResetAccrual sets the age of a pending job to 0, because the job is held or dependent, and
+// removes it from the counts of jobs that gain age (acct_policy_remove_accrue_time).
 func (l *Limits) ResetAccrual(j *Job) {
 	if l.always || !l.counts(j) || j.Accrue == 0 {
 		return
@@ -90,8 +91,9 @@ func (l *Limits) accruing(j *Job, n int) {
 	}
 }
 
-// accrualRoom reports whether a limit on the jobs that gain age applies, and how many more it allows
-// (_get_accrue_limits). The first limit that is set applies; since 24.05 the lowest one of a QOS.
+// accrualRoom reports whether a limit on the number of jobs that gain age applies, and how many
+// more jobs it allows (_get_accrue_limits). The first limit that is set applies. Since 24.05, the
+// lowest limit of the QOS applies.
 func (l *Limits) accrualRoom(j *Job) (limited bool, room int64) {
 	applied := int64(accounts.NoLimit)
 	take := func(limit int64, present int) {

@@ -8,12 +8,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submitted counts a job that slurmctld has accepted (acct_policy_add_job_submit). A job with several
-// partitions counts in the QOS of each.
+// Submitted counts a job that slurmctld has accepted (acct_policy_add_job_submit). A job with
+// several partitions counts in the QOS of each partition.
 func (l *Limits) Submitted(j *Job) { l.submit(j, j.count()) }
 
-// Removed takes a job that is no longer pending or running from the counts (acct_policy_remove_job_submit).
-// Ran says that it has started.
+// Removed removes a job that is no longer pending or running from the counts
+// (acct_policy_remove_job_submit). ran says that the job has started.
 func (l *Limits) Removed(j *Job, ran bool) {
 	if l.counts(j) {
 		l.Accrued(j)
@@ -44,7 +44,7 @@ func (l *Limits) submit(j *Job, n int) {
 
 func add(count *int, n int) { *count = max(0, *count+n) }
 
-// allQOS are the QOS of the job and of its partitions, each once.
+// allQOS returns the QOS of the job and of its partitions, each once.
 func (j *Job) allQOS() []*accounts.QOS {
 	list := make([]*accounts.QOS, 0, 2)
 	take := func(q *accounts.QOS) {
@@ -62,15 +62,15 @@ func (j *Job) allQOS() []*accounts.QOS {
 	return list
 }
 
-// Begin counts a job that starts (acct_policy_job_begin). Partition, Running and Nodes say where and with
-// what it runs. The job no longer counts as submitted in the QOS of its other partitions.
+// Begin counts a job that starts (acct_policy_job_begin). Partition, Running and Nodes of the job
+// must be set. The job no longer counts as submitted in the QOS of its other partitions.
 func (l *Limits) Begin(j *Job) {
 	if !l.counts(j) {
 		return
 	}
 	l.Accrued(j)
 	first, second := j.order()
-	for _, p := range j.Partitions { // slurmctld subtracts twice if two of these partitions have the same QOS
+	for _, p := range j.Partitions { // slurmctld subtracts twice if two partitions have the same QOS
 		if q := p.QOS; q != nil && q != first && q != second && q != j.QOS {
 			add(&q.Counts.Submitted, -1)
 			add(&q.OfUser(j.User).Submitted, -1)
@@ -104,7 +104,7 @@ func (l *Limits) Begin(j *Job) {
 	}
 }
 
-// start counts a job and its resources. A node with several of the jobs counts once.
+// start adds a job and its resources to counts. A node with several of the jobs counts once.
 func (l *Limits) start(c *accounts.Counts, j *Job) {
 	c.Running++
 	for i, n := range j.Running.TRES {
@@ -121,8 +121,8 @@ func addAll(to, amounts tres.Vector) {
 	}
 }
 
-// Finish takes a job that ends from the counts, and charges the rest of its usage
-// (acct_policy_job_fini). now is the current second, and end the second of its end.
+// Finish removes a job that ends from the counts of running jobs, and charges the rest of its usage
+// (acct_policy_job_fini). now and end, the job's end, are in seconds since 1970.
 func (l *Limits) Finish(j *Job, now, end int64) {
 	if !l.counts(j) {
 		return

@@ -1,8 +1,10 @@
-// Package limits compares jobs with the limits of QOS and associations as slurmctld does (acct_policy.c):
-// at submission, before and after the selection of nodes. It counts jobs and resources, and says when jobs
-// gain age. It works on the associations and QOS of package accounts.
+// Package limits compares jobs with the limits of QOS and associations as slurmctld does
+// (acct_policy.c): at submission, before the selection of nodes, and after it. It counts jobs and
+// resources, and decides when jobs gain age. It works on the associations and QOS of package
+// accounts.
 //
-// Limits act with AccountingStorageEnforce=limits. Without it every check passes and nothing is counted.
+// With AccountingStorageEnforce=limits the limits are enforced. Otherwise every check passes, and
+// nothing is counted.
 package limits
 
 import (
@@ -14,7 +16,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Limits checks and counts the jobs of a cluster.
+// Limits compares the jobs of a cluster with the limits, and counts them.
 type Limits struct {
 	accounts *accounts.Accounts
 	shares   *fairshare.FairShare
@@ -22,18 +24,19 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// imposed has the limits of the QOS checked so far in the present check. Its vectors are in amounts. A
-	// check begins with copies of unlimited and noAmounts.
+	// imposed has the limits of the QOS that the present check has compared so far. A limit in
+	// imposed replaces the same limit of later QOS and associations. The vectors of imposed use the
+	// memory of amounts. A check begins with copies of unlimited and noAmounts.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
-	imposes            bool // whether imposed may have limits
+	imposes            bool // whether imposed may have a limit
 	selecting          selection
-	// The amounts of the present check.
+	// Buffers of the present check.
 	request, minutes         tres.Vector
 	used, reserved, reserves tres.Vector
 }
 
-// New returns the checks of a cluster whose usage shares counts. accrueAlways is
+// New returns the limits of a cluster. shares computes usage. accrueAlways is
 // PriorityFlags=ACCRUE_ALWAYS.
 func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enforcement, accrueAlways bool,
 	release slurmspec.Release) *Limits {
@@ -60,60 +63,64 @@ func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enf
 	return l
 }
 
-// Partition is the part of a partition that limits depend on.
+// Partition is what the limits of a job depend on in its partition.
 type Partition struct {
-	// QOS is the partition's own; nil for none.
+	// QOS is the partition's QOS; nil if it has none.
 	QOS *accounts.QOS
-	// MaxMinutes and DefaultMinutes are MaxTime and DefaultTime; [slurmspec.Infinite] and
-	// [slurmspec.NoVal] if they are not set.
+	// MaxMinutes is MaxTime, or [slurmspec.Infinite]. DefaultMinutes is DefaultTime, or
+	// [slurmspec.NoVal].
 	MaxMinutes, DefaultMinutes uint32
 }
 
-// Job is a job, or the pending tasks of an array, as limits see it.
+// Job is what limits depend on in a job, or in pending tasks of an array that share a record.
 type Job struct {
-	// Association is the job's; nil without accounting, where no limit applies.
+	// Association is the job's association. Without accounting it is nil, and no limit applies.
 	Association *accounts.Association
 	// User is the job's user in lower case.
 	User string
-	// QOS is the job's; nil for none.
+	// QOS is the job's QOS; nil if it has none.
 	QOS *accounts.QOS
-	// Partition is the partition for which the job is considered, or in which it runs. Partitions are all
-	// of them, if the job names several.
+	// Partition is the partition in which the job is considered, or runs. Partitions has all its
+	// partitions, if the job names more than one.
 	Partition  *Partition
 	Partitions []*Partition
 	// Tasks is the number of pending tasks of an array; 0 for a job that is not an array.
 	Tasks int
-	// Minutes is the time limit; [slurmspec.NoVal] if the job does not ask for one, [slurmspec.Infinite] for no limit.
-	// ByLimit says that a limit of a QOS or an association has set it.
+	// Minutes is the time limit: [slurmspec.NoVal] if the job does not give one,
+	// [slurmspec.Infinite] if it is unlimited. ByLimit says that the time limit comes from a limit
+	// of a QOS or an association.
 	Minutes uint32
 	ByLimit bool
-	// ByAdmin says that an administrator has set the time limit, so that no limit applies to it.
+	// ByAdmin says that an administrator has set the time limit. Then limits on time do not apply
+	// to it.
 	ByAdmin bool
-	// Reason is why the job is pending. A check clears a reason that is a limit, and sets it if the job
-	// exceeds a limit.
+	// Reason is why the job is pending. A check first clears Reason if it is a limit. Then the
+	// check sets it to the limit that the job exceeds, if any.
 	Reason slurmspec.Reason
-	// Required are the nodes of --nodelist as a set; nil for none.
+	// Required are the nodes of --nodelist as a set; nil if not given.
 	Required []uint64
 
-	// Submit is the second of the submission. Begin is when the job becomes eligible (begin_time; 0 while
-	// a dependency holds), and Accrue since when it gains age (accrue_time; 0 for not yet).
+	// Submit is when the job was submitted. Begin is when it becomes eligible (begin_time); 0 while
+	// it waits for a dependency. Accrue is since when the job gains age (accrue_time); 0 if it does
+	// not yet. All three are in seconds since 1970.
 	Submit, Begin, Accrue int64
-	// Held says that the job's priority is 0, Dependent that a dependency holds.
+	// Held says that the job's priority is 0. Dependent says that the job waits for a dependency.
 	Held, Dependent bool
 
 	// Running is the job's usage from its start to its end.
 	Running *fairshare.Running
-	// Nodes are its nodes as a set.
+	// Nodes are the nodes of a running job as a set.
 	Nodes []uint64
 
 	accrueOver bool
 }
 
-// count returns how many jobs a submission counts as.
+// count returns how many jobs a record counts as.
 func (j *Job) count() int { return max(1, j.Tasks) }
 
-// order returns the QOS whose limits count first and second (acct_policy_set_qos_order). The
-// partition's QOS comes first, unless the job's QOS has the flag OverPartQOS.
+// order returns the QOS in the order in which their limits are compared
+// (acct_policy_set_qos_order). The partition's QOS is the first, unless the job's QOS has the flag
+// OverPartQOS.
 func (j *Job) order() (first, second *accounts.QOS) {
 	var of *accounts.QOS
 	if j.Partition != nil {
@@ -130,7 +137,7 @@ func (j *Job) order() (first, second *accounts.QOS) {
 	return of, j.QOS
 }
 
-// limitFactor returns the factor of associations' TRES limits; 0 for none.
+// limitFactor returns the factor for the TRES limits of associations; 0 if no QOS sets one.
 func limitFactor(first, second *accounts.QOS) float64 {
 	switch {
 	case first != nil && first.LimitFactor > 0:
@@ -141,7 +148,7 @@ func limitFactor(first, second *accounts.QOS) float64 {
 	return 0
 }
 
-// begin forgets the limits of the last check.
+// begin begins a check: it resets the limits in imposed.
 func (l *Limits) begin() {
 	if l.imposes {
 		l.imposed, l.imposes = l.unlimited, false
@@ -149,13 +156,14 @@ func (l *Limits) begin() {
 	}
 }
 
-// imposing returns the limits of the QOS checked so far, for the check of a further one, which may add some.
+// imposing returns imposed for the check of a QOS, which may add limits.
 func (l *Limits) imposing() *accounts.Limits {
 	l.imposes = true
 	return &l.imposed
 }
 
-// takes notes a limit that is a number. It returns false if the limit is not set, or an earlier one was noted.
+// takes adds a number to the imposed limits. It returns false if the limit is not set, or if an
+// earlier QOS sets this limit.
 func takes(imposed *int64, limit int64) bool {
 	if *imposed != accounts.NoLimit || limit == accounts.NoLimit {
 		return false
@@ -164,9 +172,10 @@ func takes(imposed *int64, limit int64) bool {
 	return true
 }
 
-// ofQOS compares amounts with limits of each job in a QOS (_validate_tres_limits_for_qos). divisor divides
-// the amounts unless it is 0. least says that the amounts have to be at least the limits. It returns the
-// first resource that fails, or -1.
+// ofQOS compares amounts with a QOS's limits for each job (_validate_tres_limits_for_qos). It
+// divides the amounts by divisor if that is not 0. With least, amounts must be at least the limits;
+// otherwise they must be at most the limits. It returns the index of the first resource for which
+// they are not, or -1.
 func ofQOS(limits, imposed, amounts tres.Vector, divisor uint64, least bool) int {
 	for i, limit := range limits {
 		if limit == tres.NoLimit || imposed[i] != tres.NoLimit {
@@ -181,8 +190,9 @@ func ofQOS(limits, imposed, amounts tres.Vector, divisor uint64, least bool) int
 	return -1
 }
 
-// ofAssociation compares amounts with limits of each job in an association
-// (_validate_tres_limits_for_assoc). A limit of a QOS replaces the association's.
+// ofAssociation compares amounts with an association's limits for each job
+// (_validate_tres_limits_for_assoc). A limit of a QOS replaces the association's limit on the same
+// resource.
 func ofAssociation(limits, imposed, amounts tres.Vector, divisor uint64, factor float64) int {
 	for i, limit := range limits {
 		if limit == tres.NoLimit || imposed[i] != tres.NoLimit || amounts[i] == 0 {
@@ -195,7 +205,7 @@ func ofAssociation(limits, imposed, amounts tres.Vector, divisor uint64, factor 
 	return -1
 }
 
-// scaled multiplies a limit by a factor that is not 0 (_apply_limit_factor).
+// scaled multiplies a limit by a factor (_apply_limit_factor). 0 stands for a factor of 1.
 func scaled(limit uint64, factor float64) uint64 {
 	if factor == 0 || limit == tres.NoLimit {
 		return limit
@@ -206,20 +216,23 @@ func scaled(limit uint64, factor float64) uint64 {
 	return tres.NoLimit
 }
 
-// usage is what a check of a group's limits compares (_validate_tres_usage_limits).
+// usage compares a request with the limits of a group of jobs (_validate_tres_usage_limits): those
+// of a QOS, of a user or an account in a QOS, or of an association.
 type usage struct {
 	limits, imposed tres.Vector
-	// request is the job's; taken is what the group has, or has reserved; used is what it has used, nil if
-	// that does not count.
+	// request is what the job requests. taken is what the group's running jobs have, or may still
+	// use. used is what the group has used; nil if past usage does not count.
 	request, taken, used tres.Vector
-	// safe says that the sum must not exceed the limit.
+	// safe says that request, taken and used together must not exceed the limit. Otherwise only
+	// used must not.
 	safe bool
-	// factor multiplies the limits unless it is 0. qos says that a limit hides the limits that are checked after it.
+	// factor multiplies the limits; 0 stands for 1. qos says that each limit is added to imposed,
+	// so that it replaces the limits that are compared later.
 	factor float64
 	qos    bool
 }
 
-// exceeds returns the first resource whose limit the job exceeds, or -1.
+// exceeds returns the index of the first resource whose limit the job exceeds, or -1.
 func (u *usage) exceeds() int {
 	for i, limit := range u.limits {
 		if limit == tres.NoLimit || u.imposed[i] != tres.NoLimit {

@@ -11,8 +11,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Whether slurmctld decides as this package does is measured in package recorded. These tests are about what
-// no record has: arrays, further partitions, and the limits that cap the selection of nodes.
+// Package recorded compares the decisions of this package with slurmctld's. The tests here are
+// about what the records do not have: arrays, several partitions, and limits on the number of
+// nodes.
 
 type site struct {
 	*Limits
@@ -37,7 +38,7 @@ func (s site) job(user, qos string) *Job {
 	}
 }
 
-// TestReasons: each resource has a reason of each kind.
+// TestReasons checks that each resource has a reason for each kind of limit.
 func TestReasons(t *testing.T) {
 	s := newSite(t, "", slurmspec.R2605)
 	kinds := []kind{
@@ -47,17 +48,17 @@ func TestReasons(t *testing.T) {
 	seen := map[slurmspec.Reason]int{}
 	for _, k := range kinds {
 		for i := range s.a.TRES.Len() {
-			r := s.reason(k, i) // it panics without such a reason
+			r := s.reason(k, i) // panics if there is no such reason
 			if !IsLimit(r) {
 				t.Errorf("%v is no limit", r)
 			}
 			seen[r]++
 		}
 	}
-	if len(seen) != len(kinds)*9-2*2-1 { // nodes and licenses have no limits per node; one name stands for two
+	if len(seen) != len(kinds)*9-2*2-1 { // nodes and licences have no limits per node; two reasons share a name
 		t.Errorf("%d reasons", len(seen))
 	}
-	for name, of := range map[string][2]bool{ // in 22.05 and since 24.05
+	for name, of := range map[string][2]bool{ // before, and since 24.05
 		"QOSMaxJobsPerUserLimit": {true, true}, "AssocGrpGRES": {false, true}, "MaxJobsPerAccount": {false, true},
 		"QOSUsageThreshold": {false, true},
 		"QOSNotAllowed":     {false, false}, "Priority": {false, false}, "MaxMemPerLimit": {false, false},
@@ -71,7 +72,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestArrays: the tasks of an array count one by one when they are submitted.
+// TestArrays checks that each task of an array counts as a submitted job.
 func TestArrays(t *testing.T) {
 	s := newSite(t, `add qos q maxsubmitjobspu=5
 add account x grpsubmitjobs=9
@@ -98,8 +99,8 @@ add user ben account=x qos=normal,q
 	}
 }
 
-// TestAccrual: what a limit allows of an array becomes jobs of their own. Until 24.05 the first limit of a QOS
-// counts, and then the lowest one.
+// TestAccrual checks that tasks of an array become jobs of their own as far as the limit allows.
+// Before 24.05 the first limit of a QOS applies, and since then the lowest.
 func TestAccrual(t *testing.T) {
 	const commands = `add qos q grpjobsaccrue=4 maxjobsaccruepu=2
 add account x
@@ -134,7 +135,8 @@ add user ann account=x qos=normal,q
 	}
 }
 
-// TestPartitions: a pending job counts in the QOS of all its partitions, a running one in that of its own.
+// TestPartitions checks that a pending job counts in the QOS of all its partitions, and a running
+// job in the QOS of its own partition.
 func TestPartitions(t *testing.T) {
 	s := newSite(t, "add qos a,b,c,d\nadd account x\nadd user ann account=x qos=normal,a,b,c,d\n", slurmspec.R2205)
 	j := s.job("ann", "a")
@@ -166,8 +168,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestMaxNodes: the limits cap the number of nodes that the selection may take. A QOS's limit of each job
-// takes the association's away, and its group's limit that of the accounts.
+// TestMaxNodes checks how many nodes the limits allow. A QOS's limit for each job replaces that of
+// the association, and a QOS's group limit replaces those of the accounts.
 func TestMaxNodes(t *testing.T) {
 	const commands = `add qos free
 add qos job maxtresperjob=node=6
@@ -207,7 +209,7 @@ add user ann account=x qos=normal,free,job,user,group,twice
 	}
 }
 
-// TestFreeUsage: with a usage factor of 0 what is used and reserved does not count, except for limits of each
+// TestFreeUsage checks that usage does not count with a usage factor of 0, except for limits per
 // user.
 func TestFreeUsage(t *testing.T) {
 	for limit, want := range map[string]string{
@@ -221,7 +223,7 @@ func TestFreeUsage(t *testing.T) {
 		paid, free := s.job("ann", "normal"), s.job("ann", "free")
 		paid.Partition = partition
 		paid.Running = &fairshare.Running{Association: paid.Association, QOS: paid.QOS, PartitionQOS: partition.QOS, TRES: request}
-		s.Begin(paid) // it reserves 60 minutes
+		s.Begin(paid) // reserves 60 minutes
 		s.PostSelect(free, request, nil)
 		if got := free.Reason.String(); got != want {
 			t.Errorf("%s: the job waits for %s, want %s", limit, got, want)

@@ -5,22 +5,22 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Preferred returns the nodes that jobs of the job's groups use already, if the groups have limits on
-// nodes: a further job on these nodes does not count for these limits (_find_grp_node_bitmap in
-// node_scheduler.c). It returns nil if there are none.
+// Preferred returns the nodes that a limit on nodes would not count for a job, because other jobs
+// of the same QOS, user, account or association already use them (_find_grp_node_bitmap in
+// node_scheduler.c). It returns nil if no such limit is set.
 func (l *Limits) Preferred(j *Job) []uint64 {
 	if !l.counts(j) {
 		return nil
 	}
 	var set []uint64
-	var group, user, account bool // whether the limits of a group, each user and each account have been found
+	var group, user, account bool // which kinds of limits an earlier QOS has set
 	first, second := j.order()
 	for _, q := range []*accounts.QOS{first, second} {
 		if q == nil {
 			continue
 		}
 		if used := q.Counts.Nodes(); !group && used != nil && limitsNodes(q.Limits.GrpTRES) {
-			group, set = true, union(nil, used) // the nodes of an earlier QOS are dropped
+			group, set = true, union(nil, used) // this drops the nodes of an earlier QOS
 		}
 		if !user && limitsNodes(q.Limits.MaxTRESPerUser) {
 			user, set = true, union(set, q.OfUser(j.User).Nodes())
@@ -42,7 +42,7 @@ func (l *Limits) Preferred(j *Job) []uint64 {
 
 func limitsNodes(v tres.Vector) bool { return v != nil && v[tres.Node] != tres.NoLimit }
 
-// union adds nodes to a set.
+// union returns the union of two sets.
 func union(set, more []uint64) []uint64 {
 	out := make([]uint64, max(len(set), len(more)))
 	copy(out, set)

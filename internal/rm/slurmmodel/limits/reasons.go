@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// The reasons that name no resource.
+// These reasons do not depend on a resource.
 var (
 	qosGrpJobs         = named("QOSGrpJobsLimit")
 	qosGrpSubmit       = named("QOSGrpSubmitJobsLimit")
@@ -38,13 +38,13 @@ var (
 func named(name string) slurmspec.Reason {
 	r, ok := slurmspec.ReasonNamed(name)
 	if !ok {
-		panic("no reason is named " + name) // at the program's start, in every test
+		panic("no reason is named " + name) // when the program starts, so every test would show it
 	}
 	return r
 }
 
-// isLimit reports whether a reason is a limit that a check clears. Until 23.11 slurmctld leaves out the
-// reasons that were added after 14.11 (acct_policy_job_runnable_state).
+// isLimit reports whether a reason is a limit, so that a check clears it. Before 24.05 slurmctld
+// does not clear most of the reasons that were added after 14.11 (acct_policy_job_runnable_state).
 func (l *Limits) isLimit(r slurmspec.Reason) bool {
 	if !l.release.Since(slurmspec.R2405) {
 		if r >= firstOfLimits && r <= lastOfLimits {
@@ -67,11 +67,11 @@ func IsLimit(r slurmspec.Reason) bool {
 		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
 }
 
-// kind is a kind of limits on TRES. The name of a reason is the resource between the texts before and
-// behind, except for the names in others.
+// kind is a kind of limits on TRES. The reason for a resource is in others, or its name is composed
+// of before, the resource's word and behind.
 type kind struct {
 	before, behind string
-	others         map[string]string // by the resource
+	others         map[string]string // by the resource's word
 }
 
 var (
@@ -85,7 +85,7 @@ var (
 	qosGrpMins      = kind{"QOSGrp", "Minutes", map[string]string{"Cpu": "QOSGrpCPUMinutesLimit"}}
 	qosGrpRunMins   = kind{"QOSGrp", "RunMinutes", map[string]string{"Cpu": "QOSGrpCPURunMinutesLimit"}}
 	qosMax          = kind{"QOSMax", "PerJob", limitSuffix("QOSMax", "CpuPerJob", "NodePerJob")}
-	// For burst buffers slurmctld uses the reason of an association's limit.
+	// For burst buffers slurmctld gives the reason of an association's limit.
 	qosMaxMins = kind{"QOSMax", "MinutesPerJob", map[string]string{
 		"Cpu": "QOSMaxCpuMinutesPerJobLimit", "BB": "AssocMaxBBMinutesPerJob"}}
 	qosMaxPerNode = kind{"QOSMax", "PerNode", perNode("QOS")}
@@ -96,7 +96,8 @@ var (
 	qosRunPerAcct = kind{"Max", "RunMinsPerAccount", nil}
 )
 
-// limitSuffix returns the reasons that end in Limit, by the resource with which each word begins.
+// limitSuffix returns reasons whose names end in Limit, by resource. Each of words begins with its
+// resource.
 func limitSuffix(before string, words ...string) map[string]string {
 	names := map[string]string{}
 	for _, word := range words {
@@ -109,7 +110,8 @@ func limitSuffix(before string, words ...string) map[string]string {
 	return names
 }
 
-// perNode returns the reasons, by resource, where slurmctld has no name of its own for a limit per node.
+// perNode returns the reasons of limits per node for resources that have no such reason in
+// slurmctld.
 func perNode(of string) map[string]string {
 	return map[string]string{"Node": of + "MaxUnknownPerNode", "License": of + "MaxUnknownPerNode"}
 }
@@ -127,7 +129,7 @@ func (l *Limits) reason(k kind, i int) slurmspec.Reason {
 	return named(name)
 }
 
-// word returns a resource's word in the names of reasons.
+// word returns the resource's word in the names of reasons, such as "Cpu".
 func (l *Limits) word(i int) string {
 	switch i {
 	case tres.CPU:
@@ -152,16 +154,17 @@ func (l *Limits) word(i int) string {
 	return "Unknown"
 }
 
-// StaysHeld reports whether a held job keeps its reason (_job_runnable_test1 in job_scheduler.c).
+// StaysHeld reports whether a held job with this reason keeps it (_job_runnable_test1 in
+// job_scheduler.c).
 func StaysHeld(r slurmspec.Reason) bool {
 	const maxRequeue = 71
 	return r == slurmspec.HeldByAdmin || r == slurmspec.HeldByUser || r == badConstraints || r == reservationDeleted ||
 		r == maxRequeue
 }
 
-// KeepsBehind reports whether the reason of a pending job is a limit, so that a new job may start
-// before it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 slurmctld leaves out newer
-// reasons, such as limits of generic resources.
+// KeepsBehind reports whether a pending job waits because of a limit. A new job may then start
+// before it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 slurmctld ignores newer
+// reasons, such as limits on generic resources.
 func KeepsBehind(r slurmspec.Reason, since2411 bool) bool {
 	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
 	if since2411 {

@@ -9,8 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PreSelect reports whether the limits allow a job to run, as far as slurmctld checks them before it looks for
-// nodes (acct_policy_job_runnable_pre_select): numbers of running jobs and limits of time. It sets Reason.
+// PreSelect compares a job with the limits that slurmctld checks before it looks for nodes
+// (acct_policy_job_runnable_pre_select): numbers of running jobs, and time limits. It reports
+// whether the job may run, and sets Reason.
 func (l *Limits) PreSelect(j *Job) bool {
 	if !l.enforce.Associations {
 		return true
@@ -37,7 +38,7 @@ func (l *Limits) PreSelect(j *Job) bool {
 	return true
 }
 
-// forget clears a reason that is a limit.
+// forget clears the job's reason if it is a limit.
 func (l *Limits) forget(j *Job) {
 	if l.isLimit(j.Reason) {
 		j.Reason = slurmspec.NoReason
@@ -49,7 +50,7 @@ func (j *Job) wait(r slurmspec.Reason) bool {
 	return false
 }
 
-// qosRuns checks a QOS (_qos_job_runnable_pre_select).
+// qosRuns does the checks of [Limits.PreSelect] for a QOS (_qos_job_runnable_pre_select).
 func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 	if q.Unlimited {
 		return true
@@ -77,7 +78,7 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 			minutes = j.Minutes
 			j.setMinutes(&minutes, uint64(set.MaxWall))
 		}
-		j.applyUsageFactor(&minutes) // twice if the check of the group's limit applied it, too
+		j.applyUsageFactor(&minutes) // the second time, if the check of GrpWall applied it already
 		if int64(minutes) > set.MaxWall {
 			return j.wait(qosMaxWall)
 		}
@@ -85,7 +86,7 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 	return true
 }
 
-// groupRuns checks the group's limits of an association.
+// groupRuns does the checks of [Limits.PreSelect] for the group limits of an association.
 func (l *Limits) groupRuns(j *Job, a *accounts.Association, minutes *uint32) bool {
 	set, imposed := &a.Limits, &l.imposed
 	if imposed.GrpJobs == accounts.NoLimit && int64(a.Counts.Running) >= set.GrpJobs {
@@ -100,7 +101,7 @@ func (l *Limits) groupRuns(j *Job, a *accounts.Association, minutes *uint32) boo
 	return true
 }
 
-// ownRuns checks the limits of each job in an association.
+// ownRuns does the checks of [Limits.PreSelect] for the limits of each job in an association.
 func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool {
 	set, imposed := &a.Limits, &l.imposed
 	if imposed.MaxJobsPerAccount == accounts.NoLimit && imposed.MaxJobs == accounts.NoLimit &&
@@ -116,7 +117,8 @@ func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool 
 	return true
 }
 
-// fill sets the minutes that a check compares, unless an earlier check has set them.
+// fill sets minutes, the time that a check compares, from the job's time limit. It does nothing if
+// an earlier check has set minutes.
 func (j *Job) fill(minutes *uint32, most int64) {
 	if *minutes == slurmspec.NoVal {
 		*minutes = j.Minutes
@@ -125,7 +127,8 @@ func (j *Job) fill(minutes *uint32, most int64) {
 	}
 }
 
-// applyUsageFactor multiplies minutes by the usage factor of a QOS with the flag UsageFactorSafe.
+// applyUsageFactor multiplies minutes by the usage factor of the job's QOS, if the QOS has the flag
+// UsageFactorSafe.
 func (j *Job) applyUsageFactor(minutes *uint32) {
 	if q := j.QOS; q != nil && q.UsageFactorSafe && (*minutes != slurmspec.Infinite || q.UsageFactor < 1) {
 		*minutes = uint32(min(math.MaxUint32, float64(*minutes)*q.UsageFactor))
@@ -137,10 +140,10 @@ func (l *Limits) exceedsGroupWall(u *accounts.Usage, minutes uint32, most int64)
 	return used >= most || l.enforce.Safe && int64(uint32(used)+minutes) > most
 }
 
-// PostSelect reports whether the limits allow a job to run with an amount of resources
-// (acct_policy_job_runnable_post_select). request is what the job would get, and selected its nodes as
-// a set. slurmctld asks also if the selection found no nodes: then request is what the job requests,
-// and selected is nil. It sets Reason.
+// PostSelect compares a job with the limits on resources, after slurmctld has looked for nodes
+// (acct_policy_job_runnable_post_select). request are the resources that the job would get, and
+// selected its nodes as a set. If slurmctld found no nodes, request is what the job requests and
+// selected is nil. PostSelect reports whether the job may run, and sets Reason.
 func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool {
 	if !l.enforce.Limits || j.Association == nil {
 		return true
@@ -161,8 +164,8 @@ func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool
 	return true
 }
 
-// PostPlan compares a job that is planned on nodes with the limits of resources, as [Limits.PostSelect]
-// does. Since 24.11 nodes that other jobs of a group use do not count again (node_bitmap_preempt).
+// PostPlan is [Limits.PostSelect] for a job that backfill plans on nodes. Since 24.11, nodes that
+// other jobs of a group already use do not count (node_bitmap_preempt).
 func (l *Limits) PostPlan(j *Job, request tres.Vector, nodes []uint64) bool {
 	if j.Required != nil || !l.release.Since(slurmspec.R2411) {
 		nodes = nil
@@ -170,22 +173,22 @@ func (l *Limits) PostPlan(j *Job, request tres.Vector, nodes []uint64) bool {
 	return l.PostSelect(j, request, nodes)
 }
 
-// selection is the check of a job with its resources.
+// selection is the check of a job with the resources that it would get.
 type selection struct {
 	*Limits
 	job      *Job
 	request  tres.Vector // the caller's vector
-	minutes  tres.Vector // resource-minutes until the time limit
+	minutes  tres.Vector // resource-minutes if the job runs until its time limit
 	selected []uint64
-	factor   float64 // multiplies associations' limits
-	free     bool    // the usage factor is 0: past usage does not count
+	factor   float64 // multiplies limits of associations; 0 stands for 1
+	free     bool    // a usage factor of 0: usage does not count
 }
 
-// selection begins the check of a job with its resources. The next check overwrites it.
+// selection begins a check of [Limits.PostSelect]. The result is valid until the next check.
 func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *selection {
 	minutes := j.Minutes
 	if minutes == slurmspec.NoVal {
-		// Without a DefaultTime slurmctld computes with NO_VAL, which is more than any limit.
+		// If DefaultTime is not set, slurmctld computes with NO_VAL, which is more than any limit.
 		if minutes = j.Partition.DefaultMinutes; minutes == 0 {
 			minutes = j.Partition.MaxMinutes
 		}
@@ -201,7 +204,7 @@ func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *sele
 	return &l.selecting
 }
 
-// qos checks a QOS (_qos_job_runnable_post_select).
+// qos does the checks of [Limits.PostSelect] for a QOS (_qos_job_runnable_post_select).
 func (c *selection) qos(q *accounts.QOS) bool {
 	if q.Unlimited {
 		return true
@@ -238,19 +241,20 @@ func (c *selection) qos(q *accounts.QOS) bool {
 		return false
 	}
 	free := c.free
-	c.free = false // with a usage factor of 0, too, slurmctld counts what a user has reserved
+	c.free = false // slurmctld counts this even if the usage factor is 0
 	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
 	c.free = free
 	return ok
 }
 
-// present checks what the running jobs of a user or an account have in a QOS.
+// present compares the resources of a user's or an account's running jobs in a QOS with limits.
 func (c *selection) present(limits, imposed tres.Vector, counts *accounts.Counts, k kind) bool {
 	u := usage{limits: limits, imposed: imposed, taken: counts.TRES, safe: true, qos: true}
 	return c.distinct(&u, counts, k)
 }
 
-// distinct checks amounts that count each node once (_get_unique_job_node_cnt).
+// distinct compares amounts in which nodes that the group already uses do not count again
+// (_get_unique_job_node_cnt).
 func (c *selection) distinct(u *usage, counts *accounts.Counts, k kind) bool {
 	if u.limits == nil {
 		return true
@@ -281,7 +285,8 @@ func len64(set []uint64) int {
 	return n
 }
 
-// reservedBy checks the resource-minutes that the running jobs of a user or an account in a QOS may still use.
+// reservedBy compares resource-minutes that the running jobs of a user or an account in a QOS may
+// still use.
 func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Counts, k kind) bool {
 	if limits == nil {
 		return true
@@ -295,8 +300,8 @@ func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Cou
 	return true
 }
 
-// groups checks the group's limits of a QOS or an association: used minutes, present resources, and minutes
-// until the time limits.
+// groups compares with the group limits of a QOS or an association: GrpTRESMins, GrpTRES and
+// GrpTRESRunMins.
 func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *accounts.Limits, u usage,
 	mins, present, runMins kind) bool {
 	imposed := &c.imposed
@@ -323,7 +328,7 @@ func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *a
 	return true
 }
 
-// group checks the group's limits of an association.
+// group checks the group limits of an association.
 func (c *selection) group(a *accounts.Association) bool {
 	if set := &a.Limits; set.GrpTRES == nil && set.GrpTRESMinutes == nil && set.GrpTRESRunMinutes == nil {
 		return true
@@ -346,7 +351,7 @@ func (c *selection) own(a *accounts.Association) bool {
 	return true
 }
 
-// inMinutes returns reserved resource-seconds in whole minutes; 0 if past usage does not count.
+// inMinutes converts reserved resource-seconds to whole minutes, or to 0 if usage does not count.
 func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	for i, seconds := range reserved {
 		if c.reserved[i] = seconds / 60; c.free {
@@ -356,7 +361,7 @@ func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	return c.reserved
 }
 
-// usedMinutes returns used resource-seconds in whole minutes; 0 if past usage does not count.
+// usedMinutes converts used resource-seconds to whole minutes, or to 0 if usage does not count.
 func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 	for i, seconds := range used {
 		if c.used[i] = uint64(seconds.Float64() / 60); c.free {
@@ -366,8 +371,8 @@ func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 	return c.used
 }
 
-// MaxNodes returns how many nodes the limits allow a job, and the reason with which it waits if it
-// wants more (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
+// MaxNodes returns how many nodes the limits allow a job, and the reason for a job that needs more
+// (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
 func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 	most, reason := uint64(tres.NoLimit), slurmspec.NoReason
 	if !l.enforce.Limits || j.Association == nil {
@@ -386,11 +391,11 @@ func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRESPerUser }), qosPerUser)
 		group = nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.GrpTRES })
 	}
-	perJob := most // of a QOS
+	perJob := most // limit of a QOS on the nodes of each job
 	lower(group, qosGrp)
 	factor := 0.0
 	if first != nil {
-		factor = first.LimitFactor // slurmctld never uses the second one's here
+		factor = first.LimitFactor // here slurmctld never uses the factor of the second QOS
 	}
 	for a := range j.Association.Up {
 		below := most
@@ -424,8 +429,8 @@ func nodesIn(limits tres.Vector) uint64 {
 	return limits[tres.Node]
 }
 
-// MinPriority returns the priority below which a job reserves nothing (acct_policy_get_prio_thresh); 0 for
-// no such limit.
+// MinPriority returns the lowest priority with which a job may reserve nodes
+// (acct_policy_get_prio_thresh); 0 if no MinPrioThreshold is set.
 func (l *Limits) MinPriority(j *Job) uint32 {
 	if !l.enforce.Limits || j.Association == nil {
 		return 0

@@ -6,11 +6,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what the
-// job requests. Numbers of submitted jobs always count. Limits that one job alone may exceed count if
-// it has no QOS, or a QOS with the flag DenyOnLimit. If the job gives no time limit, a limit sets it.
+// Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what
+// the job requests. It always compares numbers of submitted jobs. It compares limits that one job
+// alone can exceed if the job has no QOS, or if its QOS has the flag DenyOnLimit. If the job gives
+// no time limit, Validate sets the time limit to the lowest limit that applies.
 //
-// If slurmctld refuses the job, Reason is the limit; the answer to the submission is
+// If slurmctld refuses the job, Reason is the limit. The submission then fails with
 // ESLURM_ACCOUNTING_POLICY.
 func (l *Limits) Validate(j *Job, request tres.Vector) bool {
 	if !l.enforce.Limits || j.Association == nil {
@@ -60,7 +61,7 @@ func (v *validation) refuse(r slurmspec.Reason) bool {
 	return false
 }
 
-// qos checks a QOS (_qos_policy_validate).
+// qos compares a submission with the limits of a QOS (_qos_policy_validate).
 func (v *validation) qos(q *accounts.QOS) bool {
 	set, imposed := &q.Limits, &v.imposed
 	if !v.amounts(set.MaxTRESPerAccount, imposed.MaxTRESPerAccount, 0, qosPerAccount) || !v.groupAndUser(set) {
@@ -91,7 +92,7 @@ func (v *validation) qos(q *accounts.QOS) bool {
 	return true
 }
 
-// amounts checks limits of each job in a QOS.
+// amounts compares the request with a QOS's limits for each job.
 func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind) bool {
 	if !v.strict {
 		return true
@@ -102,8 +103,8 @@ func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind
 	return true
 }
 
-// groupAndUser checks GrpTRES and MaxTRESPerUser. If a QOS sets one of the two for a resource, neither
-// of them counts in the next QOS.
+// groupAndUser compares the request with GrpTRES and MaxTRESPerUser. If a QOS sets one of the two
+// for a resource, it replaces both in the next QOS.
 func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	if !v.strict || set.GrpTRES == nil && set.MaxTRESPerUser == nil {
 		return true
@@ -131,7 +132,7 @@ func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	return true
 }
 
-// qosTimes checks limits of time in a QOS.
+// qosTimes compares a submission with the limits on time in a QOS.
 func (v *validation) qosTimes(set *accounts.Limits) bool {
 	imposed := &v.imposed
 	if !v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, qosMaxMins) ||
@@ -153,14 +154,14 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 	return true
 }
 
-// exceedsWall sets the time limit if the job gives none, and reports whether the time limit exceeds a
-// limit that counts.
+// exceedsWall sets the time limit to most if the job gives none. It reports whether the time limit
+// exceeds most, if such limits count for the submission.
 func (v *validation) exceedsWall(most int64) bool {
 	v.setMinutes(&v.Minutes, uint64(most))
 	return v.strict && int64(v.Minutes) > most
 }
 
-// times checks limits on resources multiplied by minutes (_validate_tres_time_limits).
+// times compares a submission with limits on resource-minutes (_validate_tres_time_limits).
 func (v *validation) times(limits, imposed tres.Vector, k kind) bool {
 	if !v.strict || v.ByAdmin {
 		return true
@@ -180,7 +181,7 @@ func (v *validation) times(limits, imposed tres.Vector, k kind) bool {
 	return true
 }
 
-// group checks the group's limits of an association.
+// group compares a submission with the group limits of an association.
 func (v *validation) group(a *accounts.Association, factor float64) bool {
 	set, imposed := &a.Limits, &v.imposed
 	if v.strict {
@@ -198,7 +199,7 @@ func (v *validation) group(a *accounts.Association, factor float64) bool {
 	return v.wall(&imposed.GrpWall, set.GrpWall, assocGrpWall)
 }
 
-// own checks the limits of each job in an association.
+// own compares a submission with the limits of each job in an association.
 func (v *validation) own(a *accounts.Association, factor float64) bool {
 	set, imposed := &a.Limits, &v.imposed
 	if v.strict {
@@ -217,7 +218,7 @@ func (v *validation) own(a *accounts.Association, factor float64) bool {
 		v.wall(&imposed.MaxWall, set.MaxWall, assocMaxWall)
 }
 
-// wall checks a limit of time in an association (_validate_time_limit).
+// wall compares the job's time limit with a limit of an association (_validate_time_limit).
 func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 	if v.Minutes != slurmspec.NoVal && (!v.strict || v.ByAdmin) || !takes(imposed, most) {
 		return true
@@ -229,8 +230,8 @@ func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 	return true
 }
 
-// setMinutes sets the job's time limit to a limit if the job gives none, or lowers a time limit that a
-// limit has set (_set_time_limit). A limit of 0 stands for the partition's limit.
+// setMinutes sets a time limit to most if the job gives none, or if an earlier limit set a higher
+// one (_set_time_limit). If most is 0, the partition's limit is used.
 func (j *Job) setMinutes(minutes *uint32, most uint64) {
 	limit := uint32(min(most, uint64(slurmspec.Infinite)))
 	switch {

@@ -1,4 +1,4 @@
-// Package machine turns nodes of slurm.conf and switches of topology.conf into the machine on which jobs are placed.
+// Package machine makes the machine of package selection from slurm.conf and topology.conf.
 package machine
 
 import (
@@ -21,7 +21,8 @@ type Switch struct {
 	Nodes, Switches []string
 }
 
-// Add gives a machine its nodes, in slurmctld's order, and its switches. The error names a switch that is wrong.
+// Add sets a machine's nodes, in slurmctld's order, and its switches. The error names a switch that
+// is wrong.
 func Add(m *selection.Machine, nodes []hpc.Node, switches []Switch) error {
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, func(a, b hpc.Node) int { return hostlist.Natural(a.Name, b.Name) })
@@ -34,13 +35,13 @@ func Add(m *selection.Machine, nodes []hpc.Node, switches []Switch) error {
 	return addSwitches(m, switches)
 }
 
-// newNode returns the hardware of a node.
+// newNode returns the hardware of a node of slurm.conf.
 func newNode(n hpc.Node) selection.Node {
 	out := selection.Node{
 		Name: n.Name, Sockets: max(1, n.Sockets), Cores: max(1, n.CoresPerSocket), Threads: max(1, n.ThreadsPerCore),
 		CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, Weight: uint64(n.Weight),
 	}
-	if n.CPUs == out.Sockets*out.Cores { // CPUs are cores, whatever the threads
+	if n.CPUs == out.Sockets*out.Cores { // CPUs are cores, even if cores have threads
 		out.Threads = 1
 	}
 	for _, g := range n.GRES {
@@ -49,7 +50,7 @@ func newNode(n hpc.Node) selection.Node {
 	return out
 }
 
-// newDevice returns a generic resource, with the socket to which its cores belong.
+// newDevice returns a generic resource. It is at the socket of the first of its cores.
 func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
 	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count)}
 	first, _, _ := strings.Cut(strings.ReplaceAll(g.Cores, "-", ","), ",")
@@ -60,7 +61,7 @@ func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
 	return d
 }
 
-// addSwitches gives the machine its switches.
+// addSwitches sets the machine's switches.
 func addSwitches(m *selection.Machine, lines []Switch) error {
 	if len(lines) == 0 {
 		return nil
@@ -80,7 +81,8 @@ func addSwitches(m *selection.Machine, lines []Switch) error {
 			return fmt.Errorf("switch %s is below itself", s.Name)
 		}
 		for _, name := range lines[i].Nodes {
-			// slurmctld leaves out nodes that slurm.conf does not have (_node_name2bitmap in topology_tree.c).
+			// slurmctld ignores nodes that are not in slurm.conf (_node_name2bitmap in
+			// topology_tree.c).
 			if at, known := place[name]; known {
 				s.Nodes.Set(at)
 			}

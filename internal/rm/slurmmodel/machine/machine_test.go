@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// TestSwitchesWithStrangeNodes: as in slurmctld, a switch is without the nodes that slurm.conf does not have.
+// TestSwitchesWithStrangeNodes checks that a switch does not get nodes that are not in slurm.conf.
 func TestSwitchesWithStrangeNodes(t *testing.T) {
 	m := &selection.Machine{Nodes: []selection.Node{{Name: "n1"}, {Name: "n2"}}}
 	err := addSwitches(m, []Switch{

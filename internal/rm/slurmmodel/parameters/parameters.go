@@ -1,4 +1,4 @@
-// Package parameters reads the parts of slurm.conf that slurmctld's schedulers use.
+// Package parameters reads the keys of slurm.conf that slurmctld's schedulers use.
 package parameters
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Parameters are the parts of slurm.conf that the scheduler reads.
+// Parameters are the keys of slurm.conf that the schedulers use.
 type Parameters struct {
-	// Options of SchedulerParameters.
+	// These are options of SchedulerParameters.
 	BatchSchedDelay, SchedInterval int64
 	SchedMinInterval               time.Duration
 	QueueDepth, PartitionDepth     int
 	MaxStart                       int
-	Deferred                       bool // defer: an epilog only queues the scheduler
+	Deferred                       bool // defer: the end of an epilog does not start a pass at once
 	AssocLimitStop                 bool
 	Limits                         charge.Limits
 	BF                             Backfill
@@ -44,7 +44,7 @@ type Backfill struct {
 	Off                                    bool
 }
 
-// Read reads slurm.conf. It replaces values that slurmctld refuses by defaults, as slurmctld does.
+// Read reads the parameters. Like slurmctld, it replaces invalid values by the defaults.
 func Read(get keys.Get) *Parameters {
 	o := keys.OptionsOf(get)
 	p := &Parameters{

@@ -8,7 +8,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Try is a job that looks for nodes, and the candidates that it may preempt, in the order of [Settings.Order].
+// Try is a job that looks for nodes, with the candidates that it may preempt in the order of
+// [Settings.Order].
 type Try struct {
 	Tester     *selection.Tester
 	State      *selection.State
@@ -17,22 +18,25 @@ type Try struct {
 	Candidates []*Job
 }
 
-// forget keeps the tester from remembering tests in a state other than the machine's. The returned function ends this.
+// forget stops the tester from storing results, because the tests are of states in which candidates
+// are gone. The caller must call the returned function when they are done.
 func (t *Try) forget() func() {
 	class := t.Request.Class
 	t.Request.Class = 0
 	return func() { t.Request.Class = class }
 }
 
-// Leaves reports whether a job that is preempted leaves its nodes for good.
+// Leaves reports whether a preempted job leaves its nodes: it is requeued or cancelled, not
+// suspended.
 func (s *Settings) Leaves(job *Job) bool {
 	mode := s.ModeOf(job)
 	return mode == Requeue || mode == Cancel
 }
 
-// Now looks for nodes of a set that the job could have if candidates left them, and returns these candidates
-// (_run_now). The caller has tested that the job does not fit otherwise. Candidates leave in their order
-// until the job fits. Those that had to leave are then tried in another order, so that fewer leave.
+// Now looks for nodes that the job could have now if candidates left them, and returns these
+// candidates (_run_now). The caller has tested that the job does not fit otherwise. Now removes
+// candidates in their order until the job fits. It then tries the candidates that have nodes of the
+// job in another order, because fewer of them may suffice.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
@@ -54,8 +58,9 @@ func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Jo
 	}
 }
 
-// stopped looks for nodes for a job whose candidates are suspended. It gets their cores, in the row of
-// jobs that preempt others. Since 24.11 candidates stop in their order until the job fits.
+// stopped looks for nodes for a job whose candidates are suspended. The job gets the candidates'
+// cores, in the row for jobs that preempt others. Since 24.11, candidates are suspended in their
+// order until the job fits.
 func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 	x := t.Tester
 	defer func() { x.Extra, x.Stopped = false, nil }()
@@ -80,8 +85,8 @@ func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 	return nil
 }
 
-// Open adds to a job's nodes the usable nodes that candidates share with no other job (_bit_or_cond in
-// node_scheduler.c).
+// Open adds usable nodes to a set: the nodes of candidates that share their nodes with no other job
+// (_bit_or_cond in node_scheduler.c).
 func Open(nodes, usable selection.Bits, candidates []*Job) {
 	for _, job := range candidates {
 		for i := range job.Allocation.Nodes.All {
@@ -92,7 +97,7 @@ func Open(nodes, usable selection.Bits, candidates []*Job) {
 	}
 }
 
-// drop removes candidates until the job fits. It returns the place of the last one.
+// drop removes candidates until the job fits. It returns the index of the last removed candidate.
 func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.Allocation, int) {
 	future := t.Tester.NewState()
 	t.State.CopyTo(future)
@@ -109,7 +114,8 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 	return nil, 0
 }
 
-// reorder moves the candidate at index last to the front, followed by those with most of the job's nodes.
+// reorder moves the candidate at index last to the front. Behind it come the candidates before
+// last, those with most nodes of the job first.
 func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	if s.strictOrder {
 		job := list[last]
@@ -131,7 +137,8 @@ func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	slices.SortStableFunc(list, func(a, b *Job) int { return cmp.Compare(b.usable, a.usable) })
 }
 
-// chosen returns the candidates that leave the job's nodes, up to the first one that need not leave.
+// chosen returns the candidates that leave nodes of the job, up to the first candidate that need
+// not leave.
 func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	for _, job := range list {
 		switch {
@@ -145,8 +152,8 @@ func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	return chosen
 }
 
-// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. Candidates
-// leave at once: if the job fits without them, it could start now (_will_run_test).
+// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. It
+// removes candidates first. If the job then fits, it could start now (_will_run_test).
 func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
 	if len(t.Candidates) == 0 {
 		return t.Tester.WillRun(t.State, t.Request, set, t.Counts, h)
@@ -165,7 +172,7 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 		gone[job.Allocation] = true
 		switch s.ModeOf(job) {
 		case Off:
-		case Suspend: // it keeps its memory
+		case Suspend: // a suspended job keeps its memory
 			t.Tester.Suspend(future, job.Allocation)
 			t.Tester.Extra = t.Tester.Extra || s.byQOS
 		default:

@@ -1,6 +1,7 @@
-// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits. It says which jobs
-// may preempt which others (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of these
-// a job takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
+// Package preemption decides which running jobs slurmctld preempts for a job that waits. It has the
+// rules for which jobs may preempt which (the plugins preempt/qos and preempt/partition_prio, and
+// preempt.c), and for which of these a job needs (_run_now and _will_run_test of the select
+// plugins). The caller stops the jobs.
 package preemption
 
 import (
@@ -16,7 +17,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Mode is what is done with a job that is preempted.
+// Mode says what happens to preempted jobs.
 type Mode uint8
 
 // The modes of PreemptMode.
@@ -27,7 +28,8 @@ const (
 	Suspend
 )
 
-// modeOf reads a value of PreemptMode, of a QOS or a partition. GANG and WITHIN are no modes.
+// modeOf reads a PreemptMode of the cluster, a QOS or a partition. within reports the word WITHIN.
+// GANG is ignored.
 func modeOf(text string) (mode Mode, within bool) {
 	for word := range strings.SplitSeq(strings.ToLower(text), ",") {
 		switch strings.TrimSpace(word) {
@@ -44,21 +46,21 @@ func modeOf(text string) (mode Mode, within bool) {
 	return mode, within
 }
 
-// Settings are the parts of slurm.conf about preemption.
+// Settings are the keys of slurm.conf about preemption.
 type Settings struct {
-	byQOS         bool // preempt/qos, and otherwise preempt/partition_prio
+	byQOS         bool // preempt/qos; otherwise preempt/partition_prio
 	mode          Mode
 	within        bool
 	exempt        int64 // seconds
 	youngestFirst bool
 	strictOrder   bool
 	rounds        int    // preempt_reorder_count
-	mostPriority  uint32 // jobs with more are not preempted (min_exempt_priority)
+	mostPriority  uint32 // jobs with a higher priority are not preempted (min_exempt_priority)
 	mostRetries   int    // MaxBatchRequeue
-	rest          int64  // for how many seconds a job preempts no others after it has preempted some
+	rest          int64  // seconds after a preemption in which the job may not preempt again
 }
 
-// Read reads slurm.conf. It returns nil if nothing is preempted.
+// Read reads the settings. It returns nil if jobs are never preempted.
 func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Settings {
 	kind := strings.TrimPrefix(strings.ToLower(keys.Value(get, "PreemptType")), "preempt/")
 	mode, within := modeOf(keys.Value(get, "PreemptMode"))
@@ -75,7 +77,7 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 	o := keys.OptionsOf(get)
 	s.youngestFirst, s.strictOrder = o.Has("preempt_youngest_first"), o.Has("preempt_strict_order")
 	s.rounds = int(o.Number("preempt_reorder_count", 1))
-	if rules.WholeSeconds { // PreemptParameters since 23.02
+	if rules.WholeSeconds { // PreemptParameters exists since 23.02
 		o := keys.Options(strings.ToLower(keys.Value(get, "PreemptParameters")))
 		s.youngestFirst, s.strictOrder = s.youngestFirst || o.Has("youngest_first"), s.strictOrder || o.Has("strict_order")
 		s.rounds = int(o.Number("reorder_count", int64(s.rounds)))
@@ -84,17 +86,17 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 	return s
 }
 
-// Partition is what preemption reads of a partition.
+// Partition is what preemption depends on in a partition.
 type Partition struct {
 	Nodes selection.Bits
 	Tier  int
 	QOS   *accounts.QOS
 	mode  Mode
-	own   bool  // it has a mode of its own
+	own   bool  // the partition sets its own mode
 	grace int64 // seconds
 }
 
-// NewPartition reads the line of a partition that has nodes and a tier.
+// NewPartition reads GraceTime and PreemptMode from a partition's line.
 func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 	p := &Partition{Nodes: nodes, Tier: tier, grace: keys.Number(get, "GraceTime", 0)}
 	if text := keys.Value(get, "PreemptMode"); text != "" {
@@ -104,39 +106,40 @@ func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 	return p
 }
 
-// Keeps reports whether jobs of the partition are not preempted.
+// Keeps reports whether PreemptMode=OFF protects the partition's jobs from preemption.
 func (p *Partition) Keeps() bool { return p.own && p.mode == Off }
 
-// Job is what preemption reads of a job, and what it remembers about the job.
+// Job is what preemption depends on in a job, and the job's own state of preemption.
 type Job struct {
-	QOS       *accounts.QOS // nil for none
+	QOS       *accounts.QOS // nil if the job has none
 	Partition *Partition
 	Priority  uint32
-	// Requeue says that it may return to the queue (--requeue and JobRequeue).
+	// Requeue says that the job may return to the queue (--requeue or JobRequeue).
 	Requeue bool
-	// Exclusive says that it shares its nodes with no other job.
+	// Exclusive says that no other job may use the job's nodes.
 	Exclusive bool
-	// Start is its start and End the end of its time limit, in seconds since 1970.
+	// Start is when the job started, and End when its time limit ends, in seconds since 1970.
 	Start, End int64
-	// Allocation is what the job has while it runs.
+	// Allocation is the running job's allocation.
 	Allocation *selection.Allocation
-	// Place is its place in slurmctld's list of jobs.
+	// Place is the job's index in slurmctld's list of jobs.
 	Place int
-	// Began is when it last preempted jobs, in seconds since 1970; 0 for never. Underway says that it has preempted
-	// some in the present pass or cycle.
+	// Began is when the job last preempted jobs, in seconds since 1970; 0 if never. Underway says
+	// that this was in the present pass or cycle.
 	Began    int64
 	Underway bool
-	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the job
-	// for which it was stopped: the workload's ID, or ID_TASK for a task.
+	// Told is when the job was warned, or stopped, because it is preempted, in seconds since 1970;
+	// 0 if never. By is the job that preempted it: its ID in the workload, or ID_TASK for a task.
 	Told int64
 	By   string
 
-	// usable decides the order in which jobs are tried; slurmctld remembers it between two tries (usable_nodes).
+	// usable orders the candidates of the next try. slurmctld keeps it between two tries
+	// (usable_nodes).
 	usable  int
-	retries int // ends of its script in grace times
+	retries int // how often its script ended in a grace time
 }
 
-// mayPreempt reports whether a job may preempt another one at all (preempt_p_preemptable).
+// mayPreempt reports whether a job may preempt another job, by tier or QOS (preempt_p_preemptable).
 func (s *Settings) mayPreempt(by, job *Job) bool {
 	if !s.byQOS {
 		return job.Partition.Tier < by.Partition.Tier && (!job.Partition.own || job.Partition.mode != Off)
@@ -160,7 +163,7 @@ func (s *Settings) Before(a, b *Job) bool {
 	return a.Partition.Tier > b.Partition.Tier && a.Partition.Nodes.Overlaps(b.Partition.Nodes)
 }
 
-// ModeOf returns what is done with a job that is preempted. Settings that are nil preempt nothing: the mode is Off.
+// ModeOf returns what happens to a job if it is preempted. With nil settings it is always Off.
 func (s *Settings) ModeOf(job *Job) Mode {
 	if s == nil {
 		return Off
@@ -175,7 +178,7 @@ func (s *Settings) ModeOf(job *Job) Mode {
 	return mode
 }
 
-// Grace returns for how many seconds a job still runs when it is preempted.
+// Grace returns for how many seconds a preempted job may still run.
 func (s *Settings) Grace(job *Job) int64 {
 	switch {
 	case !s.byQOS:
@@ -186,7 +189,8 @@ func (s *Settings) Grace(job *Job) int64 {
 	return job.QOS.GraceTime
 }
 
-// exemptUntil returns until when a job is not preempted (acct_policy_get_preemptable_time).
+// exemptUntil returns until when PreemptExemptTime protects a job, in seconds since 1970
+// (acct_policy_get_preemptable_time).
 func (s *Settings) exemptUntil(job *Job) int64 {
 	first, second := job.QOS, job.Partition.QOS
 	if second != nil && (first == nil || !first.OverPartQOS) {
@@ -200,13 +204,14 @@ func (s *Settings) exemptUntil(job *Job) int64 {
 	return job.Start + s.exempt
 }
 
-// MayBePreempted reports whether a running job is a candidate for one that waits, at a second.
+// MayBePreempted reports whether a running job is a candidate for the job by at the second now.
 func (s *Settings) MayBePreempted(job, by *Job, now int64) bool {
 	return s.mayPreempt(by, job) && job.Priority <= s.mostPriority && now >= s.exemptUntil(job) &&
 		job.Allocation.Nodes.Overlaps(by.Partition.Nodes)
 }
 
-// Order sorts candidates into the order in which they are tried (slurm_find_preemptable_jobs).
+// Order sorts candidates into the order in which slurmctld tries them
+// (slurm_find_preemptable_jobs).
 func (s *Settings) Order(candidates []*Job) {
 	slices.SortFunc(candidates, func(a, b *Job) int {
 		order := cmp.Compare(s.rank(a), s.rank(b))
@@ -217,7 +222,8 @@ func (s *Settings) Order(candidates []*Job) {
 	})
 }
 
-// rank is lower for jobs that are preempted first: jobs of low tiers or QOS, and then small jobs (_gen_job_prio).
+// rank is lower for jobs that are preempted earlier: jobs of low tiers or QOS, and among these
+// small jobs (_gen_job_prio).
 func (s *Settings) rank(job *Job) uint32 {
 	high := uint32(0)
 	switch {
@@ -229,8 +235,8 @@ func (s *Settings) rank(job *Job) uint32 {
 	return high<<16 + uint32(min(len(job.Allocation.Parts), 0xffff))
 }
 
-// Sort sorts a queue by a comparison that need not be transitive: with preemption it is not. It is a
-// merge sort of halves, like the C library's qsort.
+// Sort sorts a queue by a comparison that need not be transitive; with preemption it is not. The
+// result depends on the algorithm, so Sort is a merge sort of halves like the C library's qsort.
 func Sort[T any](list []T, compare func(a, b T) int) {
 	if len(list) < 2 {
 		return
@@ -251,8 +257,8 @@ func Sort[T any](list []T, compare func(a, b T) int) {
 	}
 }
 
-// Begin reports whether a job may stop others now. It may not for some seconds after it has stopped
-// jobs, since these may still be on their nodes.
+// Begin reports whether a job may preempt others now. It may not for some seconds after it
+// preempted jobs, because these may still be on their nodes.
 func (s *Settings) Begin(job *Job, now int64) bool {
 	if job.Began > now-s.rest && job.Began != 0 {
 		return false
@@ -261,19 +267,19 @@ func (s *Settings) Begin(job *Job, now int64) bool {
 	return true
 }
 
-// Fate is what becomes of a job that is preempted.
+// Fate is what happens to a job that is preempted.
 type Fate uint8
 
-// The fates of a job that is preempted.
+// The results of [Settings.Stop].
 const (
-	Stays   Fate = iota // until its grace time is over
-	Warned              // its grace time begins
-	Leaves              // it ends
-	Returns             // it returns to the queue
+	Stays   Fate = iota // nothing happens until the grace time is over
+	Warned              // the grace time begins
+	Leaves              // the job ends
+	Returns             // the job returns to the queue
 )
 
-// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time
-// is only warned at first, and its End becomes the end of the grace time.
+// Stop preempts a job for the job by at the second now (slurm_job_preempt). A job with a grace time
+// is first warned: its End becomes the end of the grace time.
 func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 	if job.Told == 0 {
 		grace := s.Grace(job)
@@ -292,10 +298,11 @@ func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 	return Leaves
 }
 
-// Returns reports whether a job that is preempted returns to the queue.
+// Returns reports whether a job returns to the queue when it is preempted.
 func (s *Settings) Returns(job *Job) bool { return job.Requeue && s.ModeOf(job) == Requeue }
 
-// Retry reports whether a job returns to the queue after its script ended in its grace time. It counts returns.
+// Retry reports whether a job whose script ended in its grace time returns to the queue, and counts
+// such returns.
 func (s *Settings) Retry(job *Job) bool {
 	retry := s.Returns(job)
 	if retry {
@@ -304,8 +311,8 @@ func (s *Settings) Retry(job *Job) bool {
 	return retry
 }
 
-// TooMany reports whether a job has returned to the queue so often because of its script's end that
-// slurmctld holds it (MaxBatchRequeue). If so, it sets the count to 0.
+// TooMany reports whether Retry has returned a job so often that slurmctld holds it
+// (MaxBatchRequeue). If so, it resets the count.
 func (s *Settings) TooMany(job *Job) bool {
 	if s == nil || job.retries < s.mostRetries {
 		return false
@@ -314,8 +321,8 @@ func (s *Settings) TooMany(job *Job) bool {
 	return true
 }
 
-// SetAside lets a job that has preempted others in this cycle preempt again, as the next task of an
-// array does. It returns when the job preempted others, or else the given instant.
+// SetAside clears Began and Underway, if the job has preempted jobs in this cycle: the next task of
+// an array may preempt jobs, too. It returns the cleared Began, or else its argument.
 func (j *Job) SetAside(began int64) int64 {
 	if j.Underway {
 		began, j.Began, j.Underway = j.Began, 0, false
@@ -323,12 +330,12 @@ func (j *Job) SetAside(began int64) int64 {
 	return began
 }
 
-// Restore undoes SetAside, if the job has not preempted others since.
+// Restore sets Began again to what SetAside returned, if the job has not preempted jobs since.
 func (j *Job) Restore(began int64) {
 	if j.Began == 0 && began != 0 {
 		j.Began, j.Underway = began, true
 	}
 }
 
-// Renew forgets the last run of a job that returns to the queue.
+// Renew clears the state of the last run, when a job returns to the queue.
 func (j *Job) Renew() { j.Told, j.By = 0, "" }

@@ -36,7 +36,7 @@ func read(t *testing.T, release slurmspec.Release, text string) *Settings {
 	return Read(get, parameters.Read(get), parameters.RulesOf(release))
 }
 
-// cluster is a machine of nodes with eight cores each, and the jobs that run there.
+// cluster is a machine whose nodes have eight cores each, with its running jobs.
 type cluster struct {
 	x     *selection.Tester
 	state *selection.State
@@ -83,7 +83,7 @@ func (c *cluster) run(t *testing.T, name string, qos *accounts.QOS, cpus int, no
 	return c.jobs[name]
 }
 
-// take returns whom a job with a number of CPUs on a number of nodes preempts.
+// take returns the jobs that a job with a number of CPUs on a number of nodes preempts.
 func (c *cluster) take(s *Settings, by *Job, cpus, nodes int) string {
 	var candidates []*Job
 	for _, j := range c.jobs {
@@ -108,7 +108,8 @@ func (c *cluster) take(s *Settings, by *Job, cpus, nodes int) string {
 	return strings.Join(names, " ")
 }
 
-// TestRead: preemption is on only with a plugin and a mode, and PreemptParameters count since 23.02.
+// TestRead checks that jobs are preempted only with a plugin and a mode, and that PreemptParameters
+// counts since 23.02.
 func TestRead(t *testing.T) {
 	for text, on := range map[string]bool{
 		"": false, "PreemptType=preempt/none": false, "PreemptMode=REQUEUE": false,
@@ -132,7 +133,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestModes: a QOS or a partition has its own mode or that of the cluster.
+// TestModes checks that a QOS or a partition has its own mode, or that of the cluster.
 func TestModes(t *testing.T) {
 	part := NewPartition(conf("PreemptMode=CANCEL GraceTime=30"), nil, 1)
 	plain := NewPartition(conf(""), nil, 1)
@@ -161,7 +162,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestMayBePreempted: who may preempt whom, and from when on.
+// TestMayBePreempted checks which jobs may preempt which, and from which instant.
 func TestMayBePreempted(t *testing.T) {
 	low := &accounts.QOS{Name: "low", PreemptExempt: -1}
 	high := &accounts.QOS{Name: "high", PreemptExempt: -1, Preempts: []*accounts.QOS{low}}
@@ -206,7 +207,8 @@ func TestMayBePreempted(t *testing.T) {
 	}
 }
 
-// TestNow: jobs of low QOS and small ones leave first. Of those that would have to, only the ones that are needed do.
+// TestNow checks that jobs of low QOS and small jobs leave first, and that only jobs leave that are
+// needed.
 func TestNow(t *testing.T) {
 	low := &accounts.QOS{Name: "low", Priority: 1, PreemptExempt: -1}
 	mid := &accounts.QOS{Name: "mid", Priority: 5, PreemptExempt: -1}
@@ -220,7 +222,7 @@ func TestNow(t *testing.T) {
 		{"", 8, 1, "d"},  // one job has a node alone
 		{"", 16, 2, "c"}, // a job of two nodes instead of three of one
 		{"", 40, 5, "nobody"},
-		{"", 24, 3, "d c"}, // the last one that made it fit comes first, twice
+		{"", 24, 3, "d c"}, // the candidate that made the job fit comes first, in two rounds
 		{"preempt_youngest_first", 8, 1, "d"},
 		{"preempt_reorder_count=0", 16, 2, "c"},
 		{"preempt_strict_order", 24, 3, "d c"},
@@ -239,7 +241,8 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestNowLeavesTheMachineAlone: a choice of jobs changes nothing, and what it chooses suffices.
+// TestNowLeavesTheMachineAlone checks that a choice does not change the state, and that the job
+// fits without the chosen jobs.
 func TestNowLeavesTheMachineAlone(t *testing.T) {
 	low := &accounts.QOS{Name: "low", PreemptExempt: -1}
 	s := read(t, slurmspec.R2205, "PreemptType=preempt/qos PreemptMode=CANCEL")
@@ -275,7 +278,8 @@ func TestNowLeavesTheMachineAlone(t *testing.T) {
 	})
 }
 
-// TestWillRun: a job that may preempt others can start now, and otherwise at the end of a job that it may not preempt.
+// TestWillRun checks that a job that may preempt the running job can start now, and other jobs when
+// it ends.
 func TestWillRun(t *testing.T) {
 	low := &accounts.QOS{Name: "low", PreemptExempt: -1}
 	c := newCluster(2)
@@ -287,7 +291,7 @@ func TestWillRun(t *testing.T) {
 		for _, one := range []struct {
 			nodes      int
 			candidates []*Job
-			now        bool // whether only a start at once is asked for
+			now        bool // only a start now is of interest
 			want       int64
 		}{
 			{1, nil, false, 800}, {1, []*Job{a}, false, 500}, {1, []*Job{a}, true, 500},
@@ -302,7 +306,8 @@ func TestWillRun(t *testing.T) {
 	}
 }
 
-// TestStop: a job with a grace time is told first, and leaves when it is over. Another one leaves at once.
+// TestStop checks that a job with a grace time is warned and leaves when the time is over, and that
+// other jobs leave at once.
 func TestStop(t *testing.T) {
 	s := read(t, slurmspec.R2205, byQOS+"REQUEUE")
 	slow := &Job{QOS: &accounts.QOS{GraceTime: 60}, End: 1000, Requeue: true}
@@ -333,7 +338,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBegin: a job that has stopped others waits until these have left their nodes, but not the next task of an array.
+// TestBegin checks that a job that has preempted jobs must wait before it may do so again, but the
+// next task of an array need not wait.
 func TestBegin(t *testing.T) {
 	s, job := read(t, slurmspec.R2205, byQOS+"REQUEUE"), &Job{}
 	if !s.Begin(job, 100) || s.Begin(job, 139) || !s.Begin(job, 140) {
@@ -352,7 +358,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestSort: with a comparison that is transitive, the order is the stable one.
+// TestSort checks that with a transitive comparison the sort is stable.
 func TestSort(t *testing.T) {
 	type pair struct{ key, place int }
 	rapid.Check(t, func(rt *rapid.T) {
@@ -367,7 +373,7 @@ func TestSort(t *testing.T) {
 			rt.Fatalf("%v, want %v", list, want)
 		}
 	})
-	cycle := []int{4, 3, 2, 1, 0} // each beats the next two
+	cycle := []int{4, 3, 2, 1, 0} // each comes before the next two
 	Sort(cycle, func(a, b int) int {
 		switch (b - a + 5) % 5 {
 		case 1, 2:

@@ -1,6 +1,5 @@
-// Package priority computes the priorities of jobs as slurmctld's plugins priority/multifactor and
-// priority/basic do (priority_multifactor.c, priority_basic.c), and when a job begins to gain age
-// (acct_policy.c).
+// Package priority computes the priorities of jobs like slurmctld's plugins priority/multifactor
+// and priority/basic (priority_multifactor.c, priority_basic.c).
 package priority
 
 import (
@@ -16,36 +15,39 @@ import (
 // Max is the largest priority.
 const Max = math.MaxUint32
 
-// Job is what a priority depends on.
+// Job is what the priority of a job depends on.
 type Job struct {
-	// Association and QOS are the job's; nil without accounting.
+	// Association and QOS are the job's. They are nil without accounting.
 	Association *accounts.Association
 	QOS         *accounts.QOS
-	// FairShare is the factor of the association, see package fairshare.
+	// FairShare is the fair-share factor of the association, see package fairshare.
 	FairShare float64
-	// Accrue is the second since which the job gains age; 0 if it gains none yet.
+	// Accrue is since when the job gains age, in seconds since 1970; 0 if it does not yet.
 	Accrue int64
-	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it.
-	// Otherwise it is the largest number of CPUs or, if the job does not give that, the least number.
+	// Nodes is the smallest number of nodes that the job accepts. CPUs is total_cpus if a test has
+	// set it. Otherwise it is the job's largest number of CPUs or, if the job does not give that,
+	// the smallest.
 	Nodes, CPUs uint32
-	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] if it is unlimited.
+	// Minutes is the time limit: [slurmspec.NoVal] if not given, [slurmspec.Infinite] if unlimited.
 	Minutes uint32
-	// Partitions are the job's partitions, highest PriorityTier first. Own is the index of the partition
-	// that decides the job's own priority: the one that the job is considered for.
+	// Partitions are the job's partitions, the highest PriorityTier first. Own is the index of the
+	// partition in which the job is considered; the job's own priority is that for this partition.
 	Partitions []*Partition
 	Own        int
-	// TRES are the allocated resources, or those that the job requests.
+	// TRES are the allocated resources of a running job, or the requested resources of a pending
+	// one.
 	TRES tres.Vector
-	// Nice lowers the priority, and Site (from a site's plugin) raises it.
+	// Nice lowers the priority. Site, which a site's plugin sets, raises it.
 	Nice, Site int64
 }
 
-// Partition is the part of a partition that decides priorities.
+// Partition is what priorities depend on in a partition.
 type Partition struct {
-	// JobFactor is PriorityJobFactor; Norm is JobFactor divided by the largest one. See [NormalizePartitions].
+	// JobFactor is PriorityJobFactor. Norm is JobFactor divided by the largest JobFactor, see
+	// [NormalizePartitions].
 	JobFactor uint16
 	Norm      float64
-	// MaxMinutes is MaxTime; [slurmspec.Infinite] for none.
+	// MaxMinutes is MaxTime; [slurmspec.Infinite] if it is unlimited.
 	MaxMinutes uint32
 	// TRES are all resources of the partition.
 	TRES tres.Vector
@@ -71,22 +73,23 @@ type Cluster struct {
 	Nodes, CPUs uint32
 }
 
-// Parts are the weighted factors whose sum is a priority, in points, as sprio -l shows them.
+// Parts are the components of a priority in points: weight × factor, as sprio -l shows them.
 type Parts struct {
 	Age, Association, FairShare, Size, Partition, QOS float64
-	// TRES are the points of each resource by its place; nil without PriorityWeightTRES.
+	// TRES are the points of each resource, in the order of [tres.Table]; nil without
+	// PriorityWeightTRES.
 	TRES       []float64
 	Nice, Site int64
 }
 
-// Sum adds the parts in slurmctld's order, and returns the priority: at least 1, at most [Max], and without
-// its fraction. The order decides the last bits.
+// Sum adds the parts and returns the priority: without its fraction, at least 1, at most [Max]. It
+// adds in slurmctld's order, which decides the last bits.
 func (p *Parts) Sum() uint32 {
 	sum := p.Age + p.Association + p.FairShare + p.Size + p.Partition + p.QOS + p.tres()
 	return truncate(sum + float64(p.Site) - float64(p.Nice))
 }
 
-// List returns the parts that are not zero, as sprio -l names them.
+// List returns the parts that are not zero, named as by sprio -l.
 func (p *Parts) List(table *tres.Table) []rm.PriorityPart {
 	list := make([]rm.PriorityPart, 0, 8)
 	add := func(name string, points float64) {
@@ -119,14 +122,14 @@ func (p *Parts) tres() float64 {
 func truncate(priority float64) uint32 {
 	switch {
 	case priority < 1:
-		return 1 // 0 is for held jobs
+		return 1 // 0 is the priority of held jobs
 	case priority >= Max:
 		return Max
 	}
 	return uint32(priority)
 }
 
-// Of returns the parts of a job's priority at a second, in the partition of index Own.
+// Of returns the parts of a job's priority in the partition Own. now is in seconds since 1970.
 func (s *Settings) Of(j *Job, c Cluster, now int64) Parts {
 	p := Parts{Nice: j.Nice, Site: j.Site}
 	p.Age = s.age(j.Accrue, now) * s.Age
@@ -150,8 +153,8 @@ func (s *Settings) Of(j *Job, c Cluster, now int64) Parts {
 	return p
 }
 
-// InPartitions returns the priorities of a job with several partitions, in the order of the list. slurmctld
-// adds the parts in another order than for the job itself, so that the last bits may differ.
+// InPartitions returns the priority of a job in each of its partitions. slurmctld adds the parts in
+// another order than [Parts.Sum], so the last bits may differ.
 func (s *Settings) InPartitions(j *Job, p *Parts) []uint32 {
 	list := make([]uint32, len(j.Partitions))
 	for i, of := range j.Partitions {
@@ -162,7 +165,7 @@ func (s *Settings) InPartitions(j *Job, p *Parts) []uint32 {
 	return list
 }
 
-// age returns the part of PriorityMaxAge that a job has waited.
+// age returns the age factor: the part of PriorityMaxAge for which a job has gained age.
 func (s *Settings) age(accrue, now int64) float64 {
 	if s.Age == 0 || accrue == 0 {
 		return 0
@@ -173,7 +176,7 @@ func (s *Settings) age(accrue, now int64) float64 {
 	return 1
 }
 
-// size returns the factor of a job's size.
+// size returns the job size factor.
 func (s *Settings) size(j *Job, c Cluster) float64 {
 	nodes, cpus := float64(c.Nodes), float64(c.CPUs)
 	var factor float64
@@ -188,7 +191,8 @@ func (s *Settings) size(j *Job, c Cluster) float64 {
 			factor = 1 - factor
 		}
 	case s.FavorSmall:
-		// slurmctld subtracts unsigned numbers: a job that is larger than the cluster counts as a small one.
+		// slurmctld subtracts unsigned numbers, so a job larger than the cluster counts as a small
+		// job.
 		factor = float64(c.Nodes-j.Nodes) / nodes
 		if j.CPUs > 0 {
 			factor = (factor + float64(c.CPUs-j.CPUs)/cpus) / 2
@@ -236,7 +240,8 @@ func either[T any](raw bool, number, part T) T {
 	return part
 }
 
-// Update returns a job's priority after a new computation: with PriorityFlags=INCR_ONLY it only rises.
+// Update returns the new priority of a job. With PriorityFlags=INCR_ONLY it is never lower than the
+// old one.
 func (s *Settings) Update(old, computed uint32) uint32 {
 	if s.IncreaseOnly && computed < old {
 		return old
@@ -244,17 +249,17 @@ func (s *Settings) Update(old, computed uint32) uint32 {
 	return computed
 }
 
-// Basic gives priorities with priority/basic: each job gets a lower one than the job before it. The
-// zero value is the state of a slurmctld that starts.
+// Basic computes the priorities of priority/basic: each job gets a lower priority than the job
+// before it. The zero value is the state when slurmctld starts.
 type Basic struct {
 	taken uint32 // the difference between topPriority and the lowest priority so far
 }
 
-// topPriority is above the priority of the first job (TOP_PRIORITY in job_mgr.c).
+// topPriority is higher than the priority of the first job (TOP_PRIORITY in job_mgr.c).
 const topPriority = 0xffff0000
 
 // Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in
-// job_mgr.c). nice lowers this priority only, not those of later jobs.
+// job_mgr.c). nice lowers this priority, but not those of later jobs.
 func (b *Basic) Next(nice int64) uint32 {
 	lowest := topPriority - b.taken
 	priority := uint32(1)
@@ -262,7 +267,7 @@ func (b *Basic) Next(nice int64) uint32 {
 		priority = lowest - 1
 	}
 	if nice <= 0 || int64(priority) > nice+1 {
-		priority -= uint32(nice) // it wraps around as slurmctld's does
+		priority -= uint32(nice) // wraps around as in slurmctld
 	}
 	priority = max(1, priority)
 	b.taken = topPriority - min(lowest, priority+uint32(nice))

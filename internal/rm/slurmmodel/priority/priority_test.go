@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSum: priorities are whole numbers from 1 to 2^32-1.
+// TestSum checks that priorities are whole numbers from 1 to 2^32-1.
 func TestSum(t *testing.T) {
 	for _, c := range []struct {
 		parts Parts
@@ -74,7 +74,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestSize: the factor of a job's size, at its limits, too.
+// TestSize checks the job size factor, also for jobs of the cluster's size and above.
 func TestSize(t *testing.T) {
 	c := Cluster{Nodes: 10, CPUs: 100}
 	for name, tt := range map[string]struct {
@@ -86,7 +86,7 @@ func TestSize(t *testing.T) {
 		"without CPUs": {Settings{}, Job{Nodes: 5}, 0.5},
 		"too large":    {Settings{}, Job{Nodes: 50, CPUs: 500}, 1},
 		"small":        {Settings{FavorSmall: true}, Job{Nodes: 5, CPUs: 20}, (0.5 + 0.8) / 2},
-		// slurmctld subtracts numbers without sign.
+		// slurmctld subtracts unsigned numbers.
 		"small, too large":   {Settings{FavorSmall: true}, Job{Nodes: 11}, 1},
 		"relative":           {Settings{RelativeToTime: true}, Job{Nodes: 2, CPUs: 40, Minutes: 5}, 40. / 5 / 100},
 		"relative, by nodes": {Settings{RelativeToTime: true}, Job{Nodes: 5, CPUs: 40, Minutes: 5}, 50. / 5 / 100},
@@ -103,8 +103,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestBasic: the first job of a slurmctld with priority/basic has the priority 4294901759, as
-// scontrol show job shows it. Nice values do not lower the priorities of later jobs.
+// TestBasic checks that the first job with priority/basic has the priority 4294901759, as scontrol
+// show job shows it, and that nice values do not lower the priorities of later jobs.
 func TestBasic(t *testing.T) {
 	var b Basic
 	var got []uint32

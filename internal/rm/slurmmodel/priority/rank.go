@@ -2,15 +2,18 @@ package priority
 
 import "cmp"
 
-// Rank is what decides the place of a job in a queue of jobs that wait (sort_job_queue2 in job_scheduler.c).
+// Rank is what decides the place of a pending job in the queue (sort_job_queue2 in
+// job_scheduler.c).
 type Rank struct {
-	// Jobs with reservations come first, and then those of higher tiers and priorities.
+	// Jobs in reservations come first. Then higher tiers and higher priorities come first.
 	Reserved bool
 	Tier     int32
 	Priority uint32
-	// Number and Task are Slurm's. Of equal jobs the one that was submitted first comes first.
+	// Number is Slurm's job number, and Task the task's index. Of otherwise equal jobs, the one
+	// that was submitted first comes first.
 	Number, Task uint32
-	// Place is the place before the queue is sorted, which decides last.
+	// Place is the index before the queue is sorted. It decides between jobs that are equal in all
+	// other respects.
 	Place  int32
 	Submit int64 // seconds since 1970
 }

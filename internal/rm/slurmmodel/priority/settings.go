@@ -11,26 +11,27 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Settings are the parts of slurm.conf that decide priorities.
+// Settings are the keys of slurm.conf that decide priorities.
 type Settings struct {
-	// Multifactor says that PriorityType is priority/multifactor; otherwise see [Basic].
+	// Multifactor says that PriorityType is priority/multifactor. Otherwise it is priority/basic,
+	// see [Basic].
 	Multifactor bool
-	// The weights are PriorityWeightAge and so on. TRES are those of PriorityWeightTRES by place; nil for
-	// none.
+	// These are PriorityWeightAge, PriorityWeightAssoc and so on. TRES are the weights of
+	// PriorityWeightTRES in the order of [tres.Table]; nil if not set.
 	Age, Association, FairShare, Size, Partition, QOS float64
 	TRES                                              []float64
 	// MaxAge is PriorityMaxAge in seconds.
 	MaxAge int64
-	// FavorSmall is PriorityFavorSmall. RelativeToTime, AccrueAlways, CalculateRunning and IncreaseOnly
-	// are PriorityFlags=SMALL_RELATIVE_TO_TIME, ACCRUE_ALWAYS, CALCULATE_RUNNING and INCR_ONLY. The Raw
-	// flags are NO_NORMAL_ASSOC, NO_NORMAL_PART, NO_NORMAL_QOS and NO_NORMAL_TRES. MaxTRES is MAX_TRES,
-	// see [tres.Table.Bill].
+	// FavorSmall is PriorityFavorSmall. RelativeToTime, AccrueAlways, CalculateRunning and
+	// IncreaseOnly are PriorityFlags=SMALL_RELATIVE_TO_TIME, ACCRUE_ALWAYS, CALCULATE_RUNNING and
+	// INCR_ONLY. RawAssociation, RawPartition, RawQOS and RawTRES are NO_NORMAL_ASSOC,
+	// NO_NORMAL_PART, NO_NORMAL_QOS and NO_NORMAL_TRES. MaxTRES is MAX_TRES, see [tres.Table.Bill].
 	FavorSmall, RelativeToTime, AccrueAlways, CalculateRunning, IncreaseOnly bool
 	RawAssociation, RawPartition, RawQOS, RawTRES, MaxTRES                   bool
 }
 
-// ReadSettings reads the settings from slurm.conf; get returns the value of a key. accounting says that
-// slurmctld has a slurmdbd; without it slurmctld ignores the weights of age and fair-share.
+// ReadSettings reads the settings. get returns the value of a key of slurm.conf. accounting says
+// that the cluster has a slurmdbd. Without it, slurmctld ignores the weights of age and fair-share.
 func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
 	release slurmspec.Release) (*Settings, error) {
 	s := &Settings{MaxAge: 7 * 86400, Multifactor: release.Since(slurmspec.R2311)}

@@ -1,9 +1,9 @@
-// Package reasons has numbers of reasons for which jobs pend.
+// Package reasons has the numbers of reasons why jobs are pending.
 package reasons
 
 import "rmreplay/internal/slurmspec"
 
-// Why a job pends (enum job_state_reason in slurm.h).
+// These are values of enum job_state_reason in slurm.h.
 const (
 	Priority           slurmspec.Reason = 1
 	Dependency         slurmspec.Reason = 2

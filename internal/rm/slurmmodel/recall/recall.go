@@ -1,4 +1,4 @@
-// Package recall remembers the answers to questions that come again and again.
+// Package recall stores the answers to questions that are asked again and again.
 package recall
 
 import (
@@ -6,20 +6,22 @@ import (
 	"slices"
 )
 
-// Table has answers to questions. A question is a list of words, which say all that its answer depends on. The zero
-// value is an empty table.
+// Table has answers to questions. A question is a list of words; it must contain all that the
+// answer depends on. The zero value is an empty table.
 type Table[A any] struct {
-	// Entries are in blocks, so that a list that grows need not be copied. Their memory is used again.
+	// The entries are in blocks, so that the list grows without being copied. Clear keeps the
+	// blocks for reuse.
 	blocks []*[perBlock]entry[A]
-	known  int // how many entries there are
-	// newest has the number of the newest entry of each slot. It is valid only if the entry has this slot.
+	known  int // number of valid entries
+	// newest has the number of each slot's newest entry. It is invalid if there is no such entry,
+	// or the entry has another slot.
 	newest []int32
 }
 
 type entry[A any] struct {
 	question []uint64
 	slot     int32
-	next     int32 // the slot's entry before this one; -1 for none
+	next     int32 // the previous entry of the slot; -1 if there is none
 	answer   A
 }
 
@@ -31,11 +33,12 @@ const (
 // Len returns how many answers the table has.
 func (t *Table[A]) Len() int { return t.known }
 
-// Clear forgets all answers.
+// Clear removes all answers. Their memory is reused.
 func (t *Table[A]) Clear() { t.known = 0 }
 
-// Find returns the place of an answer. If the question is new, the caller has to fill it in: the place still
-// has the answer to a forgotten question, and the caller may use that one's memory. Find copies the question.
+// Find returns the answer to a question. If isNew, the caller must fill the answer in. Until then
+// it is the answer to a removed question, whose memory the caller may reuse. Find copies the
+// question.
 func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	if t.newest == nil {
 		t.newest = make([]int32, slots)
@@ -63,7 +66,8 @@ func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	return &e.answer, true
 }
 
-// Append appends small numbers to a question, four to a word. The first word may have 64 - 16*free bits already.
+// Append appends small numbers to a question, four in each word. first is the first word; it has
+// room for free more numbers.
 func Append(question []uint64, first uint64, free int, numbers []int16) []uint64 {
 	for _, n := range numbers {
 		if free == 0 {
@@ -75,7 +79,7 @@ func Append(question []uint64, first uint64, free int, numbers []int16) []uint64
 	return append(question, first)
 }
 
-// hash returns a question's hash. Its multiplications do not wait for each other.
+// hash returns a question's hash. It is fast because no multiplication depends on an earlier one.
 func hash(words []uint64) uint64 {
 	const a, b = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	sum := uint64(len(words))

@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/recall"
 )
 
-// TestTable compares a table with a map, on questions that begin alike, and forgets at times.
+// TestTable compares a table with a map, on questions that begin alike, and clears both at times.
 func TestTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table recall.Table[string]
@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 		if table.Len() != len(want) {
 			t.Fatalf("step %d: %d answers, want %d", step, table.Len(), len(want))
 		}
-		clear(words) // the table has a copy
+		clear(words) // the table must have its own copy
 	}
 	if hits < 100_000 {
 		t.Errorf("only %d questions came again", hits)

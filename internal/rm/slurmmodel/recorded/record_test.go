@@ -16,14 +16,15 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// invalid is the exit status of a replay with a warning that affects the result, such as refused jobs.
+// invalid is the exit status of a replay with a warning that affects the result; some cases have
+// refused jobs.
 const invalid = 3
 
 // lead is the time before the epoch at which slurmctld starts.
 const lead = 162914 * time.Millisecond
 
-// record replays a case on real Slurm and returns what slurmctld did, a line for each event. The program
-// rmreplay runs the replay; slurm is the release.
+// record replays a case on real Slurm, and returns a line for each thing that slurmctld did.
+// program is rmreplay, which runs the replay. slurm is the release.
 func record(t *testing.T, c *txtar.Archive, program, slurm string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,12 +64,13 @@ func record(t *testing.T, c *txtar.Archive, program, slurm string) []byte {
 // recorder collects lines with their instants.
 type recorder struct {
 	lines []line
-	// usage is the last usage that a job has added to an association since the last run or end of a job.
+	// usage is the last usage that slurmctld logged for each association since its last run of the
+	// decay thread, or the last end of a job.
 	usage  map[string]string
 	levels ranks
-	last   map[string]string    // the last line of each association's level
-	ends   map[string]time.Time // of jobs whose end slurmctld has not charged
-	// parts are the parts of the priority that slurmctld computes.
+	last   map[string]string    // last line about each association's level
+	ends   map[string]time.Time // ends of jobs that slurmctld has not charged yet
+	// parts are the logged components of the next priority.
 	parts []string
 }
 
@@ -91,7 +93,7 @@ func (r *recorder) text() []byte {
 	return []byte(b.String())
 }
 
-// jobs takes the jobs from the output of sacct.
+// jobs adds the jobs in the output of sacct.
 func (r *recorder) jobs(text string) {
 	var columns []string
 	for row := range strings.Lines(text) {
@@ -181,7 +183,7 @@ var (
 	}
 )
 
-// controller takes the events from slurmctld's log with DebugFlags=Priority and the level debug2.
+// controller adds the events in slurmctld's log, written with DebugFlags=Priority at level debug2.
 func (r *recorder) controller(text string) {
 	r.usage = map[string]string{}
 	for row := range strings.Lines(text) {
@@ -206,19 +208,19 @@ func (r *recorder) controller(text string) {
 	}
 }
 
-// priority adds a priority with its parts.
+// priority adds an event with a priority and its components.
 func (r *recorder) priority(at time.Time, event string, m []string) {
 	r.add(at, "%s %d %s %s %s", event, at.Unix(), m[1], m[2], strings.Join(r.parts, " "))
 	r.parts = nil
 }
 
-// flush writes the collected levels when Fair Tree has visited all, and the collected usage before the next
-// event.
+// flush adds the collected levels when Fair Tree has visited all associations, and the collected
+// usage before the next event.
 func (r *recorder) flush(next *regexp.Regexp) {
 	if len(r.levels) > 0 && next != levelPattern {
 		for _, l := range r.levels.lines() {
 			name := strings.Fields(l)[1]
-			if r.last[name] != l { // the others are as before
+			if r.last[name] != l { // only levels that have changed
 				r.add(r.lines[len(r.lines)-1].at, "%s", l)
 			}
 			r.last[name] = l
@@ -233,7 +235,7 @@ func (r *recorder) flush(next *regexp.Regexp) {
 	}
 }
 
-// level is an association as Fair Tree visits it.
+// level is an association that Fair Tree visits.
 type level struct {
 	indent              int
 	tied                bool
@@ -242,7 +244,7 @@ type level struct {
 
 type ranks []level
 
-// lines returns the levels with the ranks of the users, counted from the last.
+// lines returns the levels with the users' ranks, which count from the last user.
 func (l ranks) lines() (list []string) {
 	times := map[string]int{}
 	for _, at := range l {
@@ -257,7 +259,7 @@ func (l ranks) lines() (list []string) {
 				rank = untied
 			}
 			untied++
-			if times[name] == 1 { // the log does not tell associations of single partitions apart
+			if times[name] == 1 { // the log does not name the partition of an association
 				list = append(list, fmt.Sprintf("level %s %s %d", name, at.text, rank))
 			}
 		} else {
@@ -276,8 +278,7 @@ var (
 	resources = regexp.MustCompile(`^ *(GrpTRES|GrpTRESMins|GrpTRESRunMins|MaxTRESP[AU]|MaxTRESRunMinsP[AU])=(.*)$`)
 )
 
-// shown takes the counts that scontrol show assoc_mgr shows: of each association, QOS, and user or account of
-// a QOS those that are not 0.
+// shown adds the counts that scontrol show assoc_mgr shows. It leaves out counts that are 0.
 func (r *recorder) shown(text string) {
 	var at time.Time
 	var name, part string
@@ -310,7 +311,7 @@ func (r *recorder) shown(text string) {
 	}
 }
 
-// counts takes what is not 0 from a row.
+// counts adds the values of a row that are not 0.
 func (r *recorder) counts(at time.Time, name, row string) {
 	var found []string
 	put := func(key, value string) {

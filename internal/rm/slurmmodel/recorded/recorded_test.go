@@ -1,9 +1,9 @@
-// Package recorded compares the fair-share, the priorities and the limits of the model with what real
-// slurmctlds did. Each file of testdata is a case: a cluster, a workload, and for each release a record of
-// the events of slurmctld's log and of scontrol's answers. The test goes through the events with the model
-// and compares every number.
+// Package recorded compares fair-share, priorities and limits of the model with what real
+// slurmctlds did. Each file in testdata is a case: a cluster, a workload, and for each release a
+// record of the events in slurmctld's log and of scontrol's output. The test repeats the events in
+// the model and compares every number.
 //
-// To record the cases anew, after make build as root:
+// To record the cases again, run make build, and then as root:
 //
 //	go test ./internal/rm/slurmmodel/recorded -update
 package recorded
@@ -49,7 +49,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// rewrite records a case for all releases.
+// rewrite records a case again for all releases.
 func rewrite(t *testing.T, c *txtar.Archive, file string) {
 	isRecord := func(f txtar.File) bool { return strings.HasPrefix(f.Name, "record/") }
 	inputs := *c

@@ -30,7 +30,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// model is the model of the three packages on a case's cluster.
+// model is the model's accounting on the cluster of a case: packages fairshare, priority and
+// limits.
 type model struct {
 	t *testing.T
 
@@ -43,7 +44,7 @@ type model struct {
 	limits     *limits.Limits
 	size       priority.Cluster
 	partitions map[string]*partition
-	users      map[string]string // names by number
+	users      map[string]string // user names by number
 	requests   map[string]request
 	epoch      int64
 	usage      []hpc.Usage
@@ -54,7 +55,7 @@ type model struct {
 	byID  map[string]*job
 	now   int64
 	wrong int
-	// compared counts the comparisons by kind.
+	// compared counts the compared numbers by kind.
 	compared map[string]int
 }
 
@@ -64,7 +65,7 @@ type partition struct {
 	priority priority.Partition
 	limits   limits.Partition
 	weights  []float64
-	memory   uint64 // of each CPU, in MiB
+	memory   uint64 // for each CPU, in MiB
 }
 
 // request is a job of the workload.
@@ -74,7 +75,8 @@ type request struct {
 	MinNodes int     `json:"min_nodes"`
 	Nice     int64   `json:"nice"`
 	Limit    float64 `json:"time_limit_s"`
-	// These are for jobs that slurmctld refuses and sacct does not know, and for what jobs request.
+	// These are used for jobs that sacct does not show because slurmctld refused them, and for what
+	// jobs request.
 	Submit                                     int64
 	User, Account, Partition, QOS, Array, GRES string
 	NodeList                                   string `json:"node_list"`
@@ -88,7 +90,7 @@ type job struct {
 	request request
 	limits  limits.Job
 	first   *partition
-	all     []*partition // if there are several, highest tier first
+	all     []*partition // if the job has several, highest tier first
 	// requests are the requested resources, and amounts the allocated ones.
 	requests, amounts tres.Vector
 	running           bool
@@ -98,11 +100,11 @@ type job struct {
 	factor   float64
 	computed uint32
 	at       int64
-	// inPartitions are the priorities in each partition.
+	// inPartitions are the logged priorities in each partition.
 	inPartitions []string
 }
 
-// compare goes through a record and compares every number with the model's.
+// compare repeats a record in the model and compares every number.
 func compare(t *testing.T, c *txtar.Archive, release, record string) {
 	m := newModel(t, c, release)
 	m.accrual = strings.Contains(record, "\naccrue ")
@@ -202,7 +204,7 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 	return m
 }
 
-// boot makes a slurmctld that starts at a second.
+// boot starts the model of a slurmctld at a second.
 func (m *model) boot(second int64) {
 	get := m.cluster.Get
 	tracked, _ := get("AccountingStorageTRES")
@@ -227,7 +229,7 @@ func (m *model) boot(second int64) {
 	m.shares.Run(second, m.each)
 }
 
-// giveUsage sets the usage of the workload as a replay does.
+// giveUsage sets the workload's initial usage as a replay does.
 func (m *model) giveUsage(halfLife int64) {
 	w := workload.Workload{Epoch: hpc.Unix(m.epoch), Usage: m.usage}
 	at := w.Epoch.Add(-lead)
@@ -305,7 +307,7 @@ func (m *model) minutes(text string) uint32 {
 	return n
 }
 
-// addJob takes a job as sacct describes it.
+// addJob adds a job from a line of sacct.
 func (m *model) addJob(f []string) {
 	j := &job{m: m, id: f[1], fields: map[string]string{}}
 	for _, field := range f[2:] {
@@ -316,7 +318,7 @@ func (m *model) addJob(f []string) {
 	m.byID[j.id] = j
 }
 
-// prepare makes the records of a job that is submitted.
+// prepare makes the records of a job when it is submitted.
 func (m *model) prepare(j *job, second int64) {
 	r := &j.request
 	names := strings.Split(cmp.Or(r.Partition, m.cluster.DefaultPartition()), ",")
@@ -380,7 +382,7 @@ func (m *model) allocate(j *job, of *partition) {
 	j.amounts[tres.Billing] = uint64(m.table.Bill(of.weights, j.amounts, m.priorities.MaxTRES))
 }
 
-// nodes returns a list of nodes as a set; nil for none.
+// nodes returns a list of nodes as a set; nil for an empty list.
 func (m *model) nodes(list string) []uint64 {
 	if list == "" {
 		return nil
@@ -456,7 +458,7 @@ func (m *model) run(second, delta int64) {
 	m.shares.Run(second, m.each)
 }
 
-// accrue lets the pending jobs gain age, as slurmctld does when it builds the queue.
+// accrue lets all pending jobs begin to gain age, as slurmctld does when it builds the queue.
 func (m *model) accrue() {
 	for _, j := range m.jobs {
 		if !m.accrual && !j.running && !j.over {
@@ -465,7 +467,7 @@ func (m *model) accrue() {
 	}
 }
 
-// accrues lets the first pending job that can gain age from now on.
+// accrues lets the first pending job that can begin to gain age do so at the event's second.
 func (m *model) accrues(f []string) {
 	m.now = number(f[1])
 	for _, j := range m.jobs {
@@ -500,7 +502,7 @@ func (m *model) start(f []string) {
 	j.limits.Nodes, j.limits.Partition = m.nodes(j.fields["nodes"]), &of.limits
 	m.allocate(j, of)
 	if got, want := j.limits.Minutes, m.minutes(j.fields["limit"]); got == slurmspec.NoVal {
-		j.limits.Minutes = want // the partition's
+		j.limits.Minutes = want // the partition's time limit
 	} else if got != want {
 		m.errorf("job %s has a time limit of %d minutes, want %d", j.id, got, want)
 	}
@@ -535,11 +537,12 @@ func (m *model) refuse(f []string) {
 	m.errorf("no job is submitted that slurmctld refuses")
 }
 
-// quiet is the time in seconds after which slurmctld has tested all pending jobs with the present state.
+// quiet is how many seconds after the last event slurmctld has surely tested all pending jobs
+// again.
 const quiet = 60
 
-// checkReasons compares the reasons of pending jobs that are limits. Those that the record has as another
-// reason wait for another cause. It compares them if nothing has happened for a while.
+// checkReasons compares the reasons of pending jobs that wait because of limits, if nothing has
+// happened for a while. It skips jobs for which the record has a reason that is not a limit.
 func (m *model) checkReasons(second int64, lines []string) {
 	if second-m.now < quiet {
 		return
@@ -586,7 +589,7 @@ func (m *model) checkPriority(f []string, j *job) {
 		m.errorf("job %s has the priorities %v, want %s", j.id, j.inPartitions, want)
 	}
 	if len(j.all) > 1 && f[0] != "submit" {
-		return // the job's own priority is that in the partition that slurmctld has tried last
+		return // the job's own priority is that of the partition that slurmctld tried last
 	}
 	if want := uint32(number(f[3])); j.computed != want {
 		m.errorf("job %s has priority %d, want %d: %s; %+v", j.id, j.computed, want, strings.Join(f[4:], " "), j.parts)
@@ -606,7 +609,7 @@ func (m *model) checkPriority(f []string, j *job) {
 	}
 }
 
-// sharing returns the association whose shares an association uses.
+// sharing returns the association whose shares a uses: its own, or those of an account above.
 func sharing(a *accounts.Association) *accounts.Association {
 	if a.Shares == associations.SharesOfParent {
 		return a.ShareParent
@@ -658,7 +661,7 @@ func (m *model) checkLevel(f []string) {
 	}
 }
 
-// levelText is Level FS as slurmctld logs it: with 20 decimals.
+// levelText returns Level FS with 20 decimals, as slurmctld logs it.
 func levelText(a *accounts.Association) string {
 	switch {
 	case a.Shares == associations.SharesOfParent:
@@ -669,7 +672,7 @@ func levelText(a *accounts.Association) string {
 	return a.FairShare.Level.Big().Text('f', 20)
 }
 
-// counts are the lines of a record with the numbers of the model that are not 0.
+// counts returns the model's numbers that are not 0, in the form of a record.
 func (m *model) counts() map[string]string {
 	all := map[string]string{}
 	put := func(name, key, value string) {

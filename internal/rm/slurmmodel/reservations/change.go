@@ -23,8 +23,8 @@ const (
 	oldestStart = 600
 )
 
-// Apply creates, changes or deletes a reservation. It returns a deleted reservation. used says whether
-// jobs use a reservation. The error is slurmctld's refusal.
+// Apply creates, changes or deletes a reservation. It returns the reservation that it deletes. used
+// reports whether jobs use a reservation. The error says why slurmctld refuses the event.
 func (l *List) Apply(
 	ev hpc.ReservationEvent, now int64, used func(*Reservation) bool,
 ) (gone *Reservation, err error) {
@@ -81,8 +81,8 @@ func (l *List) Create(d *rpc.ReservationDesc, now int64) error {
 	return nil
 }
 
-// Update changes a reservation (update_resv). The error says why slurmctld refuses it, and the reservation
-// stays as it is.
+// Update changes a reservation (update_resv). If slurmctld refuses the change, the error says why,
+// and the reservation stays as it is.
 func (l *List) Update(d *rpc.ReservationDesc, now int64) error {
 	old := l.Find(d.Name)
 	if old == nil {
@@ -152,7 +152,7 @@ func (r *Reservation) setTimes(d *rpc.ReservationDesc, now int64) error {
 	return nil
 }
 
-// setWho sets the users and accounts that a request gives.
+// setWho sets the users and accounts of a reservation if the request gives them.
 func (l *List) setWho(r *Reservation, d *rpc.ReservationDesc) error {
 	list := func(text string) []string {
 		return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c == ',' })
@@ -171,7 +171,7 @@ func (l *List) setWho(r *Reservation, d *rpc.ReservationDesc) error {
 	return nil
 }
 
-// setNodes sets the nodes that a request names, or chooses as many as it wants.
+// setNodes sets the nodes that a request names, or chooses the requested number of nodes.
 func (l *List) setNodes(r *Reservation, d *rpc.ReservationDesc) error {
 	if d.Nodes == "" {
 		return l.chooseNodes(r, int(d.NodeCounts[0]))
@@ -210,7 +210,7 @@ func (l *List) setAllNodes(r *Reservation) error {
 	return nil
 }
 
-// Delete removes a reservation that no job runs in or waits for (delete_resv).
+// Delete removes a reservation unless jobs use it (delete_resv).
 func (l *List) Delete(name string, used func(*Reservation) bool) (*Reservation, error) {
 	r := l.Find(name)
 	switch {
@@ -223,7 +223,8 @@ func (l *List) Delete(name string, used func(*Reservation) bool) (*Reservation, 
 	return r, nil
 }
 
-// overlapsOthers reports whether another reservation has nodes of this one at the same time (_resv_overlap).
+// overlapsOthers reports whether another reservation has one of the nodes at the same time
+// (_resv_overlap).
 func (l *List) overlapsOthers(r *Reservation) bool {
 	if r.has(maint | overlap) {
 		return false
@@ -233,7 +234,8 @@ func (l *List) overlapsOthers(r *Reservation) bool {
 	})
 }
 
-// overlapsJobs reports whether running jobs may still run when the reservation begins (_job_overlap).
+// overlapsJobs reports whether running jobs may still have one of the nodes when the reservation
+// begins (_job_overlap).
 func (l *List) overlapsJobs(r *Reservation) bool {
 	if r.has(ignoreJobs) {
 		return false
@@ -241,8 +243,8 @@ func (l *List) overlapsJobs(r *Reservation) bool {
 	return slices.ContainsFunc(l.cluster.HeldAfter(r.Start, r), r.Nodes.Overlaps)
 }
 
-// meet reports whether two reservations meet within a week (_resv_time_overlap). Those that repeat each hour
-// or each day meet at any of their times.
+// meet reports whether two reservations are active at the same time within a week
+// (_resv_time_overlap). It considers all repetitions of hourly and daily reservations.
 func meet(a, b *Reservation) bool {
 	const hour, week = 3600, 7 * 24 * 3600
 	step := func(r *Reservation) int64 {

@@ -7,9 +7,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// chooseNodes gives a reservation a number of nodes of its partition or the default one
-// (_select_nodes). Nodes that other reservations have at that time come last, and only if the new
-// reservation has the flag OVERLAP or MAINT; in 24.11 also if the other reservation has one of them.
+// chooseNodes chooses a number of nodes for a reservation, from its partition or the default
+// partition (_select_nodes). It takes nodes of other reservations at the same time last, and only
+// if the new reservation has the flag OVERLAP or MAINT. In 24.11 it also takes them if the other
+// reservation has one of these flags.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {
@@ -25,7 +26,7 @@ func (l *List) chooseNodes(r *Reservation, count int) error {
 	return nil
 }
 
-// pick chooses a number of nodes of a set for a reservation; nil if there are too few.
+// pick chooses a number of nodes of a set for a reservation. It returns nil if there are too few.
 func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.Bits {
 	available := among.Clone()
 	available.And(l.cluster.Available())
@@ -64,8 +65,8 @@ func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.B
 	return chosen
 }
 
-// pickCount chooses nodes on which no job runs when the reservation begins (_pick_node_cnt). With
-// IGNORE_JOBS it also takes nodes with running jobs, of as few jobs as it needs.
+// pickCount chooses nodes that have no jobs when the reservation begins (_pick_node_cnt). With
+// IGNORE_JOBS it also takes nodes with running jobs, but disturbs as few jobs as it can.
 func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selection.Bits {
 	if pool.Count() == count && r.has(ignoreJobs) {
 		return l.cluster.Choose(pool, count, r.Start)
@@ -92,9 +93,10 @@ func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selecti
 	return nil
 }
 
-// Choose chooses nodes of a set as releases before 24.11 do (select_p_resv_test). Without switches it
-// takes the first ones. Otherwise it takes the lowest and smallest switch that has enough nodes: one
-// leaf if that suffices, or else the fullest leaves first. It returns nil if no switch has enough.
+// Choose chooses nodes of a set as slurmctld does before 24.11 (select_p_resv_test). Without
+// switches it takes the first nodes. Otherwise it finds the lowest and smallest switch with enough
+// nodes. If one leaf below it has enough nodes, it takes that; otherwise it takes the fullest
+// leaves first. It returns nil if no switch has enough.
 func Choose(switches []selection.Switch, pool selection.Bits, count int) selection.Bits {
 	chosen := make(selection.Bits, len(pool))
 	if len(switches) == 0 {
@@ -134,7 +136,8 @@ func Choose(switches []selection.Switch, pool selection.Bits, count int) selecti
 	return chosen
 }
 
-// bestLeaf returns the smallest leaf that suffices, or else the largest one; -1 if none has nodes.
+// bestLeaf returns the smallest leaf with left nodes or more, or otherwise the largest leaf. number
+// is the number of nodes of each leaf. It returns -1 if all are 0.
 func bestLeaf(number []int, left int) int {
 	best := -1
 	for i, n := range number {
@@ -147,7 +150,7 @@ func bestLeaf(number []int, left int) int {
 	return best
 }
 
-// take moves the first nodes of a set.
+// take moves the first count nodes of one set to another.
 func take(to, from selection.Bits, count int) {
 	for i := range from.All {
 		if count == 0 {
@@ -158,7 +161,7 @@ func take(to, from selection.Bits, count int) {
 	}
 }
 
-// replaceNodes replaces nodes out of service in a reservation whose nodes slurmctld chose
+// replaceNodes replaces nodes that are out of service, if slurmctld chose the reservation's nodes
 // (_validate_node_choice).
 func (l *List) replaceNodes(r *Reservation) {
 	if r.named || r.has(static) {

@@ -1,6 +1,6 @@
-// Package reservations has Slurm's reservations of nodes: who may use them, how they are made, changed and
-// repeated, and what they leave to a job (reservation.c). It knows no jobs. Its caller tells it which nodes
-// running jobs hold.
+// Package reservations has Slurm's reservations of nodes (reservation.c): who may use them, how
+// they are created, changed and repeated, and which nodes they leave to a job. It has no record of
+// jobs. Its caller tells it which nodes running jobs have.
 package reservations
 
 import (
@@ -12,25 +12,25 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Reservation is one reservation. Instants are seconds since 1970.
+// Reservation is one reservation. Instants are in seconds since 1970.
 type Reservation struct {
 	Name       string
 	Start, End int64
 	// Nodes are the reserved nodes.
 	Nodes selection.Bits
-	// Partition is the partition of the flag PART_NODES, or the one from which Slurm chose nodes; empty
-	// for none.
+	// Partition is the partition of the flag PART_NODES, or the one from which slurmctld chose the
+	// nodes. It is empty for other reservations.
 	Partition string
 
 	flags           uint64
-	minutes         int64 // the duration; 0 for one whose end is given
+	minutes         int64 // the duration; 0 if the end is given
 	users, accounts []string
-	named           bool // its maker has named its nodes
+	named           bool // the request named the nodes
 	allNodes        bool // Nodes=ALL
-	begun, over     bool // the periodic work has seen its start, and its end
+	begun, over     bool // Tick has seen the start, and the end
 }
 
-// The bits of the flags that matter to this package.
+// The bits of the flags that this package needs.
 var (
 	maint, flex, overlap = bit(slurmspec.FlagMaint), bit(slurmspec.FlagFlex), bit(slurmspec.FlagOverlap)
 	ignoreJobs, noHold   = bit(slurmspec.FlagIgnoreJobs), bit(slurmspec.FlagNoHold)
@@ -48,25 +48,27 @@ func (r *Reservation) has(flags uint64) bool { return r.flags&flags != 0 }
 // Flexible reports whether jobs of the reservation may use other nodes and times (FLEX).
 func (r *Reservation) Flexible() bool { return r.has(flex) }
 
-// Holds reports whether pending jobs of the reservation are held when it is gone.
+// Holds reports whether slurmctld holds the pending jobs of the reservation when it removes the
+// reservation.
 func (r *Reservation) Holds() bool { return !r.has(noHold) }
 
 // Active reports whether the reservation has begun and not ended.
 func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.End }
 
-// Who asks to use a reservation.
+// Who is the user and the accounts of a job that asks to use a reservation.
 type Who struct {
 	User string
-	// Accounts are the job's account and the accounts above it, from below. Without enforced associations
-	// it is the job's account alone. Names are in lower case.
+	// Accounts are the job's account and the accounts above it, from the lowest up. If associations
+	// are not enforced, it is only the job's account. Names are in lower case.
 	Accounts []string
 }
 
-// Admits reports whether a user may use the reservation (_valid_job_access_resv). A list of users or accounts
-// with a minus before a name denies them.
+// Admits reports whether a user may use the reservation (_valid_job_access_resv). A list with a
+// minus before a name denies the users or accounts in it.
 func (r *Reservation) Admits(who Who) bool {
 	user := matches(r.users, who.User)
-	// If the list of users is not empty, accounts admit only their own associations, not those of accounts below.
+	// If the list of users is not empty, an account in the list of accounts does not admit accounts
+	// below it.
 	own := who.Accounts
 	if len(r.users) > 0 && len(own) > 1 {
 		own = own[:1]
@@ -92,8 +94,8 @@ func matches(list []string, names ...string) bool {
 	})
 }
 
-// advance moves a repeated reservation that has ended to its next time (_advance_resv_time). It reports
-// whether the reservation repeats.
+// advance moves a repeating reservation that has ended to its next time (_advance_resv_time). It
+// returns false if the reservation does not repeat.
 func (r *Reservation) advance(now int64) bool {
 	const hour, day = 3600, 24 * 3600
 	today := time.Unix(now, 0).UTC().Weekday()
@@ -124,35 +126,36 @@ func (r *Reservation) advance(now int64) bool {
 	return true
 }
 
-// List are the reservations of a cluster, in the order in which they were made.
+// List has the reservations of a cluster, in the order in which they were created.
 type List struct {
-	// Since2411 says that the release is 24.11 or newer. Shares is a rule of 24.11 alone: slurmctld may choose
-	// nodes of reservations that have OVERLAP or MAINT.
+	// Since2411 says that the release is 24.11 or newer. Shares is a rule of 24.11 only: slurmctld
+	// may choose nodes that another reservation with OVERLAP or MAINT has.
 	Since2411, Shares bool
 
 	cluster *Cluster
 	all     []*Reservation
 }
 
-// Cluster is what a list needs to know of the cluster.
+// Cluster is what the list of reservations needs to know of the cluster.
 type Cluster struct {
 	// Place has the index of each node by its name.
 	Place map[string]int
-	// PartitionNodes returns the nodes of a partition, or of the default partition for an empty name, and the
-	// partition's name. ok is false if there is no such partition.
+	// PartitionNodes returns the nodes of a partition, and its name. An empty name is the default
+	// partition. ok is false if the partition does not exist.
 	PartitionNodes func(name string) (nodes selection.Bits, partition string, ok bool)
 	// Available returns the nodes that are in service and not drained.
 	Available func() selection.Bits
-	// HeldAfter returns the nodes of running jobs that may run at an instant, job by job in the order of
-	// slurmctld's list. except leaves out the jobs of a reservation.
+	// HeldAfter returns the nodes of each running job that may run longer than an instant, in the
+	// order of slurmctld's list. It leaves out jobs of the reservation except.
 	HeldAfter func(instant int64, except *Reservation) []selection.Bits
-	// KnowsAccount reports whether accounting knows an account. Without accounting it knows any.
+	// KnowsAccount reports whether an account exists. Without accounting all do.
 	KnowsAccount func(name string) bool
-	// Choose chooses a number of nodes of a set for a reservation that begins at an instant; nil if it finds none.
+	// Choose chooses a number of nodes of a set for a reservation that begins at start. It returns
+	// nil if there are too few.
 	Choose func(among selection.Bits, count int, start int64) selection.Bits
 }
 
-// none returns an empty set of nodes, and all returns the full one.
+// none returns an empty set of nodes; all returns the set of all nodes.
 func (c *Cluster) none() selection.Bits { return selection.NewBits(len(c.Place)) }
 
 func (c *Cluster) all() selection.Bits {
@@ -169,10 +172,10 @@ func (c *Cluster) all() selection.Bits {
 // New returns an empty list.
 func New(c *Cluster) *List { return &List{cluster: c} }
 
-// Any reports whether there are reservations.
+// Any reports whether the list has a reservation.
 func (l *List) Any() bool { return len(l.all) > 0 }
 
-// Find returns the reservation of a name, or nil.
+// Find returns the reservation with a name, or nil.
 func (l *List) Find(name string) *Reservation {
 	if i := slices.IndexFunc(l.all, func(r *Reservation) bool { return r.Name == name }); i >= 0 {
 		return l.all[i]
@@ -189,8 +192,8 @@ func (l *List) Reserved() selection.Bits {
 	return set
 }
 
-// EndAfter returns the first end of a reservation at or after an instant, rounded up to a resolution in
-// seconds; 0 for none (find_resv_end).
+// EndAfter returns the first end of a reservation at or after start, rounded up to a multiple of
+// resolution, in seconds; 0 if there is none (find_resv_end).
 func (l *List) EndAfter(start, resolution int64) int64 {
 	var end int64
 	for _, r := range l.all {
@@ -201,8 +204,8 @@ func (l *List) EndAfter(start, resolution int64) int64 {
 	return (end + resolution - 1) / resolution * resolution
 }
 
-// Tick is the work of every five seconds (set_node_maint_mode). begins says that a reservation has begun.
-// changed says that nodes have changed their flags.
+// Tick does slurmctld's work of every five seconds (set_node_maint_mode). begins says that a
+// reservation has begun. changed says that flags of nodes have changed.
 func (l *List) Tick(now int64) (begins, changed bool) {
 	for _, r := range l.all {
 		active := r.Active(now)
@@ -217,8 +220,8 @@ func (l *List) Tick(now int64) (begins, changed bool) {
 	return begins, changed
 }
 
-// Purge is the work of every thirty seconds (job_resv_check). It removes the reservations that have
-// ended, and returns them. used reports whether jobs run in a reservation.
+// Purge does slurmctld's work of every thirty seconds (job_resv_check). It removes the reservations
+// that have ended, and returns them. used reports whether jobs run in a reservation.
 func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservation) {
 	l.all = slices.DeleteFunc(l.all, func(r *Reservation) bool {
 		if r.End >= now {
@@ -234,7 +237,7 @@ func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservati
 	return gone
 }
 
-// Validate replaces nodes that have gone out of service (validate_all_reservations).
+// Validate replaces nodes that are out of service (validate_all_reservations).
 func (l *List) Validate() {
 	for _, r := range l.all {
 		l.replaceNodes(r)

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// cluster has the nodes n0 to n7; the partition low has the first four. Jobs run on held, until end.
+// cluster has nodes n0 to n7. The partition low has the first four. Jobs run on held until end.
 type cluster struct {
 	held []selection.Bits
 	end  int64
@@ -60,7 +60,7 @@ func set(nodes ...int) selection.Bits {
 	return b
 }
 
-// make makes a reservation from minute start to minute end.
+// make creates a reservation from minute start to minute end.
 func (l *List) make(t *testing.T, name string, start, end int, change func(*hpc.Reservation)) error {
 	t.Helper()
 	r := hpc.Reservation{Name: name, Start: hpc.Unix(int64(start) * 60), Duration: time.Duration(end-start) * time.Minute, Users: []string{"ann"}}
@@ -76,16 +76,17 @@ func on(nodes string, flags ...string) func(*hpc.Reservation) {
 	return func(r *hpc.Reservation) { r.Nodes, r.Flags = nodes, flags }
 }
 
-// TestJobsOutside: a job without a reservation keeps off the nodes of those that begin before it would end.
+// TestJobsOutside checks that a job does not get the nodes of reservations that begin before the
+// job would end.
 func TestJobsOutside(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		of     func(*hpc.Reservation)
-		start  int64 // of the job, in minutes
+		start  int64 // start of the job, in minutes
 		limit  int64
 		want   selection.Bits
 		answer Answer
-		later  int64 // the start that is found, in minutes
+		later  int64 // start that Test returns, in minutes
 	}{
 		{"ends in time", on("n[0-1]"), 0, 10, set(0, 1, 2, 3, 4, 5, 6, 7), Free, 0},
 		{"runs into it", on("n[0-1]"), 0, 11, set(2, 3, 4, 5, 6, 7), Free, 0},
@@ -106,7 +107,8 @@ func TestJobsOutside(t *testing.T) {
 	}
 }
 
-// TestOwnReservation: a job in a reservation has its nodes while it lasts; with FLEX all nodes at any time.
+// TestOwnReservation checks that a job gets the nodes of its reservation while that is active, and
+// with FLEX all nodes at any time.
 func TestOwnReservation(t *testing.T) {
 	l := newList(&cluster{})
 	_ = l.make(t, "r", 10, 20, on("n[0-1]"))
@@ -119,7 +121,7 @@ func TestOwnReservation(t *testing.T) {
 		answer     Answer
 	}{
 		{"r", "ann", 5, nil, Later},
-		{"r", "ann", 10, set(0), Free}, // the maintenance has n1
+		{"r", "ann", 10, set(0), Free}, // the maintenance reservation has n1
 		{"r", "ann", 16, set(0, 1), Free},
 		{"r", "ann", 21, nil, Ended},
 		{"r", "ben", 10, nil, Denied},
@@ -134,7 +136,8 @@ func TestOwnReservation(t *testing.T) {
 	}
 }
 
-// TestCreateRefuses: slurmctld refuses what overlaps others or jobs, unless flags allow it.
+// TestCreateRefuses checks that slurmctld refuses a reservation that overlaps others or jobs,
+// unless flags allow it.
 func TestCreateRefuses(t *testing.T) {
 	jobs := &cluster{held: []selection.Bits{set(5)}, end: 15 * 60}
 	for _, c := range []struct {
@@ -162,7 +165,8 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// TestUpdateKeeps: a refused update leaves the reservation as it was, and a duration counts from the start.
+// TestUpdateKeeps checks that a refused update changes nothing, and that a duration counts from the
+// start.
 func TestUpdateKeeps(t *testing.T) {
 	l := newList(&cluster{})
 	_ = l.make(t, "a", 10, 20, on("n0"))
@@ -182,8 +186,8 @@ func TestUpdateKeeps(t *testing.T) {
 	}
 }
 
-// TestPurge: a reservation goes when the periodic work has seen its end and no job runs in it. One that
-// repeats moves on.
+// TestPurge checks that a reservation is removed when its end has been seen and no job runs in it,
+// and that a repeating reservation moves on.
 func TestPurge(t *testing.T) {
 	l := newList(&cluster{})
 	_ = l.make(t, "once", 10, 20, on("n0"))
@@ -212,7 +216,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestReplace: nodes that slurmctld has chosen are replaced when they go out of service, and named ones are not.
+// TestReplace checks that nodes out of service are replaced if slurmctld chose them, but not if the
+// request named them.
 func TestReplace(t *testing.T) {
 	c := &cluster{}
 	l := newList(c)
@@ -228,7 +233,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestAccounts: users of accounts below a named one may use a reservation; a minus denies.
+// TestAccounts checks that users of accounts below a listed account may use a reservation, and that
+// a minus denies.
 func TestAccounts(t *testing.T) {
 	for _, c := range []struct {
 		users, accounts []string
@@ -239,7 +245,7 @@ func TestAccounts(t *testing.T) {
 		{nil, []string{"biology"}, false},
 		{nil, []string{"-physics"}, false},
 		{nil, []string{"-biology"}, true},
-		{[]string{"ann"}, []string{"physics"}, false}, // her association is with optics
+		{[]string{"ann"}, []string{"physics"}, false}, // her association is in optics
 		{[]string{"ann"}, []string{"optics"}, true},
 		{[]string{"-ann"}, nil, false},
 	} {

@@ -6,19 +6,20 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Want is what a job wants, as reservations see it.
+// Want is what reservations depend on in a job that looks for nodes.
 type Want struct {
-	// Own is the reservation that the job names; nil for none. Who is who asks.
+	// Own is the reservation that the job names; nil if it names none. Who is the job's user and
+	// accounts.
 	Own *Reservation
 	Who Who
-	// Start is the instant at which it would start, and Seconds its time limit.
+	// Start is when the job would start, in seconds since 1970. Seconds is its time limit.
 	Start, Seconds int64
 	// Partition is the partition in which the job is considered, and PartitionNodes are its nodes.
 	Partition      string
 	PartitionNodes selection.Bits
-	// Required are the nodes that it names; nil for none.
+	// Required are the nodes of --nodelist; nil if not given.
 	Required selection.Bits
-	// Begin is its begin time.
+	// Begin is the job's begin time.
 	Begin int64
 }
 
@@ -26,13 +27,13 @@ type Want struct {
 type Answer uint8
 
 const (
-	// Free says that the job may start on the nodes that are left.
+	// Free says that the job may start on the nodes that Test returns.
 	Free Answer = iota
 	// Later says that the job's own reservation has not begun.
 	Later
-	// Ended says that the job's own reservation has ended or does not have the nodes that the job names.
+	// Ended says that the job's own reservation has ended, or lacks nodes that the job names.
 	Ended
-	// Denied says that the job's user may not use its reservation.
+	// Denied says that the job's user may not use the job's reservation.
 	Denied
 	// Maintained says that a reservation has all nodes of the partition.
 	Maintained
@@ -40,14 +41,14 @@ const (
 	Busy
 )
 
-// The refusals of jobs that name a reservation, in slurmctld's words.
+// Errors with which slurmctld refuses jobs that name a reservation, in slurmctld's words.
 var (
 	errInvalid = errors.New("requested reservation is invalid")
 	errAccess  = errors.New("access denied to requested reservation")
 )
 
-// Admit returns an error if a new job may not use the reservation that it names. names says whether it
-// names one; r is nil if there is no reservation of that name (validate_job_resv).
+// Admit returns an error if a new job may not use its reservation (validate_job_resv). names says
+// whether the job names a reservation; r is nil if the reservation does not exist.
 func Admit(names bool, r *Reservation, who Who) error {
 	switch {
 	case !names:
@@ -60,11 +61,12 @@ func Admit(names bool, r *Reservation, who Who) error {
 	return nil
 }
 
-// mostMoves is how often a start is moved behind a reservation.
+// mostMoves is how often Test moves a start to the end of a reservation.
 const mostMoves = 10
 
-// Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that
-// reservations of others took some. With move, the returned start may be later than the job's.
+// Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that other
+// reservations have nodes of the partition. With move, Test may return a later start than the
+// job's.
 func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
 	if w.Own != nil {
 		nodes, start, overlaps, answer = l.testOwn(w, now)
@@ -82,8 +84,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 	}
 }
 
-// Next returns the first start, after now and before another instant, of a reservation of the nodes
-// other than the job's own; 0 for none (job_time_adj_resv).
+// Next returns the first start of a reservation after now and before another instant, if the
+// reservation has one of the nodes and is not the job's own; 0 if there is none
+// (job_time_adj_resv).
 func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (start int64) {
 	for _, r := range l.all {
 		if r.End <= now {
@@ -99,8 +102,9 @@ func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (
 	return start
 }
 
-// exclude takes the nodes of reservations away that overlap a job's time. If a reservation excludes the
-// job as a whole, exclude returns the reservation's end.
+// exclude removes the nodes of reservations that overlap the job's time. If a reservation excludes
+// the whole job, exclude returns the reservation's end. before is the result overlaps of earlier
+// calls.
 func (l *List) exclude(
 	w *Want, now, start int64, nodes selection.Bits, before bool,
 ) (end int64, overlaps bool, _ Answer) {
@@ -124,7 +128,7 @@ func (l *List) exclude(
 	return 0, overlaps, Free
 }
 
-// testOwn looks which nodes of its own reservation a job may use.
+// testOwn finds the nodes of a job's own reservation that the job may use.
 func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, overlaps bool, _ Answer) {
 	own := w.Own
 	start = w.Start
@@ -160,7 +164,8 @@ func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, o
 	return nodes, start, overlaps, Free
 }
 
-// Now reports whether a reservation lets its jobs start at all at this instant (job_test_resv_now).
+// Now reports whether a reservation lets its jobs start at the second now, whatever their nodes
+// (job_test_resv_now).
 func (l *List) Now(own *Reservation, who Who, now int64) Answer {
 	switch {
 	case !own.Admits(who):

@@ -1,6 +1,6 @@
-// Package rows has the cores of jobs that take turns (part_data.c of the select plugins). With PreemptMode=GANG,
-// jobs may hold the same cores, and gang scheduling stops all but one of them. The jobs of a partition are in its
-// rows. Those of one row share no cores.
+// Package rows has the cores of jobs in rows (part_data.c of the select plugins). With
+// PreemptMode=GANG, several jobs may have the same core, and gang scheduling lets one of them run.
+// Each partition has rows of jobs. Jobs in the same row do not share cores.
 package rows
 
 import (
@@ -14,24 +14,24 @@ import (
 // Cores is a set of cores of all nodes, in the order of the nodes.
 type Cores = nodeset.Set
 
-// Partition is what decides about the rows of a partition.
+// Partition is what the rows of a partition depend on.
 type Partition struct {
 	Tier int
-	// Kept says that its jobs are not preempted (PreemptMode=OFF).
+	// Kept says that the partition's jobs are not preempted (PreemptMode=OFF).
 	Kept bool
-	// Rows is how many jobs may hold a core.
+	// Rows is how many jobs may have the same core.
 	Rows int
 }
 
-// Job is what a job holds.
+// Job is the cores of a job.
 type Job struct {
 	Partition int
 	Cores     []int // ascending
 	CPUs      int
 }
 
-// row is a row of a partition. slurmctld adjusts the count of cores at each change. The count becomes
-// wrong when it removes cores of jobs that are not in the row.
+// row is a row of a partition. Like slurmctld, it adjusts count at each change. Therefore count
+// becomes wrong when cores of jobs that are not in the row are removed.
 type row struct {
 	used  Cores // nil before the first job
 	count uint32
@@ -48,7 +48,7 @@ func (r *row) fits(j *Job) bool {
 	return len(r.jobs) == 0 || !slices.ContainsFunc(j.Cores, r.used.Has)
 }
 
-// add adds a job (part_data_add_job_to_row).
+// add adds a job to a row (part_data_add_job_to_row).
 func (r *row) add(j *Job, cores int) {
 	switch {
 	case r.used == nil:
@@ -63,7 +63,7 @@ func (r *row) add(j *Job, cores int) {
 	r.jobs = append(r.jobs, j)
 }
 
-// free makes the cores of a job free (job_res_rm_cores).
+// free removes the cores of a job from a row (job_res_rm_cores).
 func (r *row) free(j *Job) {
 	for _, c := range j.Cores {
 		r.used.Clear(c)
@@ -74,7 +74,7 @@ func (r *row) free(j *Job) {
 // Table has the rows of all partitions.
 type Table struct {
 	partitions []Partition
-	order      []int // partitions, those of high tiers first
+	order      []int // indexes of partitions, highest tier first
 	rows       [][]row
 	cores      int
 }
@@ -100,7 +100,8 @@ func (t *Table) CopyTo(to *Table) {
 	}
 }
 
-// Add gives a job its cores (job_res_add_job). A job that fits no row is not in the table.
+// Add adds a job to the first row in which the job's cores are free (job_res_add_job). If there is
+// no such row, the job is not added.
 func (t *Table) Add(j *Job) {
 	if t.rows[j.Partition] == nil {
 		t.rows[j.Partition] = make([]row, t.partitions[j.Partition].Rows)
@@ -111,7 +112,7 @@ func (t *Table) Add(j *Job) {
 	}
 }
 
-// Remove takes the cores of a job away (job_res_rm_job).
+// Remove removes a job (job_res_rm_job).
 func (t *Table) Remove(j *Job) {
 	rows := t.rows[j.Partition]
 	for i := range rows {
@@ -133,7 +134,8 @@ func (t *Table) Remove(j *Job) {
 	}
 }
 
-// build puts the jobs of a partition into as few rows as it can (part_data_build_row_bitmaps).
+// build distributes the jobs of a partition over as few rows as possible
+// (part_data_build_row_bitmaps).
 func (t *Table) build(rows []row) {
 	var jobs []*Job
 	before := slices.Clone(rows)
@@ -147,7 +149,7 @@ func (t *Table) build(rows []row) {
 	})
 	for _, j := range jobs {
 		at := slices.IndexFunc(rows, func(r row) bool { return r.fits(j) })
-		if at < 0 { // it stays as it was
+		if at < 0 { // the rows stay as they were
 			copy(rows, before)
 			for i := range rows {
 				list := rows[i].jobs
@@ -164,7 +166,7 @@ func (t *Table) build(rows []row) {
 	}
 }
 
-// sort puts full rows first (part_data_sort_res).
+// sort sorts rows by their number of used cores, the most first (part_data_sort_res).
 func sort(rows []row) {
 	for i := range rows {
 		for k := i + 1; k < len(rows); k++ {
@@ -175,7 +177,7 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds to a set the cores that jobs of some partitions hold.
+// Use adds the cores of the jobs in the partitions for which of returns true to a set.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {
@@ -186,14 +188,14 @@ func (t *Table) Use(used Cores, of func(Partition) bool) {
 	}
 }
 
-// Used returns the cores that jobs hold.
+// Used returns the cores of all jobs.
 func (t *Table) Used() Cores {
 	used := nodeset.New(t.cores)
 	t.Use(used, func(Partition) bool { return true })
 	return used
 }
 
-// Count returns how many of n cores, from the first one on, are in a set.
+// Count returns how many of the n cores from first on are in a set.
 func Count(set Cores, first, n int) (count int) {
 	for end := first + n; first < end; {
 		word := set[first>>6] >> (first & 63)

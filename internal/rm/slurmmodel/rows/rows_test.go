@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Count counts the same cores as a loop over them.
+// TestCount compares Count with a loop over the cores.
 func TestCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cores = 300
@@ -30,11 +30,11 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// tables of two partitions on eight cores: low with tier 1, and high with tier 10.
+// low and high return jobs of two partitions on eight cores: low has tier 1, and high has tier 10.
 func low(cores ...int) *Job  { return &Job{Partition: 0, Cores: cores, CPUs: len(cores)} }
 func high(cores ...int) *Job { return &Job{Partition: 1, Cores: cores, CPUs: len(cores)} }
 
-// seek finds so many cores, the first ones that are not in use.
+// seek finds n cores: the first that are not in use.
 func seek(t *Table, s Search, n int) []int {
 	return Find(t, s, func(used, _ Cores) ([]int, bool) {
 		var free []int
@@ -47,7 +47,8 @@ func seek(t *Table, s Search, n int) []int {
 	})
 }
 
-// A job of a high tier gets cores of jobs of lower tiers, spares them where it can, and never gets those of its own tier.
+// TestFind checks that a job of a high tier gets cores of jobs in lower tiers, avoids them if it
+// can, and does not get cores of jobs in its own tier.
 func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -74,7 +75,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A copy and its original do not know of each other's jobs, and jobs that leave free their cores alone.
+// TestCopyAndRemove checks that a copy and its original have different jobs, and that jobs that
+// leave free only their own cores.
 func TestCopyAndRemove(t *testing.T) {
 	for _, count := range []int{1, 2} {
 		parts := []Partition{{Tier: 1, Rows: count}, {Tier: 10, Rows: count}}
@@ -91,7 +93,7 @@ func TestCopyAndRemove(t *testing.T) {
 		if used := other.Used(); used.Has(0) || !used.Has(1) || Count(used, 0, 8) != 3 {
 			t.Errorf("in use after the removal: %v", used)
 		}
-		other.Remove(a) // it is gone
+		other.Remove(a) // a second removal does nothing
 		other.Remove(b)
 		other.Remove(c)
 		if got := Count(other.Used(), 0, 8); got != 0 {

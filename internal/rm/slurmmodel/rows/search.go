@@ -6,24 +6,26 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Search is how a job looks for cores that it shares with others.
+// Search says which cores of other jobs a job may share.
 type Search struct {
 	Partition int
-	// ByTier says that only jobs of partitions of lower tiers are stopped (preempt/partition_prio).
+	// ByTier says that the job suspends only jobs of partitions with lower tiers
+	// (preempt/partition_prio).
 	ByTier bool
 	// ByQOS says that each partition has one more row, for jobs that preempt others (preempt/qos).
 	ByQOS bool
-	// Extra says that the job may use that row. Stopped are the jobs that it preempts, since 24.11.
+	// Extra says that the job may use the additional row. Stopped are the jobs that it preempts,
+	// since 24.11.
 	Extra   bool
 	Stopped []*Job
-	// Shares says that the job may share cores with others of its partition (OverSubscribe).
+	// Shares says that the job may share cores with other jobs of its partition (OverSubscribe).
 	Shares bool
-	// Since2411 says that the release is that or newer.
+	// Since2411 says that the release is 24.11 or newer.
 	Since2411 bool
 }
 
-// Try looks for nodes while others hold cores, and reports whether the job fits. A job that wants whole
-// nodes gets only nodes without used cores, apart from the excepted cores.
+// Try looks for nodes for a job while other jobs have the cores used, and reports whether the job
+// fits. An exclusive job gets only nodes whose used cores are all in except.
 type Try[T any] func(used, except Cores) (result T, ok bool)
 
 // Find looks for cores for a job that does not fit on the free cores (steps 2 to 4 of _job_test).
@@ -37,7 +39,7 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	if _, ok := try(kept, except); !ok {
 		return nothing
 	}
-	if !s.Since2411 { // since 24.11 nodes with such cores are left out
+	if !s.Since2411 { // since 24.11 a node with such cores is left out
 		except = kept
 	}
 	own := t.partitions[s.Partition].Tier
@@ -65,7 +67,7 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	return nothing
 }
 
-// kept returns the cores of jobs that are not stopped for the job.
+// kept returns the cores of jobs that the job may not suspend.
 func (t *Table) kept(s Search) Cores {
 	kept, own := nodeset.New(t.cores), t.partitions[s.Partition]
 	for p, rows := range t.rows {
@@ -80,7 +82,8 @@ func (t *Table) kept(s Search) Cores {
 	return kept
 }
 
-// spare leaves jobs of lower tiers their cores, beginning with the highest of these tiers, as long as the job fits.
+// spare leaves the cores of jobs in lower tiers alone as long as the job fits, the highest of these
+// tiers first.
 func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T {
 	for _, p := range t.order {
 		if t.partitions[p].Tier >= own || t.rows[p] == nil {
@@ -100,7 +103,7 @@ func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T
 	return result
 }
 
-// prepare returns the rows of the job's own partition that the job tries.
+// prepare returns those rows of the job's partition that the job may try.
 func (t *Table) prepare(rows []row, s Search) []row {
 	if len(rows) > 1 && (!s.ByQOS || s.Stopped != nil) {
 		sort(rows)
@@ -109,7 +112,8 @@ func (t *Table) prepare(rows []row, s Search) []row {
 	switch last := &rows[count-1]; {
 	case s.ByQOS && !s.Extra:
 		count--
-	// The row gets the cores of all jobs except those that stop. It is not tried where jobs share no cores.
+	// The additional row gets the cores of all jobs that are not stopped. It is tried only if jobs
+	// share cores.
 	case s.Stopped != nil:
 		if last.used == nil {
 			last.used = nodeset.New(t.cores)

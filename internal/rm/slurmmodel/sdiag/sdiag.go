@@ -1,4 +1,4 @@
-// Package sdiag has the counters of slurmctld that Slurm's sdiag shows, as the model counts them.
+// Package sdiag counts what slurmctld counts for the command sdiag.
 package sdiag
 
 import (
@@ -7,8 +7,9 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// Why cycles of the main scheduler and of backfill end, by their places in the lists of counters
-// (schedule_exit_t and bf_exit_t in slurmctld.h). The first is the end of the queue.
+// Reasons for which a pass of the main scheduler or a cycle of backfill ends. Each is an index of
+// the list of counters (schedule_exit_t and bf_exit_t in slurmctld.h). Index 0 is the end of the
+// queue.
 const (
 	MainDepth  = 1 // default_queue_depth
 	MainStarts = 2 // sched_max_job_start
@@ -17,32 +18,32 @@ const (
 
 	BackfillStarts  = 1 // bf_max_job_start
 	BackfillTests   = 2 // bf_max_job_test
-	BackfillChanged = 3 // without bf_continue
+	BackfillChanged = 3 // jobs or nodes changed, without bf_continue
 	BackfillTable   = 4 // bf_node_space_size
 	BackfillTime    = 5 // bf_max_time
 	backfillExits   = 6
 )
 
-// Counters are slurmctld's counters.
+// Counters are slurmctld's counters, with which the model is compared.
 type Counters struct {
 	rpc.Stats
-	// Exits says that slurmctld counts why cycles end, as it does since 23.11.
+	// Exits says that slurmctld counts why passes and cycles end, as it does since 23.11.
 	Exits bool
 }
 
-// Reset makes the counters begin anew at a second.
+// Reset sets the counters to 0 at a second.
 func (c *Counters) Reset(second int64) { c.Stats = rpc.Stats{Since: second} }
 
-// Pass is a pass of the main scheduler, or a cycle of backfill.
+// Pass is the summary of a pass of the main scheduler, or of a cycle of backfill.
 type Pass struct {
-	// Queue is the length of its queue, and Depth the number of jobs that it considered. Tried is the
-	// number of jobs for which backfill looked for nodes.
+	// Queue is the length of the queue. Depth is the number of jobs that were considered. Tried is
+	// the number of jobs for which backfill looked for nodes.
 	Queue, Depth, Tried int
-	// Table is the size of backfill's table.
+	// Table is how many intervals the table of a backfill cycle has had, also merged ones.
 	Table int
-	// Exit is why it ended.
+	// Exit is why the pass or cycle ended.
 	Exit int
-	// Took is the virtual time that it computed.
+	// Took is the virtual time that it took.
 	Took time.Duration
 }
 

@@ -2,8 +2,8 @@ package selection
 
 import "slices"
 
-// allocate makes the allocation of a job on the chosen nodes: it distributes tasks over nodes, and CPUs
-// over sockets (dist_tasks).
+// allocate makes the allocation of a job on the chosen nodes: it distributes the tasks over the
+// nodes, and the CPUs over the sockets (dist_tasks).
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
@@ -45,8 +45,8 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// outline returns the allocation of a job without generic resources, without its parts: the nodes, and how many CPUs
-// the job gets there.
+// outline returns the allocation of a job without generic resources: its nodes and its number of
+// CPUs, without parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole}
@@ -72,8 +72,7 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// share appends a part for each node, with its CPUs unless the job has whole nodes. It also returns the
-// result of distribute.
+// share appends a part for each node, and sets its CPUs. It returns false if distribute does.
 func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	for i := range nodes.All {
 		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
@@ -81,9 +80,9 @@ func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	return parts, t.request.OwnsNodes() || m.distribute(t, parts)
 }
 
-// distribute gives each node its CPUs (dist_tasks_compute_c_b): for one task, then for as many tasks as
-// fill a core. Tasks that are left are dealt out in turn, a core at a time. Since 24.11 it reports
-// false if tasks lack CPUs or generic resources.
+// distribute sets the CPUs of each node (dist_tasks_compute_c_b): first for one task, then for as
+// many tasks as fill a core. It gives the remaining tasks to the nodes in turn, a core at a time.
+// Since 24.11 it returns false if tasks lack CPUs or generic resources.
 func (m *Machine) distribute(t *test, parts []Part) bool {
 	r := t.request
 	strict := m.Since2411 && len(r.Devices) > 0
@@ -129,7 +128,8 @@ func (m *Machine) distribute(t *test, parts []Part) bool {
 	return true
 }
 
-// fill distributes further tasks since 24.11, and gives nodes the CPUs that their generic resources need.
+// fill distributes the remaining tasks, as since 24.11, and gives nodes the CPUs that their generic
+// resources need.
 func (d *distribution) fill(m *Machine) bool {
 	r := d.t.request
 	perTask := slices.ContainsFunc(r.Devices, func(of DeviceRequest) bool { return of.PerTask > 0 })
@@ -159,18 +159,19 @@ func (d *distribution) fill(m *Machine) bool {
 	return true
 }
 
-// distribution is a distribution of tasks in progress.
+// distribution is the state of a distribution of tasks.
 type distribution struct {
 	t     *test
 	parts []Part
 	have  []int // CPUs that each node offers
 	left  int   // tasks without a node
-	// strict says that a node gets no more tasks than its generic resources serve, since 24.11.
+	// strict says that a node gets at most the tasks that its generic resources can serve; since
+	// 24.11.
 	strict bool
 }
 
-// fillAll gives each node as many tasks as it may have, if that is exactly the number of the job's
-// tasks. It reports false if tasks must be given one by one.
+// fillAll gives each node as many tasks as it may have, if these are exactly the job's tasks.
+// Otherwise it returns false, and tasks must be distributed one by one.
 func (d *distribution) fillAll() bool {
 	r, room := d.t.request, 0
 	if len(r.Devices) > 0 || r.Overcommit {
@@ -226,9 +227,9 @@ func (d *distribution) add(n int) {
 	p.CPUs = min(d.have[n], p.CPUs+d.t.request.CPUsPerTask)
 }
 
-// takeCores takes cores of a node's sockets. It fills one socket after the other
-// (_block_sync_core_bitmap), or takes whole tasks from one socket and the rest from all in turn
-// (_cyclic_sync_core_bitmap). It returns the number of CPUs that get no core.
+// takeCores takes cores of a node's sockets: it fills one socket after the other
+// (_block_sync_core_bitmap), or takes whole tasks from one socket and the rest from all sockets in
+// turn (_cyclic_sync_core_bitmap). It returns the number of CPUs that get no core.
 func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
 	per := r.CPUsPerCore(n)

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// series are nodes that follow each other, can serve the job and weigh the same.
+// series is a row of successive nodes of the same weight that can serve the job.
 type series struct {
 	first, last int
 	nodes, cpus int
-	required    int // the first named node in it, or -1
+	required    int // the first node in it that the job names, or -1
 	weight      uint64
-	devices     []int // generic resources for the whole job, by request
+	devices     []int // what the nodes offer for each request for generic resources of the whole job
 }
 
-// consecutive takes nodes from the series that fits best, then from the next (_eval_nodes).
+// consecutive takes nodes from the series that fits best, then from the next best (_eval_nodes).
 func (p *pick) consecutive(nodes Bits) bool {
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
@@ -39,7 +39,7 @@ func (p *pick) consecutive(nodes Bits) bool {
 	return p.cpus <= 0 && p.enough(0) && p.hasDevices(nil)
 }
 
-// series cuts the candidates into series.
+// series divides the candidates into series.
 func (p *pick) series(nodes Bits) []series {
 	var list []series
 	current := series{required: -1}
@@ -85,7 +85,7 @@ func (p *pick) sufficient(s *series) bool {
 	return s.cpus >= p.cpus && p.enough(s.nodes) && p.hasDevices(s.devices)
 }
 
-// best returns the series that fits best, or nil.
+// best returns the series that fits the rest of the job best, or nil.
 func (p *pick) best(list []series) *series {
 	var best *series
 	contiguous := p.t.request.Contiguous
@@ -132,7 +132,7 @@ func (p *pick) takeSeries(s *series, nodes Bits) {
 	}
 }
 
-// takeUpAndDown takes the nodes after the named one, then those before it.
+// takeUpAndDown takes the nodes after the one that the job names, then those before it.
 func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 	var order []int
 	for i := s.required; i <= s.last; i++ {
@@ -151,7 +151,7 @@ func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 	}
 }
 
-// tightest returns the node with the fewest CPUs among the nodes that suffice alone, or -1.
+// tightest returns the node with the fewest CPUs that can serve the job alone, or -1.
 func (p *pick) tightest(first, last int, nodes Bits) int {
 	best := -1
 	for i := first; i <= last; i++ {
@@ -167,7 +167,7 @@ func (p *pick) tightest(first, last int, nodes Bits) int {
 	return best
 }
 
-// ordered takes nodes in an order, until the job has enough.
+// ordered takes nodes in the order of less, until the job has enough.
 func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
@@ -186,8 +186,8 @@ func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 	return p.served()
 }
 
-// candidates returns the nodes that can serve the job, except the nodes that the job names. It leaves
-// only the named nodes in the set.
+// candidates returns the nodes that can serve the job, except those that the job names. Only the
+// nodes that the job names stay in the set.
 func (p *pick) candidates(nodes Bits) []int {
 	var order []int
 	for i := range nodes.All {
@@ -205,7 +205,7 @@ func (p *pick) candidates(nodes Bits) []int {
 // byWeight compares weights.
 func (p *pick) byWeight(a, b int) int { return cmp.Compare(p.t.weights[a], p.t.weights[b]) }
 
-// busyFirst puts nodes with jobs first, within a weight (_eval_nodes_busy).
+// busyFirst orders by weight, then nodes with jobs first (_eval_nodes_busy).
 func (p *pick) busyFirst(a, b int) int {
 	if by := p.byWeight(a, b); by != 0 {
 		return by
@@ -220,7 +220,7 @@ func (p *pick) busyFirst(a, b int) int {
 	return 1
 }
 
-// lastFirst puts the last node first, within a weight (_eval_nodes_serial).
+// lastFirst orders by weight, then the last node first (_eval_nodes_serial).
 func (p *pick) lastFirst(a, b int) int {
 	if by := p.byWeight(a, b); by != 0 {
 		return by

@@ -1,7 +1,8 @@
 package selection
 
-// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It takes all from one leaf
-// if that suffices: the leaf in use, or else the one with the most nodes. Otherwise it takes from all leaves in turn.
+// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It first
+// tries one leaf: the leaf in use, or else the leaf with the most nodes. If one leaf does not have
+// enough, it takes nodes of all leaves in turn.
 func (p *pick) dragonfly(nodes Bits) bool {
 	best, s, over, ok := p.enter(nodes, func([]class, *switches) int { return p.highest(nodes) })
 	if over {
@@ -16,7 +17,8 @@ func (p *pick) dragonfly(nodes Bits) bool {
 	return ok
 }
 
-// highest returns the highest switch above candidates or, if the job names nodes, above a named node; -1 for none.
+// highest returns the highest switch above a candidate or, if the job names nodes, above a named
+// node; -1 if there is none.
 func (p *pick) highest(nodes Bits) int {
 	if named := p.t.request.Required; named != nil {
 		nodes = named
@@ -31,7 +33,8 @@ func (p *pick) highest(nodes Bits) int {
 	return top
 }
 
-// onlyLeaf returns the only leaf in use; if none is in use, the leaf with the most nodes; if several are, -1.
+// onlyLeaf returns the leaf in use. If several are in use, it returns -1; if none is, the leaf with
+// the most nodes.
 func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	used, largest, most := -1, -1, 0
 	for i := range p.m.Switches {
@@ -54,7 +57,7 @@ func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	return largest
 }
 
-// leafSuffices reports whether the nodes of a leaf serve the rest of the job.
+// leafSuffices reports whether the nodes of a leaf are enough for the rest of the job.
 func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
 	cpus, count := 0, 0
 	var devices []int
@@ -69,9 +72,9 @@ func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
 	return cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 }
 
-// takeInTurn takes one node of each leaf in turn, until the job has all that it wants.
+// takeInTurn takes one node of each leaf in turn until the job has all that it wants.
 func (p *pick) takeInTurn(best, nodes Bits) bool {
-	next := make([]int, len(p.m.Switches)) // of each leaf, the first node not looked at yet
+	next := make([]int, len(p.m.Switches)) // by leaf, index of the next node to look at
 	for taken := true; taken; {
 		taken = false
 		for i := range p.m.Switches {

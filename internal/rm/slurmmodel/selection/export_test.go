@@ -1,6 +1,7 @@
 package selection
 
-// Occupied returns a copy of a state in which each node counts as one with a job, so that tests take no short cut.
+// Occupied returns a copy of a state in which all nodes count as nodes with jobs, so that tests
+// take no shortcut.
 func (m *Machine) Occupied(s *State) *State {
 	to := m.NewState()
 	s.CopyTo(to)
@@ -10,10 +11,11 @@ func (m *Machine) Occupied(s *State) *State {
 	return to
 }
 
-// Unknown forgets which nodes have their own weights.
+// Unknown makes the tester forget which nodes have the weights of slurm.conf.
 func (x *Tester) Unknown() { x.own.Reset() }
 
-// Search makes a test with RunNow without its short cut for nodes whose free cores cannot serve the job.
+// Search makes a test with RunNow, without the shortcut for nodes whose free cores cannot serve the
+// job.
 func (x *Tester) Search(s *State, r *Request, set Bits, c Counts) *Allocation {
 	nodes := set.Clone()
 	if x.usable(s, r, nodes); nodes.Count() < c.Min {
@@ -22,7 +24,8 @@ func (x *Tester) Search(s *State, r *Request, set Bits, c Counts) *Allocation {
 	return x.search(s, r, nodes, c, RunNow, false)
 }
 
-// Distribute gives nodes with CPUs their tasks. It returns the CPUs and the tasks of each.
+// Distribute distributes a job's tasks over nodes with these CPUs. It returns each node's CPUs and
+// tasks.
 func (m *Machine) Distribute(r *Request, cpus []int) (got, tasks []int) {
 	t := &test{request: r, work: newWork(m)}
 	parts := make([]Part, len(cpus))
@@ -36,8 +39,8 @@ func (m *Machine) Distribute(r *Request, cpus []int) (got, tasks []int) {
 	return got, tasks
 }
 
-// Tallies lets jobs leave a state one after the other. It returns whether the nodes of a set are full for a request
-// after each of them: as the tally knows it, and by looking at all nodes.
+// Tallies removes jobs from a state one after the other. After each it returns whether the nodes of
+// a set are full for a request: as the tally knows it, and by looking at all nodes.
 func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allocation) (tallied, looked []bool) {
 	s.CopyTo(x.future)
 	t := x.newTally(r, set, least)

@@ -6,19 +6,20 @@ import (
 	"slices"
 )
 
-// filter fits a node to one request for generic resources since 24.11 (_foreach_gres_filter_sock_core).
+// filter fits a node to one request for generic resources, as since 24.11
+// (_foreach_gres_filter_sock_core).
 type filter struct {
 	*fitting
 	d       *DeviceRequest
 	o       *offered
-	per     int // CPUs of a core that the job may use
-	cpusPer int // CPUs for each resource
-	limit   int // resources that the job may use of the node; 0 for all
-	total   int // resources that the job can have on the node
+	per     int // CPUs of each core that the job may use
+	cpusPer int // CPUs of each resource
+	limit   int // most resources for the job on the node; 0 for all
+	total   int // resources for the job on the node
 	sockets int // sockets that the job needs
 }
 
-// filter fits the node to request number k. If the node does not suffice, it leaves the job no tasks there.
+// filter fits the node to request number k. If the node has too little, f.most becomes 0.
 func (f *fitting) filter(k int) {
 	r, first := f.p.t.request, f.p.first
 	d, o, step := &r.Devices[k], &f.at.offers[k], f.least
@@ -72,7 +73,8 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres). have is how many it already has on other nodes.
+// setLimit limits the job's resources on the node (_set_max_gres). have is how many the job has on
+// other nodes.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -80,7 +82,7 @@ func (x *filter) setLimit(have int) {
 	switch {
 	case d.PerJob == 0:
 	case have < d.PerJob:
-		if rest = d.PerJob - have - max(f.p.least-1, 0); rest < 0 { // slurmctld's number has no sign
+		if rest = d.PerJob - have - max(f.p.least-1, 0); rest < 0 { // slurmctld's number is unsigned
 			rest = math.MaxInt
 		}
 	case d.Count > 0:
@@ -113,8 +115,9 @@ func (x *filter) setLimit(have int) {
 	}
 }
 
-// lookAtSockets finds the sockets that the job needs, beginning with those with most cores, and how
-// many resources it can have. On the first attempt the job gets no cores of sockets without resources.
+// lookAtSockets finds the sockets that the job needs, those with most cores first, and how many
+// resources the job can have. On the first attempt the job loses the cores of sockets without
+// resources.
 func (x *filter) lookAtSockets() {
 	at, first := x.at, x.p.first
 	fewest := (max(x.least, 1)*x.p.t.request.CPUsPerTask + x.per - 1) / x.per
@@ -153,7 +156,7 @@ func (x *filter) lookAtSockets() {
 	x.total = total
 }
 
-// limitTasks limits the resources, and leaves only the tasks that get their resources.
+// limitTasks limits the resources, and drops tasks that would not get their resources.
 func (x *filter) limitTasks(step int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	if x.cpusPer > 0 {
@@ -191,7 +194,8 @@ func (x *filter) limitTasks(step int) {
 	}
 }
 
-// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
+// cores returns how many cores the tasks and the resources need. If the node has fewer, it drops
+// tasks.
 func (x *filter) cores() int {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	each := r.CPUsPerTask
@@ -225,7 +229,7 @@ func (x *filter) cores() int {
 	return max(cores, (devices*x.cpusPer+x.per-1)/x.per)
 }
 
-// keep leaves the job a number of cores, spread over the sockets that it needs.
+// keep reduces the job's cores to a number, spread over the sockets that the job needs.
 func (x *filter) keep(cores int) {
 	at := x.at
 	if !x.p.first && x.sockets < len(at.cores) {
@@ -244,7 +248,6 @@ func (x *filter) keep(cores int) {
 	}
 }
 
-// drop takes cores of a socket from the job.
 func (x *filter) drop(s, count int) {
 	if count > 0 {
 		x.at.cores[s] -= int16(count)
@@ -252,8 +255,9 @@ func (x *filter) drop(s, count int) {
 	}
 }
 
-// takeForTasks counts the resources for the whole job that the job takes on a node, for its tasks there. It
-// returns how many CPUs the job takes with them; 0 if it does not use the node (eval_nodes_gres).
+// takeForTasks counts the resources that the job takes on a node for its tasks there, for requests
+// for the whole job. It returns how many CPUs the job takes; 0 if it does not use the node
+// (eval_nodes_gres).
 func (p *pick) takeForTasks(node, cpus int) int {
 	if p.totals == nil || cpus == 0 {
 		return cpus
@@ -294,7 +298,8 @@ func (p *pick) takeForTasks(node, cpus int) int {
 	return cpus
 }
 
-// addTotals adds a node's resources to those of the job (gres_sched_add).
+// addTotals adds a node's resources to those of the job, and returns its CPUs there
+// (gres_sched_add).
 func (p *pick) addTotals(at *room, cpus, least int) int {
 	with := 0
 	for k := range p.totals {

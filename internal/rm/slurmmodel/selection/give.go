@@ -1,13 +1,14 @@
 package selection
 
-// giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). An
-// exclusive job gets all of them. Since 24.11 it reports false if they do not suffice.
+// giveDevices gives a job its generic resources on each of its nodes
+// (gres_select_filter_select_and_set). An exclusive job gets all resources of its nodes. Since
+// 24.11 it returns false if there are too few.
 func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		if m.Since2411 && len(r.Devices) > 0 && p.countCores() == 0 {
-			return false // a node without a task
+			return false // a node that has no task
 		}
 		if n := &m.Nodes[p.Node]; len(n.Devices) > 0 && (len(r.Devices) > 0 || r.Exclusive) {
 			p.devices = make([]int16, m.slots*(m.stride+1))
@@ -45,8 +46,8 @@ func (m *Machine) giveAll(t *test, p *Part) {
 	}
 }
 
-// giveRequested gives a job what request number k asks for. It returns how many resources for the whole
-// job are missing; 0 if slurmctld only counts such resources.
+// giveRequested gives a job the resources of request number k. It returns how many resources for
+// the whole job are missing; 0 if slurmctld only counts such resources.
 func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	d := &t.request.Devices[k]
 	left = d.PerJob
@@ -71,7 +72,7 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 			m.giveTasks(t, p, d)
 		case m.counted(p.Node, d.Kind):
 			most := left - (len(a.Parts) - 1 - i)
-			if most < 0 { // slurmctld's number has no sign, and the job gets all that are free
+			if most < 0 { // slurmctld's number is unsigned, so the job gets all free resources
 				most = m.Nodes[p.Node].CountFor(d)
 			}
 			left -= m.giveAny(t, p, d, most)
@@ -86,7 +87,7 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 		return 0
 	}
 	counted := false
-	for i := range a.Parts { // what is not close to cores of the job
+	for i := range a.Parts { // then resources that are not close to cores of the job
 		if m.counted(a.Parts[i].Node, d.Kind) {
 			counted = true
 			continue
@@ -99,8 +100,8 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	return left
 }
 
-// counted reports whether slurmctld only counts the resources of a kind that a node has, because they have neither
-// cores nor types.
+// counted reports whether slurmctld only counts a node's resources of a kind, because they have
+// neither cores nor types.
 func (m *Machine) counted(node int, kind string) bool {
 	for i := range m.Nodes[node].Devices {
 		if of := &m.Nodes[node].Devices[i]; of.Kind == kind && (of.Type != "" || of.BySocket != nil) {
@@ -110,8 +111,9 @@ func (m *Machine) counted(node int, kind string) bool {
 	return true
 }
 
-// giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use (since 24.11
-// in proportion to the job's cores there), then more of these sockets, and then those of other sockets.
+// giveNode gives a job the resources that it requests per node (_set_node_bits): one of each socket
+// in use (since 24.11 in proportion to the job's cores there), then more of these sockets, then
+// others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	have, cores := 0, 0
 	for _, c := range p.cores {
@@ -125,7 +127,7 @@ func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 		}
 	}
 	if m.Since2411 {
-		each := float32(d.Count) / float32(cores) // slurmctld rounds so
+		each := float32(d.Count) / float32(cores) // slurmctld rounds like this
 		used(func(s int) int { return int(float32(p.cores[s]) * each) })
 	} else {
 		have += m.give(t, p, d, min(1, d.Count), m.stride)
@@ -136,7 +138,8 @@ func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, d.Count-have)
 }
 
-// giveTasks gives a job what the tasks on a node need, first close to the tasks (_set_task_bits).
+// giveTasks gives a job the resources for its tasks on a node, first those close to the tasks
+// (_set_task_bits).
 func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	r, tasks, have := t.request, 0, 0
 	for s := range p.cores {
@@ -154,8 +157,9 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, tasks*d.PerTask-have)
 }
 
-// giveShare gives a job resources for the whole job that are close to its cores, up to a number. If
-// there are none, it gives one from another socket (_set_job_bits1). It returns how many.
+// giveShare gives a job at most most resources that are close to its cores, for a request for the
+// whole job. If there are none, it gives one of another socket (_set_job_bits1). It returns how
+// many it gave.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
@@ -174,8 +178,9 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// giveEvenly gives a job a number of resources since 24.11 (_set_node_bits, _set_job_bits1): of each socket
-// in use in proportion to its cores, then those close to no socket, then more of the sockets in use.
+// giveEvenly gives a job up to want resources, as since 24.11 (_set_node_bits, _set_job_bits1): of
+// each socket in use in proportion to its cores, then those close to no socket, then more of the
+// sockets in use. It returns how many it gave.
 func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
 	perCore := float64(want) / float64(p.countCores())
 	for s, cores := range p.cores {
@@ -190,8 +195,8 @@ func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have
 	return have
 }
 
-// giveClose gives a job resources for the whole job, up to a number, but at least one, since 24.11. It
-// returns how many.
+// giveClose gives a job at most most resources, but at least one, for a request for the whole job,
+// as since 24.11. It returns how many it gave.
 func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		per := m.Nodes[p.Node].Threads
@@ -206,8 +211,9 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	return m.giveAny(t, p, d, 1)
 }
 
-// giveSockets gives a job what it asks for of each socket since 24.11 (_set_sock_bits). If its cores are on
-// too few sockets, it also takes sockets with free resources; if on too many, it leaves out sockets without.
+// giveSockets gives a job the resources that it requests per socket, as since 24.11
+// (_set_sock_bits). If the job's cores are on too few sockets, it also takes sockets with free
+// resources. If they are on too many, it leaves out sockets whose resources are all in use.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {
@@ -241,8 +247,8 @@ func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, want-have)
 }
 
-// devicesAt returns how many of the resources of a request are close to a socket of a node, and how many of them are
-// free.
+// devicesAt returns how many resources for a request are close to a socket, and how many of these
+// are free.
 func (m *Machine) devicesAt(t *test, node int, d *DeviceRequest, socket int) (all, free int) {
 	out := make([]int, m.stride+1)
 	for i := range m.Nodes[node].Devices {
@@ -264,7 +270,7 @@ func (p *Part) countCores() (sum int) {
 	return sum
 }
 
-// giveAny gives a job resources of a node, up to a number, from any socket. It returns how many.
+// giveAny gives a job up to most resources of a node, from any socket. It returns how many it gave.
 func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	have := m.give(t, p, d, most, m.stride)
 	for s := range m.Nodes[p.Node].Sockets {
@@ -273,8 +279,8 @@ func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// give gives a job resources of one socket of a node, up to a number. The socket m.stride stands for
-// resources close to no socket. It returns how many.
+// give gives a job up to most resources of one socket of a node. Socket m.stride stands for
+// resources that are close to no socket. It returns how many it gave.
 func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (have int) {
 	width := m.stride + 1
 	free := make([]int, width)

@@ -6,18 +6,19 @@ import (
 	"slices"
 )
 
-// offered is what a node offers of the generic resources of a request (sock_gres_t).
+// offered is what a node offers for one request of generic resources (sock_gres_t).
 type offered struct {
-	bySocket []int // close to the cores of each socket
-	any      int   // close to the cores of no socket
+	bySocket []int // close to each socket's cores
+	any      int   // close to no socket
 	total    int
 	near     int // close to free cores
-	most     int // that the job may use of the node; 0 for all
-	// unfiltered is the total before [fitting.filter] looked at cores; 0 before that, and before 24.11.
+	most     int // the job's maximum on the node; 0 for all
+	// unfiltered is the total before [fitting.filter] lowered it; 0 before the first filter, and
+	// before 24.11.
 	unfiltered int
 }
 
-// limit lowers the number that the job may use to a limit. It reports whether the limit is lower than that number.
+// limit lowers the job's maximum to most, if most is lower and not 0. It reports whether it did.
 func (o *offered) limit(most int) bool {
 	lower := most > 0 && (o.most == 0 || most < o.most)
 	if lower {
@@ -26,8 +27,8 @@ func (o *offered) limit(most int) bool {
 	return lower
 }
 
-// lookDevices counts the generic resources that the job may have on a node, and lets the node weigh less
-// the more of them are close to free cores. It reports false if they do not suffice.
+// lookDevices counts the generic resources that the job may have on a node. It returns false if
+// there are too few. The more of them are close to free cores, the less weight it gives the node.
 func (m *Machine) lookDevices(t *test, node int) bool {
 	r, at := t.request, &t.rooms[node]
 	at.devices = 0
@@ -52,8 +53,8 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 	return true
 }
 
-// limitBySocket limits each socket's resources to what the job wants of a socket, and reports whether
-// the rest suffices for a node (_build_sock_gres_by_topo).
+// limitBySocket limits each socket's resources to the number that the job requests per socket. It
+// reports whether the rest is enough on this node (_build_sock_gres_by_topo).
 func (o *offered) limitBySocket(d *DeviceRequest) bool {
 	if o.total == 0 {
 		return false
@@ -72,8 +73,8 @@ func (o *offered) limitBySocket(d *DeviceRequest) bool {
 	return o.total >= max(d.Count, d.PerTask)
 }
 
-// limitOffer limits the resources to those for which the job can have CPUs and memory
-// (gres_select_filter_remove_unusable).
+// limitOffer limits the resources to those for which the node has CPUs and memory. It reports
+// whether the rest is enough (gres_select_filter_remove_unusable).
 func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bool {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	least := max(1, d.Count)
@@ -117,7 +118,7 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 	return o.total >= least && (o.most == 0 || o.most >= least)
 }
 
-// socketsPerNode returns how many sockets of each node the job's tasks fill; 0 if that is not known
+// socketsPerNode returns how many sockets of each node the job's tasks fill; 0 if unknown
 // (_socks_per_node).
 func (t *test) socketsPerNode() int {
 	r, nodes := t.request, max(1, t.counts.Min)
@@ -130,8 +131,8 @@ func (t *test) socketsPerNode() int {
 	return 0
 }
 
-// fitting gives a job the cores of a node that are close to its generic resources, as many as its tasks need
-// (gres_select_filter_sock_core).
+// fitting chooses those cores of a node that are close to the job's generic resources, as many as
+// the job's tasks need (gres_select_filter_sock_core).
 type fitting struct {
 	p           *pick
 	n           *Node
@@ -141,18 +142,18 @@ type fitting struct {
 	needed      []bool
 
 	cpusPer  bool // the job gives CPUs for each resource
-	minCores int  // cores that the resources need, since 24.11
+	minCores int  // cores that the resources need; since 24.11
 }
 
-// offerDevices returns how many CPUs of a node the job can use with its generic resources. cpus is how
-// many it could use without them.
+// offerDevices returns how many CPUs of a node the job can use together with its generic resources.
+// cpus is how many it could use without these.
 func (p *pick) offerDevices(node, cpus, least, most int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	f := fitting{
 		p: p, n: &p.m.Nodes[node], at: at, cpus: cpus, least: least, most: most, needed: make([]bool, len(at.cores)),
 		minCores: math.MaxInt,
 	}
-	for _, bySocket := range []bool{true, false} { // first the requests per socket
+	for _, bySocket := range []bool{true, false} { // requests per socket come first
 		for k := range r.Devices {
 			if r.Devices[k].PerSocket > 0 != bySocket {
 				continue
@@ -177,7 +178,7 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 	return min(f.cpus, f.most*r.CPUsPerTask)
 }
 
-// device fits the node to one of the requests. If it does not suffice, no tasks are left.
+// device fits the node to one of the requests. If the node does not have enough, most becomes 0.
 func (f *fitting) device(k int) {
 	d, o, step := &f.p.t.request.Devices[k], &f.at.offers[k], f.least
 	f.cpusPer = f.cpusPer || d.CPUsPer > 0
@@ -231,8 +232,9 @@ func (f *fitting) device(k int) {
 	}
 }
 
-// sockets finds the sockets that the job needs, beginning with those with most cores. It returns how many resources
-// the job can have, and of how many sockets. On the first attempt the job gets no cores of other sockets.
+// sockets finds the sockets that the job needs, those with most cores first. It returns how many
+// resources the job can have, and on how many sockets. On the first attempt the job loses the cores
+// of other sockets.
 func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
 	r, at, first := f.p.t.request, f.at, f.p.first
 	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
@@ -269,7 +271,8 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	return total, sockets
 }
 
-// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
+// cores returns how many cores the tasks and the resources need. If the node has fewer, it drops
+// tasks.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {
@@ -301,7 +304,7 @@ func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	return max(cores, (devices*d.CPUsPer+f.n.Threads-1)/f.n.Threads)
 }
 
-// keep leaves the job a number of cores, spread over the sockets that it needs.
+// keep reduces the job's cores to a number, spread over the sockets that the job needs.
 func (f *fitting) keep(cores int) {
 	if cores > f.at.count() {
 		f.most = 0
@@ -325,7 +328,6 @@ func (f *fitting) keep(cores int) {
 	}
 }
 
-// fullest returns the needed socket with most cores, or -1.
 func (f *fitting) fullest() int {
 	fullest := -1
 	for s, cores := range f.at.cores {
@@ -336,7 +338,6 @@ func (f *fitting) fullest() int {
 	return fullest
 }
 
-// drop takes cores of a socket from the job.
 func (f *fitting) drop(s, count int) {
 	for range count {
 		f.at.cores[s]--
@@ -346,7 +347,8 @@ func (f *fitting) drop(s, count int) {
 	}
 }
 
-// devices returns how many resources the job already has of request number k, which is for the whole job.
+// devices returns how many resources the job already has for request number k, if the request is
+// for the whole job.
 func (p *pick) devices(k int) int {
 	if p.totals == nil {
 		return 0
@@ -354,7 +356,7 @@ func (p *pick) devices(k int) int {
 	return p.totals[k]
 }
 
-// beginDevices prepares a pick for resources that are requested for the whole job, and for CPUs per resource.
+// beginDevices prepares a pick for requests for the whole job, and for CPUs per resource.
 func (p *pick) beginDevices() {
 	r, job := p.t.request, 0
 	for k := range r.Devices {
@@ -390,8 +392,8 @@ func (p *pick) beginDevices() {
 	}
 }
 
-// takeDevices counts the resources for the whole job that the job takes on a node. It returns how many
-// CPUs the job takes with them (gres_sched_add).
+// takeDevices counts the resources that the job takes on a node for requests for the whole job. It
+// returns how many CPUs the job takes there (gres_sched_add).
 func (p *pick) takeDevices(node, cpus int) int {
 	if p.m.Since2411 {
 		return p.takeForTasks(node, cpus)
@@ -417,8 +419,9 @@ func (p *pick) takeDevices(node, cpus int) int {
 	return cpus
 }
 
-// hasDevices reports whether the job has all resources for the whole job, together with the offers of
-// further nodes (gres_sched_test, gres_sched_sufficient). nil stands for no further nodes.
+// hasDevices reports whether the job has all resources that it requests as a whole
+// (gres_sched_test, gres_sched_sufficient). further are resources on further nodes, which count,
+// too; nil for none.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]
@@ -432,7 +435,7 @@ func (p *pick) hasDevices(further []int) bool {
 	return true
 }
 
-// addDevices adds a node's offer of each resource that is for the whole job (gres_sched_consec).
+// addDevices adds a node's offers for requests for the whole job (gres_sched_consec).
 func (p *pick) addDevices(to []int, node int) []int {
 	if p.totals == nil {
 		return nil

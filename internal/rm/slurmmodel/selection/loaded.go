@@ -1,7 +1,8 @@
 package selection
 
-// leastLoaded takes the nodes that have the largest shares of their CPUs free, lighter ones first
-// (_eval_nodes_lln). Before 26.05 a look at a node lowers its offer to what the job still needs then.
+// leastLoaded takes the nodes with the largest free share of their CPUs, lighter nodes first
+// (_eval_nodes_lln). Before 26.05, looking at a node lowers its offer to what the job still needs
+// at that time.
 func (p *pick) leastLoaded(nodes Bits) bool {
 	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
@@ -27,7 +28,7 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 				continue
 			}
 			if p.m.Since2411 && !p.m.Since2605 && len(p.t.request.Devices) > 0 {
-				p.t.rooms[i].cpus = cpus // in the next attempt, too (eval_nodes_gres)
+				p.t.rooms[i].cpus = cpus // stays for the next attempt (eval_nodes_gres)
 			}
 			if !p.take(i, cpus) {
 				continue
@@ -42,9 +43,10 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 	return p.served()
 }
 
-// mostFree returns the node of a set with the largest share of free CPUs (the first one of several), and how
-// many CPUs it offers; -1 if no node serves. A node with as many free CPUs as the node taken last ends the
-// search. Since 26.05 slurmctld returns the number of CPUs of the node that it looked at last.
+// mostFree returns the node of a set with the largest free share of its CPUs, and how many CPUs it
+// offers; -1 if no node can serve the job. Of equal nodes it returns the first. A node with last
+// free CPUs, as many as the node that was taken last, ends the search. Since 26.05 slurmctld
+// returns the number of CPUs of the node that it looked at last.
 func (p *pick) mostFree(set Bits, last int) (best, looked int) {
 	best = -1
 	for i := range set.All {

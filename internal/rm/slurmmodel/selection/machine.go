@@ -19,17 +19,19 @@ type (
 	Device = hardware.Device
 	// Switch is a switch of topology/tree.
 	Switch = hardware.Switch
-	// Request is what a job wants of nodes.
+	// Request is what a job requests.
 	Request = hardware.Request
 	// DeviceRequest asks for generic resources.
 	DeviceRequest = hardware.DeviceRequest
 )
 
-// Machine is the hardware and the parameters of the select plugin. It does not change.
+// Machine is the hardware and the settings of the select plugin. It does not change.
 type Machine struct {
-	// Nodes are in Slurm's order, which is the natural order of their names. "First" means first here.
+	// Nodes are in Slurm's order, the natural order of their names. The first node is the first in
+	// this order.
 	Nodes []Node
-	// Switches are those of topology/tree in the order of topology.conf; nil without such a topology.
+	// Switches are the switches of topology/tree in the order of topology.conf; nil with another
+	// topology.
 	Switches []Switch
 	// CountMemory says that memory is a consumable resource (CR_Memory).
 	CountMemory bool
@@ -40,27 +42,30 @@ type Machine struct {
 	PackSerial bool
 	// LeastLoaded is SelectTypeParameters=CR_LLN.
 	LeastLoaded bool
-	// TreeOptional is TopologyParam=TopoOptional: only jobs with --switches look at switches.
+	// TreeOptional is TopologyParam=TopoOptional: switches matter only to jobs with --switches.
 	TreeOptional bool
-	// Dragonfly is TopologyParam=Dragonfly: jobs that do not fit one leaf spread over all.
+	// Dragonfly is TopologyParam=Dragonfly: a job that does not fit on one leaf is spread over all
+	// leaves.
 	Dragonfly bool
-	// Turns are the partitions if PreemptMode has GANG, so that jobs may hold cores of others; otherwise nil.
+	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
+	// core; otherwise nil.
 	Turns []rows.Partition
-	// Turn is how jobs look for cores that others hold.
+	// Turn says which cores of other jobs a job may share.
 	Turn rows.Search
-	// Since2411 and Since2605 say that the release is that or newer.
+	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
 	stride int   // most sockets of a node
 	slots  int   // most devices of a node
-	kinds  []int // the same number for nodes that differ only in names, weights and generic resources
-	first  []int // each node's first core in a set of [rows.Cores], and the number of all cores
+	kinds  []int // equal for nodes that differ only in names, weights and generic resources
+	first  []int // index of each node's first core in [rows.Cores]; last, the number of all cores
 }
 
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
-// Prepare computes what follows from the hardware. It must be called once before all else.
+// Prepare computes what depends on the hardware only. It must be called once, before all other
+// methods.
 func (m *Machine) Prepare() {
 	kinds, cores := map[[4]int64]int{}, 0
 	for i := range m.Nodes {
@@ -81,16 +86,16 @@ func (m *Machine) Prepare() {
 	}
 }
 
-// State is what running jobs hold of a machine.
+// State is what running jobs have of a machine.
 type State struct {
 	free    []int16     // free cores, by node and socket
 	cores   []int16     // free cores, by node
 	memory  []int64     // in use, by node
-	devices []int16     // in use, by node, device and socket; each device's last number is for no socket
+	devices []int16     // in use, by node, device and socket; a device's last number is for resources close to no socket
 	jobs    []int16     // jobs on the node
 	whole   []int16     // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
 	busy    Bits        // nodes with a job
-	rows    *rows.Table // nil unless jobs take turns
+	rows    *rows.Table // nil unless jobs share cores
 }
 
 // NewState returns the state of an empty machine.
@@ -113,7 +118,7 @@ func (m *Machine) NewState() *State {
 	return s
 }
 
-// CopyTo makes to equal to s. Both must be states of one machine.
+// CopyTo makes the state to equal to s. Both must be of the same machine.
 func (s *State) CopyTo(to *State) {
 	copy(to.free, s.free)
 	copy(to.cores, s.cores)
@@ -127,27 +132,27 @@ func (s *State) CopyTo(to *State) {
 	}
 }
 
-// Allocation is what one job holds.
+// Allocation is the nodes and resources of one job.
 type Allocation struct {
 	Nodes Bits
-	// CPUs is the number of the job's CPUs; with whole nodes all CPUs of its nodes.
+	// CPUs is the number of the job's CPUs. With whole nodes these are all CPUs of its nodes.
 	CPUs int
-	// Parts are in the order of the nodes; nil if the job does not start.
+	// Parts are in the order of the nodes; nil in an allocation for a later start.
 	Parts []Part
-	// Whole says that nobody shares the job's nodes (OverSubscribe=EXCLUSIVE).
+	// Whole says that no other job may use the job's nodes (OverSubscribe=EXCLUSIVE).
 	Whole bool
-	// Turn has the job's cores where jobs take turns; otherwise it is nil.
+	// Turn has the job's cores if jobs may share cores; otherwise it is nil.
 	Turn *rows.Job
 }
 
-// Part is what a job holds of one node.
+// Part is the resources of a job on one node.
 type Part struct {
 	Node    int
 	CPUs    int
 	Memory  int64 // MiB
-	tasks   int   // 0 for a job that has its nodes for itself
+	tasks   int   // 0 for an exclusive job
 	cores   []int16
-	devices []int16 // by device and socket, as in a State
+	devices []int16 // by device and socket, as in State
 }
 
 // Devices returns how many of the node's device number i the part has.
@@ -165,7 +170,7 @@ func (p *Part) Devices(m *Machine, i int) int {
 // Add gives a job its allocation.
 func (m *Machine) Add(s *State, a *Allocation) { m.apply(s, a, 1) }
 
-// Remove takes the allocation of a job away.
+// Remove removes the allocation of a job.
 func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
 
 func (m *Machine) apply(s *State, a *Allocation, sign int16) {
@@ -194,14 +199,14 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 // Full reports whether all cores of a node are in use.
 func (m *Machine) Full(s *State, node int) bool { return s.cores[node] == 0 }
 
-// Idle reports whether no job is on a node.
+// Idle reports whether a node has no jobs.
 func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
 
-// Busy are the nodes with a job. The caller must not change the set.
+// Busy returns the nodes that have jobs. The caller must not change the set.
 func (s *State) Busy() Bits { return s.busy }
 
-// freeDevices returns how many of a node's devices of type i are free on each socket. The last number
-// counts the free devices that are close to no socket.
+// freeDevices sets out to the number of a node's free devices of index i on each socket. The last
+// number is for devices close to no socket. With anew, used devices count as free.
 func (m *Machine) freeDevices(s *State, node, i int, anew bool, out []int) {
 	d := &m.Nodes[node].Devices[i]
 	clear(out)

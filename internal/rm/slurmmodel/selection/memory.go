@@ -7,40 +7,41 @@ import (
 	"rmreplay/internal/rm/slurmmodel/recall"
 )
 
-// memory has answers of [Tester.WillRun]. Backfill asks the same again in the next cycle, and for similar
-// jobs. An answer depends only on the question, the jobs on its nodes, and the windows in which jobs end.
+// memory stores answers of [Tester.WillRun], because backfill asks the same in the next cycle, and
+// for similar jobs. An answer depends only on the question, the jobs on its nodes, and the windows
+// in which these jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // at the last question: x.outside, or since 24.11 the number of changes
+	outside int // x.outside at the last question; since 24.11, changes
 	table   recall.Table[remembered]
-	most    int // the largest number of answers
-	// devices are the nodes whose weights tests change. There are none since 24.11, where no test sees the
-	// weights of another test.
+	most    int // largest number of answers
+	// devices are the nodes whose weights tests change. The set is empty since 24.11, where a test
+	// does not see the weights that another test set.
 	devices Bits
-	words   []uint64 // the last question: its nodes, and the lowest bytes of the weights of devices
-	changes int      // the number of changes of running jobs
-	changed []int    // by node, the number of the last change
+	words   []uint64 // the last question: its nodes, and the lowest bytes of the weights of nodes in devices
+	changes int      // number of changes of running jobs
+	changed []int    // by node, number of the last change
 }
 
-// remembered is an answer.
+// remembered is a stored answer.
 type remembered struct {
 	answer
-	after  []uint64 // the lowest bytes of the weights of nodes with devices, after the tests
-	tests  []int    // for each test of the future, how many jobs of its nodes had left before
-	number int      // memory.changes when the answer was last right
+	after  []uint64 // the lowest bytes of the weights of nodes in devices, after the tests
+	tests  []int    // for each test, how many jobs on the answer's nodes had left before the test
+	number int      // memory.changes when the answer was last known to be right
 }
 
-// question is what an answer depends on, besides the nodes, their jobs and weights.
+// question is what an answer depends on, apart from the nodes, their jobs and their weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
 	exclusive, whole, leastLoaded, patient bool
 	memoryPerCPU, now, nowOnly, busy       bool
 	memory, linear                         int64
-	ended, considered                      int // running jobs, since 24.11
+	ended, considered                      int // numbers of running jobs, see Horizon; since 24.11
 }
 
-// mostRemembered and mostBytes bound the memory.
+// mostRemembered and mostBytes limit the memory.
 const (
 	mostRemembered = 1 << 15
 	mostBytes      = 32 << 20
@@ -56,7 +57,7 @@ func newMemory(m *Machine) memory {
 	return mem
 }
 
-// Changed notes that a job has begun to run on nodes, no longer does, or will end at another time.
+// Changed says that a job on these nodes has started or ended, or that its time limit has changed.
 func (x *Tester) Changed(nodes Bits) {
 	m := &x.memory
 	m.changes++
@@ -65,7 +66,7 @@ func (x *Tester) Changed(nodes Bits) {
 	}
 }
 
-// isSame reports whether the nodes have had the same jobs since a change.
+// isSame reports whether the jobs on the nodes are unchanged since a number of changes.
 func (m *memory) isSame(nodes Bits, since int) bool {
 	for i := range nodes.All {
 		if m.changed[i] > since {
@@ -75,10 +76,10 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 	return true
 }
 
-// Classify sets the class of a request. The request must not change afterwards, except for what its partition and
-// the time it has waited decide: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
+// Classify sets the class of a request. Later, only fields that depend on the partition or on the
+// waiting time may change: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
-	if x.Turns != nil { // answers depend on who takes turns
+	if x.Turns != nil { // then answers depend on which jobs run
 		return
 	}
 	plain := *r
@@ -93,10 +94,10 @@ func (x *Tester) Classify(r *Request) {
 	r.Class = class
 }
 
-// answer returns the answer to a question, from the memory or by tests.
+// answer returns the answer to a question: a stored one, or that of new tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
-	if x.Since2411 { // each question sets its nodes' weights, and is about jobs that end until an instant
+	if x.Since2411 { // each question sets its nodes' weights, and considers only jobs that end before an instant
 		outside = m.changes
 	}
 	if m.outside != outside || m.table.Len() >= m.most {
@@ -122,8 +123,8 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	return known.answer
 }
 
-// holds reports whether an answer is still right: its nodes have the same jobs, and at each test as
-// many of them would have left. If so, it updates the answer.
+// holds reports whether a stored answer is still right: its nodes have the same jobs, and the same
+// number of these jobs leaves before each test. If so, holds updates the answer.
 func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	if known.number == m.changes {
 		return true
@@ -135,8 +136,9 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs leave now with the windows of an answer. If they agree, it
-// updates the end after which the job could start.
+// follow compares the windows in which jobs now leave with those of a stored answer. If they are
+// the same, follow updates the end of the job after which the waiting job could start, and returns
+// true.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true
@@ -154,7 +156,7 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 	return len(tests) == 0 && known.allocation == nil
 }
 
-// reweigh gives nodes with devices the weights that the tests gave them.
+// reweigh sets the weights of nodes in devices as the tests set them.
 func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	x.own.Reset()
 	n := 0
@@ -164,7 +166,7 @@ func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	}
 }
 
-// about returns the question of a test.
+// about returns the question of a test, without the parts that come from the horizon.
 func about(r *Request, c Counts) question {
 	return question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
@@ -186,10 +188,10 @@ func (q *question) append(words []uint64) []uint64 {
 		uint64(q.memory), uint64(q.linear), uint64(q.ended)<<32|uint64(q.considered))
 }
 
-// appendWeights appends the lowest bytes of the weights of nodes with devices, eight to a word.
+// appendWeights appends the lowest bytes of the weights of nodes in devices, eight to a word.
 func (m *memory) appendWeights(to []uint64, set Bits, w Weights) []uint64 {
 	word, n := uint64(0), 0
-	for k, of := range set { // a large machine has thousands, and each question looks at them
+	for k, of := range set { // a large machine has thousands of nodes, and this runs for each question
 		for of &= m.devices[k]; of != 0; of &= of - 1 {
 			word |= w[k<<6+bits.TrailingZeros64(of)] & 0xff << (n % 8 * 8)
 			if n++; n%8 == 0 {

@@ -10,8 +10,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// TestMemory asks random questions about random running jobs. The tester that remembers answers and takes short cuts
-// on idle nodes must give those of one that makes all tests, and leave the same weights.
+// TestMemory asks random questions about random running jobs. A tester that stores answers and
+// takes shortcuts on idle nodes must give the same answers, and leave the same weights, as one that
+// makes all tests.
 func TestMemory(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -20,7 +21,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// randomMachine has nodes with and without GPUs, of two weights, and at times switches.
+// randomMachine returns nodes with and without GPUs, of two weights, and sometimes switches.
 func randomMachine(rng *rand.Rand) *selection.Machine {
 	m := &selection.Machine{CountMemory: rng.IntN(2) == 0, LeastLoaded: rng.IntN(6) == 0}
 	m.Since2411 = rng.IntN(2) == 0
@@ -70,7 +71,7 @@ func requests(rng *rand.Rand) []selection.Request {
 	return list
 }
 
-// asked is a question about a random machine, with instants from now on.
+// asked is a question about a random machine. Its instants are relative to now.
 type asked struct {
 	request       selection.Request
 	counts        selection.Counts
@@ -87,7 +88,7 @@ func newAsked(rng *rand.Rand, classes []selection.Request, all selection.Bits) a
 	for range rng.IntN(3) {
 		q.set.Clear(rng.IntN(4))
 	}
-	for i := range q.set.All { // on few nodes an answer holds while jobs come and go elsewhere
+	for i := range q.set.All { // on few nodes an answer stays right while jobs start and end elsewhere
 		if few := classes[0].MinCPUs%2 == 0; few && rng.IntN(3) > 0 {
 			q.set.Clear(i)
 		}
@@ -109,7 +110,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		all.Set(i)
 	}
 	h := selection.Horizon{Now: 1000, GuessedEnd: 30, Since2411: m.Since2411, Since2605: m.Since2605}
-	pool := make([]asked, 12) // so that questions are repeated
+	pool := make([]asked, 12) // few, so that questions are repeated
 	for k := range pool {
 		pool[k] = newAsked(rng, classes, all)
 	}
@@ -124,7 +125,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		unknown := r
 		unknown.Class = 0
 		switch rng.IntN(10) {
-		case 9: // slurmctld is a new one
+		case 9: // slurmctld restarts
 			quick.ClearWeights()
 			slow.ClearWeights()
 		case 8: // a job has a flexible reservation
@@ -169,7 +170,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now + int64(rng.IntN(2000))})
 			slices.SortStableFunc(h.Running, func(x, y selection.Running) int { return int(x.End - y.End) })
 			quick.Changed(a.Nodes)
-		case 1: // one ends
+		case 1: // a job ends
 			if len(h.Running) == 0 {
 				continue
 			}
@@ -190,8 +191,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
-// TestMemoryDecides: of two jobs on equal cores, the one that leaves less memory makes another job take other nodes. The
-// tester must not take the answer beside the one for that beside the other.
+// TestMemoryDecides has two jobs on equal cores. Only one of the two leaves enough memory for a
+// third job. The tester must not confuse the states in which one or the other of the two runs.
 func TestMemoryDecides(t *testing.T) {
 	m := machine(4)
 	m.CountMemory = true
@@ -225,7 +226,8 @@ func TestMemoryDecides(t *testing.T) {
 	}
 }
 
-// TestOthersMoveWindows: a job on other nodes decides in which window a job leaves, and so after which end the answer is.
+// TestOthersMoveWindows checks that a job on other nodes can change the window in which a job
+// leaves, and thereby the start in the answer.
 func TestOthersMoveWindows(t *testing.T) {
 	m := machine(4)
 	x, s := selection.NewTester(m), m.NewState()
@@ -255,14 +257,15 @@ func TestOthersMoveWindows(t *testing.T) {
 	}
 	ask(530) // the second window reaches from 90 to 540
 	begin(3, 8, 100)
-	ask(500) // it ends at 120, and the next one begins
+	ask(500) // the second window ends at 120, and the next begins
 	x.Changed(h.Running[1].Nodes)
 	x.Remove(s, h.Running[1].Allocation)
 	h.Running = slices.Delete(h.Running, 1, 2)
 	ask(530)
 }
 
-// TestTally lets jobs leave random machines. The tally must know after each of them what a look at all nodes finds.
+// TestTally removes jobs from random machines. After each, the tally must agree with a look at all
+// nodes.
 func TestTally(t *testing.T) {
 	full, free := 0, 0
 	for seed := range uint64(200) {
@@ -299,7 +302,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// compareSearch compares what a job gets with a search without short cuts, and with what it would get.
+// compareSearch compares what a job gets now with a search without shortcuts, and with what a test
+// said that it would get.
 func compareSearch(
 	t *testing.T, x *selection.Tester, s *selection.State, r *selection.Request, set selection.Bits, c selection.Counts,
 	want *selection.Allocation,
@@ -308,7 +312,7 @@ func compareSearch(
 	if a := x.Search(s, r, set, c); !reflect.DeepEqual(a, want) {
 		t.Fatalf("%+v: a search finds %v, a test %v", r, a, want)
 	}
-	if x.Since2411 { // that question gives the nodes other weights
+	if x.Since2411 { // the search sets other weights
 		return
 	}
 	a, _ := x.WillRun(s, r, set, c, &selection.Horizon{Now: 1000, NowOnly: true})
@@ -317,7 +321,8 @@ func compareSearch(
 	}
 }
 
-// compareWeights gives nodes their own weights, which the quick tester may know that they have.
+// compareWeights resets the weights of nodes. The quick tester may already know that they are
+// reset.
 func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.Bits) {
 	t.Helper()
 	slow.Unknown()
@@ -330,7 +335,7 @@ func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.B
 	}
 }
 
-// TestDistribute compares tasks on random nodes with a distribution of one task after the other.
+// TestDistribute compares the tasks on random nodes with a distribution of one task at a time.
 func TestDistribute(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	m := &selection.Machine{}
@@ -370,7 +375,7 @@ func TestDistribute(t *testing.T) {
 	}
 }
 
-// oneByOne gives each node a task, and then each in turn another one while it has CPUs for it.
+// oneByOne gives each node a task, and then each node in turn another one while it has CPUs for it.
 func oneByOne(r *selection.Request, have []int) (cpus, tasks []int) {
 	cpus, tasks = make([]int, len(have)), make([]int, len(have))
 	left := max(1, max(len(have)*r.MinCPUsPerNode, r.MinCPUs)/r.CPUsPerTask)

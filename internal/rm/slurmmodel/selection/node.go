@@ -2,25 +2,26 @@ package selection
 
 import "slices"
 
-// room is what a node has for a job.
+// room is what one node offers to a job.
 type room struct {
 	ok      bool
-	cpus    int       // that the job may use; fewer once the job has taken its part
+	cpus    int       // CPUs that the job may use; after the job takes the node, those that it uses
 	devices int       // generic resources that the job may use
-	most    int       // cpus and devices at first, by which hopeless nodes are left out
-	free    int       // CPUs of the free cores, whatever the job may use of them
-	cores   []int16   // usable, by socket
+	most    int       // cpus and devices at first; used to leave out poor nodes
+	free    int       // CPUs of all free cores
+	cores   []int16   // usable cores by socket
 	kept    []int16   // cores before generic resources reduced them
 	offers  []offered // for each request of generic resources
-	// tasks are how many tasks the node has room for, and minCPUs the CPUs that these need, with generic resources.
+	// tasks is the number of tasks for which the node has room. minCPUs is the number of CPUs that
+	// these tasks need. Both are set for jobs with generic resources.
 	tasks, minCPUs int
 }
 
-// usable removes the nodes from a set that the job cannot use because of memory, generic resources or
-// jobs that share no nodes (_verify_node_state).
+// usable removes nodes from a set on which the job finds too little memory, too few generic
+// resources or exclusive jobs (_verify_node_state).
 func (m *Machine) usable(s *State, r *Request, set Bits) {
 	least := r.LeastMemory()
-	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
+	idle := m.CountMemory || len(r.Devices) > 0 // resources of idle nodes matter, too
 	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
 		if (idle || s.busy.Has(i)) && !m.serves(s, r, i, least) {
 			set.Clear(i)
@@ -39,7 +40,7 @@ func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
 	return m.HasDevices(s, r, node)
 }
 
-// devicesUsed reports whether jobs use generic resources of a node.
+// devicesUsed reports whether generic resources of a node are in use.
 func (m *Machine) devicesUsed(s *State, node int) bool {
 	width := m.slots * (m.stride + 1)
 	for _, n := range s.devices[node*width : (node+1)*width] {
@@ -50,7 +51,7 @@ func (m *Machine) devicesUsed(s *State, node int) bool {
 	return false
 }
 
-// HasDevices reports whether enough generic resources of a node are free.
+// HasDevices reports whether a node has enough free generic resources for a request.
 func (m *Machine) HasDevices(s *State, r *Request, node int) bool {
 	for k := range r.Devices {
 		if len(m.Nodes[node].Devices) == 0 {
@@ -63,7 +64,7 @@ func (m *Machine) HasDevices(s *State, r *Request, node int) bool {
 	return true
 }
 
-// countDevices returns how many free generic resources of a node a request may have.
+// countDevices returns how many free generic resources of a node match a request.
 func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
 	n := 0
 	for i := range m.Nodes[node].Devices {
@@ -83,8 +84,8 @@ func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
 	return n
 }
 
-// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
-// number is of those close to no socket. They hold until the next call.
+// devicesFor returns the free generic resources of a node that match a request, by socket. The last
+// number is for resources close to no socket. The result is valid until the next call.
 func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
 	total, one := t.work.free, t.work.one
 	clear(total)
@@ -108,7 +109,8 @@ func sum(list []int) int {
 	return n
 }
 
-// lookAll looks at all nodes of a set and removes those that do not suffice. Many are like the one before.
+// lookAll looks at all nodes of a set and removes those that cannot serve the job. It copies the
+// result for a node like the one before, as most nodes are.
 func (m *Machine) lookAll(t *test, nodes Bits) {
 	before := -1
 	for i := range nodes.All {
@@ -123,7 +125,7 @@ func (m *Machine) lookAll(t *test, nodes Bits) {
 	}
 }
 
-// alike reports whether two nodes have the same for a job.
+// alike reports whether two nodes offer the same to the job.
 func (m *Machine) alike(t *test, a, b int) bool {
 	s, stride := t.state, m.stride
 	return m.kinds[a] == m.kinds[b] && len(t.request.Devices) == 0 &&
@@ -131,14 +133,15 @@ func (m *Machine) alike(t *test, a, b int) bool {
 		(t.anew || s.memory[a] == s.memory[b])
 }
 
-// copy makes a room like another of a job without generic resources.
+// copy copies what another node offers to a job without generic resources.
 func (at *room) copy(other *room) {
 	at.ok, at.cpus, at.devices, at.most, at.free = other.ok, other.cpus, other.devices, other.most, other.free
 	at.cores = append(at.cores[:0], other.cores...)
 }
 
-// look fills in what a node has for a job (can_job_run_on_node). With anew, nothing that other jobs hold
-// counts. With allCores, only their memory and generic resources count, and their cores are free (test 0).
+// look computes what a node offers to a job (can_job_run_on_node). With anew, the node counts as
+// empty. With allCores, all cores count as free, but used memory and generic resources do not (test
+// 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	at.ok, at.devices = false, 0
@@ -174,8 +177,8 @@ func (m *Machine) look(t *test, node int) {
 	at.ok = at.cpus > 0
 }
 
-// takeCPUs counts the CPUs that the job may use on the free cores (_allocate_sc). It reports false if
-// the node does not suffice.
+// takeCPUs counts the CPUs that the job may use on the free cores (_allocate_sc). It returns false
+// if there are too few.
 func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	r, usable := t.request, 0
 	for k := range at.cores {
@@ -218,8 +221,8 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	return true
 }
 
-// limitToTasks leaves the job no more CPUs of a node than its tasks there use since 24.11, and their cores, from the
-// first socket on. It reports false if they do not suffice.
+// limitToTasks limits the job's CPUs and cores on a node to those that its tasks there use, as
+// since 24.11. It keeps cores from the first socket on. It returns false if there are too few.
 func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	r := t.request
 	if r.TasksPerNode > 0 && !r.Exclusive && !t.dedicated {
@@ -241,7 +244,7 @@ func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	return at.cpus > 0 && at.cpus >= r.MinCPUsPerNode
 }
 
-// limitByMemory reduces the CPUs to as many as there is free memory for.
+// limitByMemory reduces the CPUs to those for which there is free memory.
 func (m *Machine) limitByMemory(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	free := n.Memory

@@ -1,10 +1,10 @@
 package selection
 
-// anyTasks stands for no limit of a node's tasks.
+// anyTasks is the number of tasks if it is not limited.
 const anyTasks = 1 << 31
 
-// offer returns how many CPUs of a node the job can use (_select_cores). For a job with generic
-// resources it also removes the cores that the job cannot use with them.
+// offer returns how many CPUs of a node the job can use (_select_cores). It also removes cores that
+// the job cannot use together with its generic resources.
 func (p *pick) offer(node int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	least, most := p.tasks(node)
@@ -24,7 +24,7 @@ func (p *pick) offer(node int) int {
 	return at.cpus
 }
 
-// tasks returns how many tasks of the job a node has at least and at most.
+// tasks returns the smallest and largest number of tasks that the job may have on a node.
 func (p *pick) tasks(node int) (least, most int) {
 	r, n := p.t.request, &p.m.Nodes[node]
 	switch {

@@ -2,26 +2,26 @@ package selection
 
 import "rmreplay/internal/rm/slurmmodel/recall"
 
-// repeated has the answers of tests of jobs without generic resources.
+// repeated stores the answers of tests of jobs without generic resources.
 type repeated struct {
 	table   recall.Table[outlined]
 	outside int      // x.outside at the last question; unused since 24.11, where each question sets its nodes' weights
 	words   []uint64 // the last question, as the key in table
-	size    int      // words of all keys in table
+	size    int      // total words of the keys in table
 }
 
-// outlined is the answer to a test. allocation is nil if the job could not run.
+// outlined is a stored answer. allocation is nil if the job could not run.
 type outlined struct {
 	allocation *Allocation
 	stuck      bool // see [Request.Stuck]
 }
 
-// mostWords bounds the memory.
+// mostWords limits the memory: the words of all keys.
 const mostWords = 1 << 18
 
-// search is [Tester.search] with WillRun; it remembers answers. An answer depends only on the question,
-// the weights of its nodes, and what is free there. The same state often comes back: some cycles later,
-// or when other jobs end.
+// search is [Tester.search] with WillRun, with stored answers. An answer depends on the question,
+// on the weights of its nodes, and on what is free there. The same state often comes back: in a
+// later cycle, or when other jobs have ended.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
 	if r.Class == 0 || len(r.Devices) > 0 {
 		return x.search(s, r, nodes, c, WillRun, busy)
@@ -34,7 +34,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	m.words = x.memory.appendWeights(append(q.append(m.words[:0]), nodes...), nodes, x.Weights)
 	for i := range nodes.All {
 		used := s.memory[i]
-		if used>>31 != 0 { // too large for the word
+		if used>>31 != 0 { // too large for a word of the key
 			return x.search(s, r, nodes, c, WillRun, busy)
 		}
 		word := uint64(used) << 1
@@ -54,11 +54,12 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly, for nodes with their own weights; it remembers answers. They
-// depend on the request and the nodes alone. Each pass asks again whether waiting jobs could ever run.
+// possible is [Tester.test] with TestOnly, with stored answers. The nodes must have the weights of
+// slurm.conf. An answer depends only on the request and the nodes. Each pass asks again whether
+// pending jobs could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
-	q.nowOnly = true // no question of search sets it
+	q.nowOnly = true // never set by search, whose questions therefore have other keys
 	m.words = append(q.append(m.words[:0]), set...)
 	known, isNew := m.find()
 	if isNew {
@@ -67,7 +68,7 @@ func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts)
 	return known.allocation
 }
 
-// find returns the place of the answer to the last question.
+// find returns the stored answer to the question in words, or a new answer to fill in.
 func (m *repeated) find() (*outlined, bool) {
 	if m.size >= mostWords {
 		m.size = 0

@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// machine returns nodes of two sockets with four cores each and 8000 MiB.
+// machine returns nodes with two sockets of four cores each, and 8000 MiB.
 func machine(n int) *selection.Machine {
 	m := &selection.Machine{CountMemory: true}
 	for i := range n {
@@ -26,7 +26,7 @@ func all(n int) selection.Bits {
 	return set
 }
 
-// one is a job of n CPUs without other wishes.
+// one is a request for CPUs only, with 100 MiB each.
 func one(cpus int) *selection.Request {
 	return &selection.Request{MinCPUs: cpus, CPUsPerTask: 1, Memory: 100, MemoryPerCPU: true}
 }

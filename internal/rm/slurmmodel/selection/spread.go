@@ -1,7 +1,7 @@
 package selection
 
-// spread takes as many nodes as the job wants and puts a task on each, then adds tasks to these nodes
-// in turn. It takes further nodes while tasks do not fit (_eval_nodes_spread in 26.05).
+// spread takes as many nodes as the job wants and puts one task on each. It then adds tasks to
+// these nodes in turn, and takes more nodes while tasks are left (_eval_nodes_spread in 26.05).
 func (p *pick) spread(nodes Bits) bool {
 	r := p.t.request
 	s := spreading{p: p, used: make([]int, len(p.m.Nodes)), cpus: p.cpus, wanted: p.nodes, most: uint32(p.mostByTasks())}
@@ -39,17 +39,17 @@ func (p *pick) spread(nodes Bits) bool {
 	return p.least <= 0 && p.cpus <= 0 && p.hasDevices(nil)
 }
 
-// spreading counts the CPUs that a job uses on each node while it spreads.
+// spreading counts the CPUs that the job uses on each node.
 type spreading struct {
 	p            *pick
 	used         []int
 	cpus, wanted int // CPUs and nodes still needed
-	// most is how many nodes the job may still get. It has no sign, as in slurmctld.
+	// most is how many nodes the job may still get. It is unsigned, as in slurmctld.
 	most uint32
 }
 
-// addOf puts a task on each node of a weight until the job has enough nodes. After that, slurmctld
-// still takes one node of each heavier weight.
+// addOf puts a task on each node of a weight until the job has enough nodes. Even then slurmctld
+// takes one node of each heavier weight.
 func (s *spreading) addOf(nodes Bits) {
 	for i := range nodes.All {
 		if s.used[i] > 0 || s.p.has[i] == 0 {
@@ -61,7 +61,7 @@ func (s *spreading) addOf(nodes Bits) {
 	}
 }
 
-// add puts a task on a further node.
+// add takes a node and puts one task on it.
 func (s *spreading) add(node int) {
 	s.used[node] = s.p.t.request.CPUsPerTask
 	s.cpus -= s.used[node]
@@ -69,7 +69,7 @@ func (s *spreading) add(node int) {
 	s.most--
 }
 
-// fill puts further tasks on the nodes in turn, as long as they fit.
+// fill adds tasks to the nodes in turn, as long as they fit.
 func (s *spreading) fill() {
 	for room := true; room && s.cpus > 0; {
 		room = false

@@ -17,11 +17,12 @@ const (
 	TestOnly             // could it run on an empty machine?
 )
 
-// Counts are the numbers of nodes that a job may get: at least Min, at most Max, and if possible Wanted.
+// Counts are numbers of nodes: the job needs Min, may have Max, and gets Wanted if possible.
 type Counts struct{ Min, Max, Wanted int }
 
-// Weights are the weights by which nodes are chosen, lighter ones first. Slurm remembers them between
-// tests: a test for a job with generic resources changes the lowest byte.
+// Weights are the weights of nodes; lighter nodes are chosen first. Tests change them, and
+// slurmctld keeps them between tests: a test for a job with generic resources changes the lowest
+// byte.
 type Weights []uint64
 
 // test is one test in progress.
@@ -34,10 +35,10 @@ type test struct {
 	allCores bool // cores of other jobs count as free
 	anew     bool // memory and generic resources of other jobs count as free, too
 	busy     bool // prefer nodes with jobs
-	// dedicated says that the test asks for nodes without other jobs, as backfill does at first. That changes only
-	// how many CPUs of a node count for --ntasks-per-node.
+	// dedicated says that backfill first looks for nodes without other jobs. It only changes how
+	// many CPUs of a node count for --ntasks-per-node.
 	dedicated bool
-	// scattered says that the last choice uses more leaf switches than the job wants.
+	// scattered says that the last choice used more leaf switches than the job asks for.
 	scattered bool
 	advice    advice
 
@@ -45,7 +46,7 @@ type test struct {
 	pick pick
 }
 
-// work is scratch memory for tests. It holds the last choice or pick.
+// work has the buffers of tests. It holds the last choice or pick.
 type work struct {
 	candidates          Bits
 	has                 []int
@@ -66,23 +67,23 @@ func newWork(m *Machine) *work {
 	}
 }
 
-// Tester makes tests on one machine. It keeps memory between tests.
+// Tester makes tests on one machine. It keeps weights and answers between tests.
 type Tester struct {
 	*Machine
-	// Weights are remembered between tests.
+	// Weights are kept between tests.
 	Weights Weights
-	// Extra says that the tested job may use the row of jobs that preempt others. Stopped are the jobs
-	// that it preempts (see [rows.Search]).
+	// Extra says that the tested job may use the row for jobs that preempt others. Stopped are the
+	// jobs that it preempts, see [rows.Search].
 	Extra   bool
 	Stopped []*rows.Job
 
 	memory     memory
 	repeated   repeated
-	dedicated  bool  // see test
-	outside    int   // counts changes of weights beyond their lowest bytes
-	tests      []int // of the future, see remembered
+	dedicated  bool  // see test.dedicated
+	outside    int   // counts changes of weights above their lowest bytes
+	tests      []int // see remembered.tests
 	offers     []int // see tally
-	own        Bits  // nodes with the weights that Weigh gives
+	own        Bits  // nodes that have the weights of Weigh
 	rooms      []room
 	future     *State
 	scratch    test
@@ -106,7 +107,7 @@ func NewTester(m *Machine) *Tester {
 	return x
 }
 
-// Weigh gives nodes the weights of slurm.conf again.
+// Weigh resets nodes to the weights of slurm.conf.
 func (x *Tester) Weigh(nodes Bits) {
 	if x.own.Contains(nodes) {
 		return
@@ -121,22 +122,23 @@ func (x *Tester) Weigh(nodes Bits) {
 	}
 }
 
-// ClearWeights forgets the weights of earlier tests, as a new slurmctld does.
+// ClearWeights resets all weights, as a restart of slurmctld does.
 func (x *Tester) ClearWeights() {
 	clear(x.Weights)
 	x.own.Reset()
 	x.outside++
 }
 
-// AddWeight makes a node heavier than all nodes without this weight, which is a bit above the weights of slurm.conf.
+// AddWeight sets a bit that is higher than all weights of slurm.conf, so that the node is heavier
+// than all nodes without it.
 func (x *Tester) AddWeight(node int, weight uint64) {
 	x.Weights[node] |= weight
 	x.own.Clear(node)
 	x.outside++
 }
 
-// Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
-// left as it is (_job_test).
+// Test looks for nodes of a set on which a job can run (_job_test). It returns an allocation, or
+// nil. It does not change the set.
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
 	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
 		return x.repeated.possible(x, s, r, set, c)
@@ -162,7 +164,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	return x.search(s, r, nodes, c, mode, busy)
 }
 
-// search chooses among nodes that are usable: first as if all cores were free, and then among the free ones.
+// search chooses among usable nodes: first as if all cores were free, then with the free cores.
 func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
 	all := x.all
 	copy(all, nodes)
@@ -176,7 +178,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
-	if mode == TestOnly || !x.Since2411 || turns { // since 24.11 there is no first choice where jobs share no cores
+	if mode == TestOnly || !x.Since2411 || turns { // since 24.11 the first choice is left out if jobs do not share cores
 		if !x.choose(t, nodes) {
 			return nil
 		}
@@ -186,7 +188,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		if t.scattered {
 			return nil
 		}
-		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
+		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free, so both choices would be the same
 			a := x.result(t, nodes, mode)
 			x.place(s, r, a, nil)
 			return a
@@ -214,7 +216,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 	return a
 }
 
-// result returns what a job gets on the chosen nodes. If the job does not start, the result has no parts.
+// result returns the allocation of a job on the chosen nodes. With WillRun it has no parts.
 func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	if mode == WillRun && len(t.request.Devices) == 0 {
 		return m.outline(t, nodes.Clone())
@@ -226,8 +228,8 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	return a
 }
 
-// hasMemory reports whether the memory of an allocation is free. LLN of 26.05 may give a job more CPUs
-// of a node than the node has memory for.
+// hasMemory reports whether the memory of an allocation is free. With LLN, 26.05 may give a job
+// more CPUs of a node than the node has memory for.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {
 		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
@@ -237,13 +239,13 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	return true
 }
 
-// coresUsed reports whether a job holds a core of a node.
+// coresUsed reports whether a core of a node is in use.
 func (m *Machine) coresUsed(s *State, node int) bool {
 	return int(s.cores[node]) < m.Nodes[node].CoreCount()
 }
 
-// full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
-// wait end here.
+// full reports whether the nodes have too few free cores for a job, whichever are chosen. Most
+// tests of pending jobs end here.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	if !m.MayBeFull(r) {
 		return false
@@ -262,8 +264,9 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	return true
 }
 
-// MayBeFull reports whether too few free cores mean that a job cannot run. Not so with LLN of 26.05,
-// which counts CPUs that nodes do not have, nor for jobs with devices, whose tests change weights.
+// MayBeFull reports whether a job cannot run if nodes have too few free cores. This is not certain
+// with LLN of 26.05, which counts CPUs that nodes do not have. It is false for jobs with devices,
+// because their tests change weights and must be made.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
@@ -276,7 +279,8 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
-// tally follows, while running jobs leave, which nodes of a set a job can use and whether they are full.
+// tally records which nodes of a set the job can use, and whether they are full, while running jobs
+// leave.
 type tally struct {
 	x                  *Tester
 	r                  *Request
@@ -309,7 +313,7 @@ func (t *tally) look(node int) {
 	t.x.offers[node] = offer
 }
 
-// renew looks again at the nodes that a job has left.
+// renew counts again what the nodes of a job that has left offer.
 func (t *tally) renew(a *Allocation) {
 	for i := 0; t.counts && i < len(a.Parts); i++ {
 		if node := a.Parts[i].Node; t.set.Has(node) {
@@ -321,7 +325,7 @@ func (t *tally) renew(a *Allocation) {
 // is reports whether the nodes are full.
 func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs) }
 
-// test is [Tester.test] with WillRun for the set, in a state with the jobs that have not left.
+// test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	switch {
 	case !t.counts:
@@ -333,8 +337,8 @@ func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	return t.x.repeated.search(t.x, s, t.r, t.x.nodes, c, busy)
 }
 
-// choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
-// false if they do not suffice.
+// choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It
+// returns false if the set has too few for the job.
 func (m *Machine) choose(t *test, nodes Bits) bool {
 	if nodes.Count() < t.counts.Min {
 		return false
@@ -381,12 +385,13 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	return found && t.trimCPUs(m, nodes)
 }
 
-// packsLast reports whether a job takes the last node that serves it (pack_serial_at_end).
+// packsLast reports whether a job takes the last node that can serve it (pack_serial_at_end).
 func (m *Machine) packsLast(r *Request, c Counts) bool {
 	return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1
 }
 
-// chooseOne takes the first node that suffices alone, lighter ones first (_get_one_res in 26.05).
+// chooseOne takes the first node that can serve the job alone, lighter nodes first (_get_one_res in
+// 26.05).
 func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	if t.request.Required != nil {
 		nodes.And(t.request.Required)
@@ -408,7 +413,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			cpus = pick.takeDevices(i, pick.use(i, cpus))
 			if cpus == 0 || cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
 				pick.tasksLeft = tasks
-				continue // what the node offers for the whole job stays counted
+				continue // the node's resources stay counted in pick.totals
 			}
 			nodes.Reset()
 			nodes.Set(i)
@@ -418,8 +423,9 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	return false
 }
 
-// withoutPoor tries again without the poorest nodes, then also without the next poorer ones, and so on.
-// A node is as rich as the CPUs and generic resources that the last attempt would have taken of it.
+// withoutPoor tries again without the poorest nodes, then also without the next poorer ones, and so
+// on. How rich a node is depends on the CPUs and generic resources that the last attempt would have
+// taken there.
 func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() bool) bool {
 	left, richest := candidates.Count(), 0
 	for i := range candidates.All {
@@ -453,8 +459,8 @@ func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() b
 	return false
 }
 
-// withoutPoorest tries again, and then without the poorest node that the last attempt would have taken, and
-// so on (common_topo_choose_nodes in 26.05). An attempt may say that there is no hope.
+// withoutPoorest tries again, and each time leaves out the poorest node that the last attempt would
+// have taken (common_topo_choose_nodes in 26.05). It stops if an attempt advises noHope.
 func (m *Machine) withoutPoorest(t *test, candidates, nodes Bits, c Counts, again func() bool) bool {
 	var order []int
 	for left := candidates.Count(); ; left-- {
@@ -490,12 +496,12 @@ func (at *room) product() int { return at.cpus * max(1, at.devices) }
 type advice uint8
 
 const (
-	withoutOne      advice = iota // try without the poorest node
-	withoutOneTaken               // try without the poorest node of those taken
+	withoutOne      advice = iota // try again without the poorest node
+	withoutOneTaken               // try again without the poorest of the taken nodes
 	noHope
 )
 
-// keepCores notes the usable cores, because generic resources may reduce them.
+// keepCores saves the usable cores, because fitting generic resources may reduce them.
 func (t *test) keepCores(nodes Bits) {
 	if len(t.request.Devices) == 0 {
 		return
@@ -514,7 +520,7 @@ func (t *test) restoreCores(nodes Bits) {
 	}
 }
 
-// trimCPUs limits the CPUs of a job with generic resources to the cores that are left.
+// trimCPUs limits the CPUs of a job with generic resources to those of its remaining cores.
 func (t *test) trimCPUs(m *Machine, nodes Bits) bool {
 	if len(t.request.Devices) == 0 {
 		return true
@@ -537,7 +543,7 @@ func (at *room) count() int {
 	return n
 }
 
-// evaluate chooses the rule by which nodes are taken (_eval_nodes).
+// evaluate takes nodes by the rule that applies to the job (_eval_nodes).
 func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	r := t.request
 	t.scattered, t.advice = false, withoutOne
@@ -565,26 +571,26 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	return pick.consecutive(nodes)
 }
 
-// pick takes nodes for a job one by one, and counts what it still needs.
+// pick takes nodes for a job one by one, and counts what the job still needs.
 type pick struct {
 	m     *Machine
 	t     *test
 	c     Counts
 	first bool // the first attempt: use only cores close to generic resources
 
-	cpus    int // still needed
-	nodes   int // still wanted
+	cpus    int // CPUs still needed
+	nodes   int // nodes still wanted
 	least   int // nodes still needed
-	most    int // nodes that it may still get
-	maximum int // CPUs that it may still get
+	most    int // nodes that the job may still get
+	maximum int // CPUs that the job may still get
 	has     []int
 
-	cpusForDevices int   // least CPUs that a node gives because of its generic resources
+	cpusForDevices int   // fewest CPUs that the job takes of a node, because of generic resources
 	tasksLeft      int   // tasks without a node, since 24.11
 	totals         []int // generic resources taken, by request; nil if no request is for the whole job
 }
 
-// newPick begins a pick. The test's next pick overwrites it.
+// newPick begins a pick. It is valid until the test's next pick.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	clear(t.work.has)
 	t.pick = pick{
@@ -597,7 +603,7 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	return &t.pick
 }
 
-// mostByTasks returns how many nodes the job may still get, with a task for each.
+// mostByTasks returns how many nodes the job may still get, if each has at least one task.
 func (p *pick) mostByTasks() int {
 	if p.t.request.Tasks > 0 {
 		return min(p.most, p.t.request.Tasks)
@@ -605,7 +611,7 @@ func (p *pick) mostByTasks() int {
 	return p.most
 }
 
-// take gives a node to the job. It reports false if the node does not serve together with the job's other nodes.
+// take gives a node to the job. It returns false if the node is of no use to the job now.
 func (p *pick) take(node, cpus int) bool {
 	if cpus = p.takeDevices(node, p.use(node, cpus)); cpus == 0 {
 		return false
@@ -618,7 +624,8 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and limits the node's offer to them (_cpus_to_use).
+// use returns how many CPUs of a node the job takes, and lowers the node's offer to that
+// (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request
 	if r.Exclusive {
@@ -640,10 +647,10 @@ func (p *pick) use(node, cpus int) int {
 // done reports whether the job has all that it wants.
 func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
 
-// served reports whether the job has all that it needs.
+// served reports whether the job has what it needs at least.
 func (p *pick) served() bool { return p.least <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
 
-// enough reports whether a number of nodes suffices (_enough_nodes).
+// enough reports whether a number of nodes is enough (_enough_nodes).
 func (p *pick) enough(nodes int) bool {
 	needed := p.nodes
 	if p.c.Wanted > p.c.Min {
@@ -652,7 +659,7 @@ func (p *pick) enough(nodes int) bool {
 	return nodes >= needed
 }
 
-// required takes the nodes that the job names. ok is false if they do not serve.
+// required takes the nodes that the job names. ok is false if they cannot serve the job.
 func (p *pick) required(nodes Bits) (done, ok bool) {
 	named := p.t.request.Required
 	if named == nil {

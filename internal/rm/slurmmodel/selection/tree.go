@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/rm/slurmmodel/hardware"
 )
 
-// tree takes nodes by topology/tree (_eval_nodes_topo): the lightest nodes below the best switch, from
-// few leaves that are close to each other. Since 24.11 a job that would use more leaves than it asks
-// for tries again with fewer nodes, if it may have fewer.
+// tree takes nodes by topology/tree (_eval_nodes_topo): the lightest nodes below the best switch,
+// from few leaves that are close to each other. Since 24.11, if the job would use more leaves than
+// it asks for and accepts fewer nodes, tree tries again with fewer nodes.
 func (p *pick) tree(nodes Bits) bool {
 	if !p.m.Since2411 {
 		return p.tree1(nodes)
@@ -38,8 +38,9 @@ func (p *pick) tree1(nodes Bits) bool {
 	return true
 }
 
-// enter takes the nodes that a job names, and lighter nodes below the switch that top returns. It returns the
-// nodes to choose from, and the switches. over says that the choice has ended; ok is its result.
+// enter takes the nodes that a job names, and light nodes below the switch that top returns. It
+// returns the nodes to choose the rest from, and the switches. over says that the choice has ended
+// with the result ok.
 func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (best Bits, s *switches, over, ok bool) {
 	if done, ok := p.required(nodes); done || !ok {
 		p.countLeaves(nodes)
@@ -77,12 +78,12 @@ func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (be
 	return best, s, false, true
 }
 
-// switches are the switches during a choice.
+// switches is the state of the switches during a choice.
 type switches struct {
 	m     *Machine
 	used  []bool
-	nodes []int // nodes that the job could get
-	cpus  []int // CPUs at first; 0 until 24.11
+	nodes []int // nodes below, that the job could get
+	cpus  []int // CPUs below, at first; 0 before 24.11
 	dist  []int // sum of the distances to the switches in use
 }
 
@@ -91,7 +92,7 @@ func newSwitches(m *Machine) switches {
 	return switches{m: m, used: make([]bool, n), nodes: make([]int, n), cpus: make([]int, n), dist: make([]int, n)}
 }
 
-// switches begins a choice. The next one overwrites the result.
+// switches begins a choice. The result is valid until the next call.
 func (p *pick) switches(nodes Bits) *switches {
 	s := &p.t.work.switches
 	clear(s.used)
@@ -110,14 +111,14 @@ func (p *pick) switches(nodes Bits) *switches {
 	return s
 }
 
-// mark marks the switches that reach one of the nodes.
+// mark marks the switches above one of the nodes as used.
 func (s *switches) mark(nodes Bits) {
 	for i := range s.m.Switches {
 		s.used[i] = s.used[i] || s.m.Switches[i].Nodes.Overlaps(nodes)
 	}
 }
 
-// taken takes nodes from the counts of a leaf and the switches above.
+// taken subtracts taken nodes from the counts of a leaf and of all switches above.
 func (s *switches) taken(leaf, count int) {
 	if !s.m.Since2411 {
 		return
@@ -136,7 +137,8 @@ func (s *switches) addDistance(from int) {
 	}
 }
 
-// countLeaves notes whether a job that still waits for few switches would use too many.
+// countLeaves sets scattered, if the job still waits for few switches and would use too many
+// leaves.
 func (p *pick) countLeaves(nodes Bits) {
 	if p.t.request.Switches == 0 || !p.t.request.Patient {
 		return
@@ -156,18 +158,19 @@ type class struct {
 	nodes  Bits
 }
 
-// classes returns the candidates by weight, lightest first. They hold until the next call.
+// classes returns the candidates by weight, the lightest first. The result is valid until the next
+// call.
 func (p *pick) classes(nodes Bits) []class {
 	list := p.t.work.classes[:0]
 	at := 0
 	for i := range nodes.All {
 		w := p.t.weights[i]
-		if at == len(list) || list[at].weight != w { // most nodes weigh as much as the one before
+		if at == len(list) || list[at].weight != w { // most nodes have the weight of the node before
 			at = slices.IndexFunc(list, func(c class) bool { return c.weight == w })
 		}
 		if at < 0 {
 			at = len(list)
-			list = slices.Grow(list, 1)[:at+1] // with the set of an earlier call
+			list = slices.Grow(list, 1)[:at+1] // reuses the set of an earlier call
 			if list[at].weight = w; list[at].nodes == nil {
 				list[at].nodes = NewBits(len(p.m.Nodes))
 			}
@@ -180,8 +183,9 @@ func (p *pick) classes(nodes Bits) []class {
 	return list
 }
 
-// top returns the switch below which nodes are chosen; -1 for none. With named nodes it is the highest
-// switch above one of them, and otherwise the highest with enough nodes and the lightest ones.
+// top returns the switch below which nodes are chosen, or -1. If the job names nodes, it is the
+// highest switch above one of them. Otherwise it is the highest that has enough nodes and the
+// lightest ones.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required
@@ -208,8 +212,9 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	return top
 }
 
-// lightest adds the nodes of one weight after the other until they suffice; since 24.11 until they are as
-// many as the job wants. light are the nodes of all weights but the last. The next call overwrites both.
+// lightest adds nodes of the lightest weight, then of the next, until they can serve the job; since
+// 24.11, until they are as many as the job wants. light has the nodes of all these weights but the
+// last. Both sets are valid until the next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()
@@ -237,7 +242,7 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	return best, light, ok
 }
 
-// takeLight takes all nodes that are lighter than the last weight.
+// takeLight takes all nodes in light.
 func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	taken := false
 	for i := range light.All {
@@ -257,7 +262,8 @@ func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	return p.most > 0
 }
 
-// takeLeaves takes the rest of the nodes, first of leaves already in use, then of the best leaf, and so on.
+// takeLeaves takes the rest of the nodes: first from leaves in use, then from the best leaf, then
+// the next best.
 func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 	for i := range p.m.Switches {
 		s.nodes[i] = p.m.Switches[i].Nodes.CountAnd(best)
@@ -300,7 +306,8 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 	return p.served()
 }
 
-// takeLeaf takes the nodes of a leaf in their order. It reports true if the job has all that it wants.
+// takeLeaf takes the nodes of a leaf in their order. It returns true if the job has all that it
+// wants.
 func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	reached := p.m.Switches[leaf].Nodes
 	for i := reached.NextAnd(best, 0); i >= 0 && p.most != 0; i = reached.NextAnd(best, i+1) {
@@ -314,7 +321,8 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	return false
 }
 
-// betterLeaf returns the better of two leaves: a leaf, and the best one so far or -1 (_topo_choose_best_switch).
+// betterLeaf returns the better of leaf and best. best is the best leaf so far, or -1
+// (_topo_choose_best_switch).
 func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	if best < 0 || s.dist[leaf] >= hardware.Far || s.nodes[leaf] == 0 {
 		if s.nodes[leaf] > 0 && s.dist[leaf] < hardware.Far {
@@ -333,8 +341,9 @@ func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	return best
 }
 
-// compareSwitches returns a number above 0 if switch i fits the rest of the job better than j, and below 0 if
-// it fits worse. fits says whether the switch that decided for i suffices: i or one above it.
+// compareSwitches returns a number above 0 if switch i is better for the rest of the job than
+// switch j, and below 0 if it is worse. If neither has enough nodes, it compares the switches above
+// them. fits reports whether i, or the switch above it that decided, has enough nodes.
 func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
 	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
 	for {

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
-// turn gives a job the cores that it shares with others, or takes them away.
+// turn adds the cores of an allocation to the rows, or removes them.
 func (m *Machine) turn(s *State, a *Allocation, add bool) {
 	if s.rows == nil || a.Turn == nil {
 		return
@@ -19,10 +19,10 @@ func (m *Machine) turn(s *State, a *Allocation, add bool) {
 	m.countFree(s, s.rows.Used())
 }
 
-// Suspend takes the cores of a job away, and leaves it its memory and generic resources.
+// Suspend removes the cores of a suspended job. The job keeps its memory and its generic resources.
 func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 
-// countFree counts the cores that are free while others are in use.
+// countFree recounts a state's free cores, given the cores in use.
 func (m *Machine) countFree(s *State, used rows.Cores) {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -35,7 +35,7 @@ func (m *Machine) countFree(s *State, used rows.Cores) {
 	}
 }
 
-// place chooses the cores of an allocation: the first cores of each socket that are not in use.
+// place chooses the cores of an allocation: the first free cores of each socket.
 func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	if a == nil || s.rows == nil || len(a.Parts) == 0 {
 		return
@@ -59,7 +59,8 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	}
 }
 
-// takeTurns looks for nodes with cores to share: with jobs that stop, or with jobs that the job takes turns with.
+// takeTurns looks for nodes on which the job can share cores with jobs that are suspended for it,
+// or that it alternates with.
 func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	s, r := t.state, t.request
 	view := *s

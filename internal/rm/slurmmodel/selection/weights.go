@@ -1,7 +1,8 @@
 package selection
 
-// Prefer makes nodes of a set heavier if limits on nodes do not prefer them, but prefer others of their
-// kind in the set (_build_node_list). It follows [Tester.Weigh]. preferred is nil for none.
+// Prefer adds weight to nodes that are not preferred, if the set has preferred nodes of the same
+// kind (_build_node_list). It must be called after [Tester.Weigh]. preferred are the nodes of
+// Preferred in package limits, or nil.
 func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 	if preferred == nil {
 		return

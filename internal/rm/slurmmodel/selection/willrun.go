@@ -2,20 +2,21 @@ package selection
 
 import "rmreplay/internal/rm/slurmmodel/windows"
 
-// Running is a running job, for [Tester.WillRun].
+// Running is a running job.
 type Running struct {
 	*Allocation
-	// End is when the job will have reached its time limit, in seconds since 1970.
+	// End is when the job's time limit ends, in seconds since 1970.
 	End int64
 }
 
 // Horizon are the parameters of [Tester.WillRun].
 type Horizon = windows.Horizon[Running]
 
-// WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
-// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in the
-// order of their ends, all of a window at a time, so the instant may be later than necessary. It returns nil
-// if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
+// WillRun looks for the instant at which a job could start, in seconds since 1970, and for its
+// nodes then (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It removes
+// running jobs in the order of their ends, and makes a test after each window of ends. The instant
+// may therefore be later than necessary. It returns nil if the job can never start. The allocation
+// has nodes and CPUs, but no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	if r.Class == 0 {
 		x.tests = nil
@@ -24,15 +25,15 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 	return x.memory.answer(x, s, r, set, c, h).at(h)
 }
 
-// answer has the nodes that a job could have; nil if it could never start. If now is false, it could
-// have them after the end of a running job.
+// answer has the nodes on which a job could start now, or after the end of a running job. The
+// allocation is nil if the job can never start.
 type answer struct {
 	allocation *Allocation
 	now        bool
 	end        int64
 }
 
-// at returns the answer for the present.
+// at returns the answer as an allocation and the instant of its start.
 func (a answer) at(h *Horizon) (*Allocation, int64) {
 	switch {
 	case a.allocation == nil:
@@ -56,12 +57,12 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
-		left = x.all // the other nodes keep the weights that the test gave them
+		left = x.all // other nodes keep the weights that the test set
 	}
 	if h.NowOnly {
 		return answer{}
 	}
-	stuck := r.Stuck // slurmctld holds no job because of the future
+	stuck := r.Stuck // slurmctld holds no job because of a test of the future
 	defer func() { r.Stuck = stuck }()
 	w := h.Walk(set)
 	if h.BeginsLater() {
@@ -76,7 +77,8 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	return x.afterEnds(&w, &full, c, h)
 }
 
-// reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
+// reweigh resets nodes to their own weights: since 24.11 a test does not see weights of earlier
+// tests.
 func (x *Tester) reweigh(set Bits, h *Horizon) {
 	if !h.Since2411 {
 		return
@@ -87,10 +89,10 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	}
 }
 
-// Ends returns the job's end.
+// Ends returns when the job's time limit ends, in seconds since 1970.
 func (r Running) Ends() int64 { return r.End }
 
-// Has reports whether the job has a node of a set. Most jobs have fewer nodes than the set has words.
+// Has reports whether the job has a node of a set. It is fast for jobs with few nodes, as most are.
 func (r Running) Has(set Bits) bool {
 	if len(r.Parts) > len(set) {
 		return set.Overlaps(r.Nodes)
@@ -103,7 +105,7 @@ func (r Running) Has(set Bits) bool {
 	return false
 }
 
-// afterEnds takes running jobs away, a window at a time.
+// afterEnds removes running jobs, a window at a time, until the job can start.
 func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *Horizon) answer {
 	for w.Next(func(job Running) { x.leave(full, job) }) {
 		x.tests = append(x.tests, w.Gone)
@@ -114,14 +116,13 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *H
 	return answer{}
 }
 
-// leave takes a running job away.
 func (x *Tester) leave(full *tally, job Running) {
 	x.Remove(x.future, job.Allocation)
 	full.renew(job.Allocation)
 }
 
-// endBefore returns the end after which a job can start: the end of the last job that left in the
-// forecast. In 26.05 only jobs with nodes of the waiting job count.
+// endBefore returns the end after which a job can start: that of the job that was removed last. In
+// 26.05 only jobs on nodes of the waiting job count.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	last := w.Last
 	if h.Since2605 {

@@ -1,4 +1,4 @@
-// Package tres numbers the trackable resources (TRES) of a cluster as slurmctld does, and computes the
+// Package tres numbers the trackable resources (TRES) of a cluster like slurmctld, and computes the
 // billing of jobs.
 package tres
 
@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// The places of the resources that every cluster has (TRES_ARRAY_ in slurmdb_defs.h).
+// These are the indexes of the resources that every cluster has (TRES_ARRAY_ in slurmdb_defs.h).
 const (
 	CPU = iota
 	Memory
@@ -25,22 +25,22 @@ const (
 	Fixed // the number of these resources
 )
 
-// NoLimit in a [Vector] of limits stands for no limit (INFINITE64 in slurm.h).
+// NoLimit in a [Vector] of limits is the value of a limit that is not set (INFINITE64 in slurm.h).
 const NoLimit = math.MaxUint64
 
 // Vector has an amount for each resource of a [Table]. Memory is in MiB.
 type Vector []uint64
 
-// Table has the resources of a cluster. Limits and jobs are checked in its order: if a job exceeds
-// several limits, the order decides which of them becomes the reason.
+// Table has the resources of a cluster, in the order in which slurmctld checks limits. If a job
+// exceeds several limits, the first becomes its reason.
 type Table struct {
 	names []string
 	index map[string]int
 }
 
 // New returns the table of a cluster with a value of AccountingStorageTRES, such as
-// "gres/gpu,gres/gpu:a100,license/matlab". slurmdbd numbers further resources in the order in which a
-// slurmctld first names them.
+// "gres/gpu,gres/gpu:a100,license/matlab". Other resources than the fixed ones are in the order of
+// this value, in which slurmdbd numbers them when slurmctld first names them.
 func New(accountingStorageTRES string) *Table {
 	t := &Table{index: map[string]int{}}
 	for _, name := range []string{"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"} {
@@ -65,7 +65,7 @@ func (t *Table) Len() int { return len(t.names) }
 // Name returns a resource's name: "cpu", "gres/gpu:a100".
 func (t *Table) Name(i int) string { return t.names[i] }
 
-// Index returns the place of a resource, and whether the cluster tracks it.
+// Index returns the index of a resource, and whether the cluster tracks it.
 func (t *Table) Index(name string) (int, bool) {
 	i, ok := t.index[strings.ToLower(name)]
 	return i, ok
@@ -74,8 +74,9 @@ func (t *Table) Index(name string) (int, bool) {
 // Vector returns a vector of zeros.
 func (t *Table) Vector() Vector { return make(Vector, len(t.names)) }
 
-// Limits returns a vector of limits: the given ones, and [NoLimit] for all other resources; nil if there
-// are none. It leaves out limits on resources that the cluster does not track; sacctmgr refuses those.
+// Limits returns a vector with the given limits by name, and [NoLimit] for all other resources. It
+// returns nil if there are no limits. It leaves out resources that the cluster does not track,
+// because sacctmgr refuses them.
 func (t *Table) Limits(limits map[string]int64) Vector {
 	var v Vector
 	for name, n := range limits {
@@ -92,9 +93,9 @@ func (t *Table) Limits(limits map[string]int64) Vector {
 // Unlimited returns a vector of [NoLimit].
 func (t *Table) Unlimited() Vector { return slices.Repeat(Vector{NoLimit}, len(t.names)) }
 
-// Weights reads TRESBillingWeights or PriorityWeightTRES: "cpu=1.0,mem=0.25G,gres/gpu=2". It returns nil
-// for an empty text. A unit behind a weight makes it the weight of that unit
-// (slurm_get_tres_weight_array in slurm_protocol_api.c).
+// Weights reads TRESBillingWeights or PriorityWeightTRES, such as "cpu=1.0,mem=0.25G,gres/gpu=2"
+// (slurm_get_tres_weight_array in slurm_protocol_api.c). A unit after a weight says what it is the
+// weight of: 0.25G is 0.25 for each GiB. Weights returns nil for an empty text.
 func (t *Table) Weights(text string) ([]float64, error) {
 	if text == "" {
 		return nil, nil
@@ -116,7 +117,8 @@ func (t *Table) Weights(text string) ([]float64, error) {
 	return weights, nil
 }
 
-// unit returns how many counts of a resource one unit is. Memory and burst buffers count in MiB.
+// unit returns how many counts of a resource a unit is. Memory and burst buffers are counted in
+// MiB.
 func unit(name, letter string) int64 {
 	if letter == "" {
 		return 1
@@ -128,9 +130,10 @@ func unit(name, letter string) int64 {
 	return 1 << (10 * max(0, power))
 }
 
-// Bill returns the billing of resources (assoc_mgr_tres_weighted in assoc_mgr.c): the sum of the
-// weighted amounts. With PriorityFlags=MAX_TRES (most) it is the largest weighted amount of the
-// resources on nodes, plus the sum of the others. Without weights it is the number of CPUs.
+// Bill returns the billing of resources: the sum of the weighted amounts (assoc_mgr_tres_weighted
+// in assoc_mgr.c). With most (PriorityFlags=MAX_TRES), only the largest weighted amount of the
+// resources on nodes counts, plus those of the other resources. Without weights, billing is the
+// number of CPUs.
 func (t *Table) Bill(weights []float64, amounts Vector, most bool) float64 {
 	if weights == nil {
 		return float64(amounts[CPU])

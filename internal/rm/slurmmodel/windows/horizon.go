@@ -6,36 +6,39 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Horizon are the parameters of a test of the future.
+// Horizon are the parameters of a search for a start in the future.
 type Horizon[J Job] struct {
 	Now int64 // seconds since 1970
-	// Running are the running jobs in the order of their ends; jobs of one end in Slurm's order.
+	// Running are the running jobs in the order of their ends. Jobs of the same end are in Slurm's
+	// order.
 	Running []J
-	// Linear is bf_window_linear: each window is longer than the one before by so many seconds; 0 doubles it.
+	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
+	// it is 0, each window is twice as long as the one before.
 	Linear int64
 	// PreferBusy is bf_busy_nodes.
 	PreferBusy bool
-	// A job that should have ended already is expected to end GuessedEnd seconds from now
-	// (KillWait + OverTimeLimit).
+	// GuessedEnd is KillWait + OverTimeLimit. A job whose time limit has ended is expected to end
+	// after this many seconds.
 	GuessedEnd int64
-	// NowOnly asks only whether the job can start now.
+	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
-	// The following hold since 24.11.
+	// The rest is used since 24.11.
 
-	// Since2411 says that the release is 24.11 or newer. Since2605 says so for 26.05.
+	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
-	// Begin is the earliest instant that is asked for. Until is when the next try would begin; 0 for none.
+	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
+	// none.
 	Begin, Until int64
 }
 
-// AsksNow reports whether a start at once is asked for.
+// AsksNow reports whether a start now is possible.
 func (h *Horizon[J]) AsksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
 
-// BeginsLater reports whether a start at or after [Horizon.Begin] is asked for.
+// BeginsLater reports whether the start must be at [Horizon.Begin] or after.
 func (h *Horizon[J]) BeginsLater() bool { return h.Since2411 && h.Begin > 0 }
 
-// Ended returns how many running jobs will have ended when the job may begin. Until 24.11 that is not asked.
+// Ended returns how many running jobs will have ended at Begin; 0 before 24.11.
 func (h *Horizon[J]) Ended() int {
 	if !h.BeginsLater() {
 		return 0
@@ -46,7 +49,7 @@ func (h *Horizon[J]) Ended() int {
 	})
 }
 
-// Considered returns how many running jobs end before the next try would begin; 0 for all.
+// Considered returns how many running jobs end before the caller's next try; 0 for all.
 func (h *Horizon[J]) Considered() int {
 	if !h.Since2411 || h.Until <= 0 {
 		return 0
@@ -54,7 +57,7 @@ func (h *Horizon[J]) Considered() int {
 	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].Ends() > h.Until })
 }
 
-// Walk begins to take running jobs away that have nodes of a set and have not ended when the job may begin.
+// Walk begins to remove running jobs that have nodes of a set and have not ended at Begin.
 func (h *Horizon[J]) Walk(set nodeset.Set) Walk[J] {
 	w := Walk[J]{Jobs: h.Running[h.Ended():], Set: set, Linear: h.Linear}
 	if h.Since2411 {

@@ -1,41 +1,43 @@
-// Package windows has the windows in which backfill takes running jobs away, to find when a job could start
-// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11).
+// Package windows divides the ends of running jobs into windows. Backfill removes the jobs of one
+// window after the other to find when a job could start (_will_run_test in cons_common/job_test.c,
+// _future_run_test in 24.11).
 package windows
 
 import "rmreplay/internal/rm/nodeset"
 
 // Job is a running job.
 type Job interface {
-	// Ends returns when the job will have reached its time limit, in seconds since 1970.
+	// Ends returns when the job's time limit ends, in seconds since 1970.
 	Ends() int64
 	// Has reports whether the job has a node of a set.
 	Has(set nodeset.Set) bool
 }
 
-// Walk goes through running jobs that have nodes of a set, a window at a time.
+// Walk removes running jobs that have nodes of a set, a window at a time.
 type Walk[J Job] struct {
 	Jobs []J // in the order of their ends
 	Set  nodeset.Set
-	// Linear is bf_window_linear: each window is longer than the one before by so many seconds; 0 doubles it.
+	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
+	// it is 0, each window is twice as long as the one before.
 	Linear int64
-	// Until is when the jobs do not matter any more; 0 for never.
+	// Until is when the walk ends: jobs that end later stay; 0 for no end.
 	Until int64
 
-	// Gone is how many jobs with nodes of the set have left, and Last the index of the job that left last.
+	// Gone is the number of removed jobs. Last is the index of the job that was removed last.
 	Gone, Last int
 
-	at             int // the next job
+	at             int // index of the next job
 	window, anchor int64
 }
 
 const (
 	firstWindow = 30
-	// mostRemovals bounds the jobs that leave in a round: with more of them it makes no test.
+	// mostRemovals limits the jobs that are removed in a round: after more jobs, there is no test.
 	mostRemovals = 200
 )
 
-// Next goes to the end of the next window after which there is a test. It calls leave, unless it is nil, for each job
-// that has nodes of the set. It reports false if there is no further window.
+// Next removes jobs up to the end of the next window after which slurmctld makes a test. It calls
+// leave, if not nil, for each removed job. It returns false if there is no further window.
 func (w *Walk[J]) Next(leave func(J)) bool {
 	for w.at < len(w.Jobs) {
 		before := w.Gone
@@ -59,7 +61,7 @@ func (w *Walk[J]) Next(leave func(J)) bool {
 	return false
 }
 
-// round lets the jobs of a window leave. It reports true if they are too many for a test.
+// round removes the jobs of a window. It returns true if they are too many for a test.
 func (w *Walk[J]) round(leave func(J)) bool {
 	for removed := 0; w.at < len(w.Jobs); {
 		job := w.Jobs[w.at]
@@ -91,7 +93,7 @@ func (w *Walk[J]) round(leave func(J)) bool {
 	return false
 }
 
-// isOver reports whether the next job ends after the window.
+// isOver reports whether the window is over: the next job ends after it.
 func (w *Walk[J]) isOver() bool {
 	return w.at < len(w.Jobs) && w.Jobs[w.at].Ends() > w.anchor+max(w.window, firstWindow)
 }

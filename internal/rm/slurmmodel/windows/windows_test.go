@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/windows"
 )
 
-// job ends at an instant, on node 0 or, if it is elsewhere, on node 1.
+// job ends at an instant. It is on node 1 if elsewhere is set, and otherwise on node 0.
 type job struct {
 	end       int64
 	elsewhere bool
@@ -26,15 +26,16 @@ func here(ends ...int64) (list []job) {
 	return list
 }
 
-// TestWalk: the first window lasts 30 s from the first end, rounded up to half a minute. Each further one is twice as
-// long, or longer by bf_window_linear, and reaches beyond the next end.
+// TestWalk checks that the first window ends 30 s after the first end, rounded up to half a minute.
+// Each further window is twice as long, or longer by bf_window_linear, and reaches beyond the next
+// end.
 func TestWalk(t *testing.T) {
 	crowd := here(slices.Repeat([]int64{40}, 250)...)
 	for _, c := range []struct {
 		name          string
 		jobs          []job
 		linear, until int64
-		want          string // how many have left at each test, and the index of the last one
+		want          string // for each test, how many jobs have left, and the index of the last of these
 	}{
 		{"no jobs", nil, 0, 0, ""},
 		{"one", here(40), 0, 0, "1:0"},

@@ -1,5 +1,5 @@
-// Package words has Slurm's words for what package selection computes: options of requests, allocations, and why
-// nodes do not serve a job.
+// Package words converts between package selection and Slurm's texts: options of requests,
+// allocations, and the reasons why nodes cannot serve a job.
 package words
 
 import (
@@ -13,10 +13,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ForMaintenance is the reason of a job that waits for nodes of a maintenance reservation (_pick_best_nodes).
+// ForMaintenance is the reason of a job whose nodes are reserved for maintenance
+// (_pick_best_nodes).
 const ForMaintenance = "Reserved for maintenance"
 
-// About returns what the words of a job add to its reason: only those about nodes that are not available do.
+// About returns text if it belongs to a job's reason, and otherwise "". Only NotAvailable has a
+// text.
 func About(reason slurmspec.Reason, text string) string {
 	if reason == slurmspec.NotAvailable {
 		return text
@@ -24,8 +26,8 @@ func About(reason slurmspec.Reason, text string) string {
 	return ""
 }
 
-// Names has the names of sets of nodes. It remembers the last ones, because in each pass many jobs lack
-// the same nodes.
+// Names makes host lists of sets of nodes. It keeps the last lists, because in each pass many jobs
+// lack the same nodes.
 type Names struct {
 	Machine *selection.Machine
 	known   [64]struct {
@@ -47,7 +49,7 @@ func (n *Names) Of(set selection.Bits) string {
 	return known.text
 }
 
-// Set returns the nodes of a host list. place has the places of nodes by name.
+// Set returns the nodes of a host list. place has the index of each node by name.
 func (n *Names) Set(list string, place map[string]int) (selection.Bits, error) {
 	names, err := hostlist.Expand(list)
 	if err != nil {
@@ -64,8 +66,9 @@ func (n *Names) Set(list string, place map[string]int) (selection.Bits, error) {
 	return set, nil
 }
 
-// Unavailable says in slurmctld's words why nodes of a partition, or those that a job names, are not available
-// (select_nodes in node_scheduler.c). required is nil for a job that names none.
+// Unavailable says in slurmctld's words why nodes are not available (select_nodes in
+// node_scheduler.c). nodes are those of the partition. required are the nodes that the job names;
+// nil if it names none.
 func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	out := nodes.Clone()
 	if out.AndNot(available); required != nil {
@@ -77,7 +80,8 @@ func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	return "UnavailableNodes:" + n.Of(out)
 }
 
-// TRES returns an allocation in Slurm's form: "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=1".
+// TRES returns an allocation in Slurm's form, such as
+// "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=1".
 func TRES(m *selection.Machine, a *selection.Allocation) string {
 	var memory int64
 	counts, typed := map[string]int{}, map[string]int{}
@@ -118,11 +122,11 @@ func TRES(m *selection.Machine, a *selection.Allocation) string {
 	return b.String()
 }
 
-// ReadDevices reads --gres and --gpus-per-node as sbatch sends them.
+// ReadDevices reads --gres and --gpus-per-node in the form in which sbatch sends them.
 func ReadDevices(list string) ([]selection.DeviceRequest, error) {
 	var out []selection.DeviceRequest
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		if strings.HasPrefix(word, "cpu=") { // CPUs of tasks, since 24.05
+		if strings.HasPrefix(word, "cpu=") { // CPUs of each task, since 24.05
 			continue
 		}
 		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
@@ -145,7 +149,7 @@ func ReadDevices(list string) ([]selection.DeviceRequest, error) {
 	return out, nil
 }
 
-// HasFeatures evaluates features that "&" and "|" join, from left to right.
+// HasFeatures evaluates an expression of features with "&" and "|" from left to right.
 func HasFeatures(expression string, features []string) bool {
 	result, and := true, true
 	for expression != "" {

@@ -169,7 +169,7 @@ struct shot {
 	pthread_t to;
 	pid_t pid;
 	int sig, after;
-	_Atomic bool *hit; /* if given, signal until it is set: one may come just before the wait */
+	_Atomic bool *hit; /* if given, signal until it is set: one may come before the wait */
 };
 
 static void *shoot(void *arg)
@@ -614,7 +614,7 @@ static void joining(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_create(&p, &attr, sleeper, (void *)1);
 	nap(2);
-	/* The C library uses thread ids again: what is remembered of old threads must not matter. */
+	/* The C library reuses thread ids: what is stored about old threads must not matter. */
 	t = ns();
 	for (int i = 0; i < 20; i++) {
 		p = thread(sleeper, (void *)0);
@@ -1352,8 +1352,8 @@ static void cancelled_command(void)
 	say(" after %d\n", units(t));
 }
 
-/* While a command of system runs, the keys of the terminal reach the command alone, and its end is
- * nobody else's. */
+/* While a command of system runs, the keys of the terminal interrupt only the command, and its end
+ * causes no SIGCHLD in the caller. */
 static void commands(void)
 {
 	struct sigaction sa = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, reap = {.sa_handler = on_child}, now;

@@ -672,9 +672,9 @@ static void in_order(char **argv)
 	printf("%d rounds in another order\n", others);
 }
 
-/* answered ROUNDS BYTES US: in each round, computes for up to US of CPU time, sends BYTES to a child
- * through a pipe, and waits for the child's answer without a look whether it has come. Another
- * thread takes the answer. slurmctld and slurmscriptd up to 24.11.5 do this. */
+/* answered ROUNDS BYTES US: in each round, computes for up to US of CPU time, sends BYTES to a
+ * child through a pipe, and waits for the child's answer without checking whether it has come.
+ * Another thread takes the answer. slurmctld and slurmscriptd up to 24.11.5 do this. */
 static int to_child[2], from_child[2];
 
 static void transfer(int fd, bool out, size_t n)
@@ -823,7 +823,7 @@ static void peer(char **argv)
 	puts(inet_ntop(AF_INET, &from.sin_addr, text, sizeof text));
 }
 
-/* shared: makes objects that several processes can share, and says what comes of it. */
+/* shared: makes objects that several processes can share, and prints the errors of the calls. */
 static void shared(char **argv)
 {
 	pthread_mutexattr_t ma;

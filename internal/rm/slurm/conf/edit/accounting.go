@@ -36,8 +36,8 @@ func (e *editor) setAccounting(p parameter, value string) error {
 	return nil
 }
 
-// entity returns the condition of a command, and an error if the commands of the site do not declare
-// the entity.
+// entity returns the condition that selects the parameter's QOS, account or user in a command. It
+// returns an error if the commands of the site do not declare the entity.
 func (e *editor) entity(p parameter) (string, error) {
 	set := e.declared()
 	switch p.kind {
@@ -56,7 +56,7 @@ func (e *editor) entity(p parameter) (string, error) {
 	return "name=" + quote(p.object) + " account=" + quote(p.account), nil
 }
 
-// assignment returns what a command sets.
+// assignment returns the part of a command that sets the value.
 func (e *editor) assignment(p parameter, value string) (string, error) {
 	isTRES := strings.Contains(strings.ToLower(p.key), "tres")
 	switch {
@@ -91,8 +91,8 @@ func quote(word string) string {
 	return word
 }
 
-// checkCommand returns the mistake for which sacctmgr would refuse a command after those of the site
-// and the settings so far.
+// checkCommand returns the mistake for which sacctmgr would refuse a command that follows the
+// site's commands and the commands of the settings so far.
 func (e *editor) checkCommand(command string) error {
 	const name = "accounts"
 	text := strings.TrimRight(string(e.site.Accounts), "\n") + "\n"
@@ -107,8 +107,8 @@ func (e *editor) checkCommand(command string) error {
 	return nil
 }
 
-// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by commands with the
-// same effect.
+// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by
+// commands with the same effect.
 func (e *editor) accountsFile() string {
 	return filepath.Base(strings.TrimSuffix(e.site.AccountsFile, " as commands"))
 }

@@ -13,15 +13,15 @@
 //	user NAME OPTION                 user ada fairshare, in all accounts of the user
 //	user NAME in ACCOUNT OPTION      user ada in physics fairshare
 //
-// The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu", "qos normal
-// Flags.DenyOnLimit". Keys and options are compared without case.
+// The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu",
+// "qos normal Flags.DenyOnLimit". Keys and options are compared without case.
 //
-// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to a list, and
-// "false" removes the option, the item or the limit.
+// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to
+// a list, and "false" removes the option, the item or the limit.
 //
-//   - [Setting.Check] tells of a setting what is wrong for any cluster. A misspelt option is an
-//     error here, although slurmctld ignores it, and so is a number for which slurmctld would use
-//     its default.
+//   - [Setting.Check] returns what is wrong with a setting for every cluster. Two things that
+//     slurmctld accepts are errors here: a misspelt option, which slurmctld ignores, and a number
+//     in whose place slurmctld uses its default.
 //   - [Edit] applies settings to a cluster in memory. It also refuses partitions, QOS, accounts,
 //     users and trackable resources that the cluster does not have. [Edited.Lines] is what the
 //     site itself would write.

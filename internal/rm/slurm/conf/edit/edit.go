@@ -131,8 +131,8 @@ func (e *editor) setKey(p parameter, value string) error {
 	return nil
 }
 
-// setPartition changes an attribute in the line of a partition. The line's own attribute has precedence over an
-// attribute of PartitionName=DEFAULT.
+// setPartition changes an attribute in the line of a partition. The line's own attribute has
+// precedence over an attribute of PartitionName=DEFAULT.
 func (e *editor) setPartition(p parameter, value string) error {
 	line, err := e.partition(p.object)
 	if err != nil {
@@ -188,7 +188,7 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 	case 0:
 		return nil, fmt.Errorf("the cluster has no partition %s%s", name, didYouMean(name, slices.Values(names)))
 	case 1:
-	default: // only of DEFAULT, whose lines add to each other
+	default: // several lines of DEFAULT, which add to each other
 		return nil, fmt.Errorf("slurm.conf has %d lines PartitionName=%s (want one)", len(found), name)
 	}
 	line := found[0]
@@ -231,7 +231,8 @@ func (e *editor) knownTRES(name string) error {
 		name, strings.Join(builtinTRES, ", "), didYouMean(name, slices.Values(tracked)))
 }
 
-// knownName checks an item of a partition's list of accounts or QOS. It does not check groups, which are not known.
+// knownName checks an item of a partition's list of accounts or QOS. It does not check groups,
+// which are not known.
 func (e *editor) knownName(key, name string) error {
 	if !e.site.Accounting() || strings.HasSuffix(key, "groups") {
 		return nil
@@ -287,10 +288,10 @@ const (
 	replaced = "# replaced: "
 )
 
-// render changes the files of slurm.conf. It comments out the lines of keys that are set, and appends the new lines.
-// It replaces a partition's line where it stands.
+// render changes the files of slurm.conf. It comments out the lines of keys that are set, and
+// appends the new lines. It replaces the line of a partition in place.
 func (e *editor) render(out *Edited) error {
-	changed := map[string]map[int]string{} // what stands below a commented line, by file and line
+	changed := map[string]map[int]string{} // the new text below each commented line, by file and line
 	comment := func(s conf.Statement, below string) {
 		if changed[s.File] == nil {
 			changed[s.File] = map[int]string{}
@@ -365,8 +366,8 @@ func commentOut(text []byte, lines map[int]string) []byte {
 	return out.Bytes()
 }
 
-// relative returns the path of a file relative to the cluster directory. It fails for an included file outside the
-// directory, because the copy would not have the file.
+// relative returns the path of a file relative to the cluster directory. It fails for an included
+// file outside the directory, because the copy would not have the file.
 func (e *editor) relative(path string) (string, error) {
 	name, err := filepath.Rel(e.dir, path)
 	if err != nil || !filepath.IsLocal(name) {
@@ -375,8 +376,8 @@ func (e *editor) relative(path string) (string, error) {
 	return name, nil
 }
 
-// withItem returns a comma list in which an item has a value. The item keeps its place; a new item comes last. The
-// value on sets a name without a value, and off removes the item.
+// withItem returns a comma list in which an item has a value. The item keeps its place; a new item
+// comes last. The value on sets a name without a value, and off removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == on {

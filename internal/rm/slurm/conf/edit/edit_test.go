@@ -51,7 +51,7 @@ func site(t testing.TB) string {
 	return dir
 }
 
-// TestCopy holds the whole text of an edited copy.
+// TestCopy compares an edited copy with the expected text of each file.
 func TestCopy(t *testing.T) {
 	from, to := site(t), filepath.Join(t.TempDir(), "edited")
 	edited, err := Copy(from, to, []Setting{
@@ -132,7 +132,7 @@ modify user where name=ada set qos+=high
 	}
 }
 
-// TestSettings holds which settings are wrong for any cluster.
+// TestSettings checks which settings are wrong for every cluster.
 func TestSettings(t *testing.T) {
 	const option = "slurmctld would use its default"
 	for _, test := range []struct{ name, value, want string }{
@@ -196,7 +196,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestUnknown holds which settings are wrong for a cluster.
+// TestUnknown checks which settings are wrong for one cluster.
 func TestUnknown(t *testing.T) {
 	c, err := conf.Open(site(t))
 	if err != nil {
@@ -235,7 +235,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestOutside: the line of a partition in a file that the copy would not have is refused.
+// TestOutside: Edit refuses to change a partition's line in a file that the copy would not have.
 func TestOutside(t *testing.T) {
 	dir, other := site(t), filepath.Join(t.TempDir(), "other.conf")
 	if err := os.Rename(filepath.Join(dir, "more.conf"), other); err != nil {
@@ -259,7 +259,7 @@ func TestOutside(t *testing.T) {
 }
 
 // FuzzEdit: whatever the settings are, an edit that is accepted gives a directory that can be read,
-// with the value that was set, and it leaves other keys and partitions alone.
+// with the value that was set, and does not change other keys and partitions.
 func FuzzEdit(f *testing.F) {
 	for _, s := range []Setting{
 		{"SchedulerParameters.bf_max_job_test", "10"}, {"PriorityParameters", `a b # \ "c`}, {"partition short Nodes", "n1"},

@@ -138,7 +138,7 @@ var lists = map[string]map[string]option{
 	"selecttypeparameters": of("SelectTypeParameters"),
 }
 
-// of returns the options of a key from the releases' history, which knows all of them.
+// of returns the options of a key. The history of the releases has all of them.
 func of(key string) map[string]option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)

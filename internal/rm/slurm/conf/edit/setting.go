@@ -88,8 +88,8 @@ func parse(name string) (p parameter, err error) {
 	return p, nil
 }
 
-// Check returns an error if the setting is wrong for every cluster: its parameter does not exist, or Slurm would
-// refuse or ignore the value.
+// Check returns an error if the setting is wrong for every cluster: its parameter does not exist,
+// or Slurm would refuse or ignore the value.
 func (s Setting) Check() error {
 	_, err := s.parse()
 	return err
@@ -139,7 +139,7 @@ func checkKey(p parameter, value string) error {
 		return conf.CheckKey(p.key, value)
 	}
 	switch err := conf.CheckKey(p.key, "0"); {
-	case err != nil: // every kind of value has a 0
+	case err != nil: // 0 is a value of every kind
 		return err
 	case lists[lower] != nil:
 		return checkOption(p.key, p.part, value)
@@ -215,7 +215,8 @@ var (
 	sacctmgrLists = []string{"defaultqos", "flags", "preempt", "qos", "qoslevel"}
 )
 
-// checkAccounting checks an option of sacctmgr. [Edit] checks that sacctmgr has it, and its value.
+// checkAccounting checks an option of sacctmgr. [Edit] checks that sacctmgr has the option and
+// accepts the value.
 func checkAccounting(p parameter, value string) error {
 	lower := strings.ToLower(p.key)
 	isTRES := strings.Contains(lower, "tres")

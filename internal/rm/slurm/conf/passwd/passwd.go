@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Read reads users from files in the form of /etc/passwd and /etc/group, with their supplementary groups. read
-// returns the contents of a file. The result is nil if there is no passwd file.
+// Read reads users from files in the form of /etc/passwd and /etc/group, with their supplementary
+// groups. read returns the contents of a file. The result is nil if there is no passwd file.
 func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.User, error) {
 	people, err := readColons(passwd, 4, read)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,7 @@ func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.U
 		return nil, err
 	}
 	names := make(map[uint32]string)
-	further := make(map[string][]string) // the groups of members
+	further := make(map[string][]string) // supplementary groups by user
 	for _, g := range groups {
 		if len(g.fields) > 3 {
 			for name := range strings.SplitSeq(g.fields[3], ",") {

@@ -16,9 +16,10 @@ const mostKept = 16 << 20
 // ErrNotKept says that a cluster's files are not copied, and why.
 var ErrNotKept = errors.New("the cluster's files are not kept")
 
-// Kept returns copies of the files that were read, by their names below the cluster's directory. The copies contain
-// neither values of keys that may be secrets nor hashes of passwords. The error is [ErrNotKept] if a file is outside
-// the directory, or if the files have more than 16 MiB together.
+// Kept returns copies of the files that were read, by their names below the cluster's directory.
+// The copies contain neither values of keys that may be secrets nor hashes of passwords. The error
+// is [ErrNotKept] if a file is outside the directory, or if the files have more than 16 MiB
+// together.
 func (u *Files) Kept() (map[string]string, error) {
 	if len(u.files) > 0 {
 		return nil, fmt.Errorf("%w: %s is not in %s", ErrNotKept, u.files[0], u.Dir)
@@ -41,11 +42,12 @@ func (u *Files) Kept() (map[string]string, error) {
 	return kept, nil
 }
 
-// pair matches KEY=VALUE in a file of Slurm. A value in quotes may have spaces. A value without quotes may continue
-// on the next line.
+// pair matches KEY=VALUE in a file of Slurm. A value in quotes may have spaces. A value without
+// quotes may continue on the next line.
 var pair = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_]*)[ \t]*[-+*/]?=[ \t]*("(?:[^"\\]|\\.)*"|(?:\\\r?\n|\S)*)`)
 
-// withoutSecrets removes keys with values that may be secrets, even in comments. All lines keep their numbers.
+// withoutSecrets removes keys with values that may be secrets, even in comments. All lines keep
+// their numbers.
 func withoutSecrets(text string) string {
 	return pair.ReplaceAllStringFunc(text, func(found string) string {
 		if key := pair.FindStringSubmatch(found)[1]; !slurmspec.Secret(key) {

@@ -1,5 +1,5 @@
-// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own slurmdbd gets, and
-// what is lost in releases that do not have a key.
+// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own
+// slurmdbd gets, and what is lost in releases that do not have a key.
 package slurmdbd
 
 import (
@@ -42,7 +42,7 @@ const (
 )
 
 // Keys are the keys of slurmdbd.conf in all releases from 20.11 to 26.05
-// (src/slurmdbd/read_config.c). [history.DatabaseKeys] says which releases have one.
+// (src/slurmdbd/read_config.c). [history.DatabaseKeys] says which releases have a key.
 var Keys = slices.Concat(
 	// Keys that decide what accounts, users and limits mean are kept.
 	[]Key{
@@ -90,12 +90,13 @@ func dropped(reason string, kind syntax.Kind, names ...string) []Key {
 type Finding struct {
 	// Key is in the spelling of the manual page.
 	Key string
-	// From is the value, hidden if it is secret. To is the value in a replay; "" if it has none.
+	// From is the value, hidden if it is secret. To is the value in a replay; "" if the key is not in
+	// the replay's file.
 	From, To string
 	// Reason says why To differs from From; "" if they are equal.
 	Reason string
-	// Unknown says that the release does not have the key, so that the site itself has to change it. Warning says how
-	// this affects jobs; "" if it does not.
+	// Unknown says that the release does not have the key, so that the site itself has to change it.
+	// Warning says how this affects jobs; "" if it does not.
 	Unknown bool
 	Warning string
 }
@@ -152,7 +153,7 @@ func (s Settings) Adapt(key, value string, release slurmspec.Release) Finding {
 // setting is a key with its value.
 type setting struct{ key, value string }
 
-// values returns what the replay sets.
+// values returns the keys that the replay sets, with their values.
 //
 // StorageHost=localhost makes the MariaDB client use a Unix socket. MYSQL_UNIX_PORT in slurmdbd's
 // environment has its path.

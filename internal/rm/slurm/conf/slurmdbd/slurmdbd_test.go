@@ -10,8 +10,9 @@ import (
 
 var settings = Settings{Cluster: "c", Address: "127.3.0.1", Port: 7002, User: "me", LogFile: "/dev/stdout", PidFile: "/shm/pid"}
 
-// TestAdapt: keys that decide what accounts and limits mean are kept, and all others have the replay's
-// value or none. A key that the release does not have is named with what it has instead.
+// TestAdapt: Adapt keeps the keys that decide what accounts and limits mean. All other keys get the
+// replay's value or are dropped. For a key that the release does not have, the reason says what
+// replaces the key.
 func TestAdapt(t *testing.T) {
 	for _, test := range []struct {
 		key, value string
@@ -44,7 +45,7 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// TestWrite: the file has each key once, and nothing of a key that the replay drops.
+// TestWrite: the file has each key once, and does not have the keys that the replay drops.
 func TestWrite(t *testing.T) {
 	var site []Finding
 	for _, line := range []string{"StoragePass=secret", "DbdPort=6819", "Parameters=PreserveCaseUser", "PurgeJobAfter=1month"} {
@@ -59,7 +60,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestTables: every key that some releases lack is a key, and no key occurs twice.
+// TestTables: Keys has every key of history.DatabaseKeys, and has each key once.
 func TestTables(t *testing.T) {
 	known := map[string]bool{}
 	for _, k := range Keys {

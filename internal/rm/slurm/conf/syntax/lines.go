@@ -24,7 +24,7 @@ func Quote(v string) string {
 // IsSpace is C's isspace in the C locale, as Slurm's parser uses it.
 func IsSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
 
-// IsBlank reports whether s has nothing but space.
+// IsBlank reports whether s has only spaces or is empty.
 func IsBlank(s string) bool {
 	for i := range len(s) {
 		if !IsSpace(s[i]) {
@@ -41,9 +41,10 @@ type Line struct {
 	Text   string
 }
 
-// Lines splits a file as Slurm does (src/common/parse_config.c, _get_next_line). It removes the comment from each
-// physical line before it looks for a backslash at the end. So "a \ # note" continues on the next line, and a comment
-// line in the middle of a continued statement ends the statement.
+// Lines splits a file as Slurm does (src/common/parse_config.c, _get_next_line). It removes the
+// comment from each physical line before it looks for a backslash at the end. So "a \ # note"
+// continues on the next line, and a comment line in the middle of a continued statement ends the
+// statement.
 func Lines(data []byte) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		var joined strings.Builder
@@ -72,7 +73,8 @@ func Lines(data []byte) iter.Seq[Line] {
 	}
 }
 
-// cutComment removes a comment. A comment begins at the first "#" after an even number of backslashes.
+// cutComment removes a comment. A comment begins at the first "#" after an even number of
+// backslashes.
 func cutComment(line string) string {
 	backslashes := 0
 	for i := range len(line) {
@@ -88,8 +90,9 @@ func cutComment(line string) string {
 	return line
 }
 
-// cutContinuation reports whether the next line continues this line: whether this line ends in an odd number of
-// backslashes, perhaps with blanks after them. It returns the text before the last backslash.
+// cutContinuation reports whether the next line continues this line: whether this line ends in an
+// odd number of backslashes, perhaps with blanks after them. It returns the text before the last
+// backslash.
 func cutContinuation(line string) (string, bool) {
 	end := len(line)
 	for end > 0 && IsSpace(line[end-1]) {
@@ -172,8 +175,8 @@ func CutPair(line string) (p Pair, rest string, ok bool) {
 	return p, line[end:], true
 }
 
-// SkipSpace returns the index of the first byte of s from i on that is not a space; len(s) if there is
-// none.
+// SkipSpace returns the index of the first byte of s from i on that is not a space; len(s) if there
+// is none.
 func SkipSpace(s string, i int) int {
 	for i < len(s) && IsSpace(s[i]) {
 		i++

@@ -11,9 +11,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Older returns the equivalent of the file for a release before 25.05: the value of TopologyPlugin, and the lines of
-// topology.conf (none for topology/flat). The error says why there is no equivalent: such a release has a single
-// topology for the whole cluster, fewer plugins, and stricter rules for switches and blocks.
+// Older returns the equivalent of the file for a release before 25.05: the value of TopologyPlugin,
+// and the lines of topology.conf (none for topology/flat). The error says why there is no
+// equivalent: such a release has a single topology for the whole cluster, fewer plugins, and
+// stricter rules for switches and blocks.
 func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines []string, err error) {
 	t := f.Topologies[0]
 	for partition, name := range c.Partitions {
@@ -58,9 +59,9 @@ func (t *Topology) switches(release slurmspec.Release) (lines []string, err erro
 	return lines, nil
 }
 
-// blocks returns the lines for topology/block. The planning base is the first of BlockSizes or, without sizes, the
-// number of nodes of the first block. In 23.11, BlockLevels (powers of two times the first block's size) replaces
-// BlockSizes.
+// blocks returns the lines for topology/block. The planning base is the first of BlockSizes or,
+// without sizes, the number of nodes of the first block. In 23.11, BlockLevels (powers of two times
+// the first block's size) replaces BlockSizes.
 func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string, err error) {
 	base := 0
 	if len(t.Sizes) > 0 {

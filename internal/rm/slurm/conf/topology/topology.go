@@ -58,8 +58,8 @@ var kinds = []struct{ key, groups, name string }{
 	{"torus3d", "toruses", "name"}, {"tree", "switches", "switch"},
 }
 
-// Parse reads a file. name stands for the file in messages. The error is about the first mistake with which slurmctld
-// would not start, and has its line.
+// Parse reads a file. name stands for the file in messages. The error is about the first mistake
+// with which slurmctld would not start, and has its line.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{r: reader{name: name}}
 	list, err := f.r.document(text)
@@ -90,7 +90,7 @@ func Parse(name string, text []byte) (*File, error) {
 func Tree(name string, switches []Group) (*File, error) {
 	f := &File{r: reader{name: name}, Topologies: []Topology{{Name: "default", Plugin: "topology/tree", Groups: switches}}}
 	if len(switches) == 0 {
-		return f, nil // slurmctld starts without any
+		return f, nil // slurmctld starts without switches
 	}
 	return f, f.checkGroups(&f.Topologies[0])
 }
@@ -249,12 +249,12 @@ type Cluster struct {
 	Expand func(list string) ([]string, error)
 	// Partitions has the name of each partition's topology, by partition.
 	Partitions map[string]string
-	// OwnPlaces reports whether a node's line in slurm.conf has its place in a topology.
+	// OwnPlaces says that lines of nodes in slurm.conf name their places in a topology.
 	OwnPlaces bool
 }
 
-// Check checks the nodes of a file, and the topologies that partitions name. The error is about a mistake with which
-// slurmctld would not start.
+// Check checks the nodes of a file, and the topologies that partitions name. The error is about a
+// mistake with which slurmctld would not start.
 func (f *File) Check(c Cluster) (warnings []string, err error) {
 	for partition, name := range c.Partitions {
 		if !slices.ContainsFunc(f.Topologies, func(t Topology) bool { return t.Name == name }) {
@@ -299,7 +299,8 @@ func (c Cluster) expand(g Group) ([]string, error) {
 	return c.Expand(g.Nodes)
 }
 
-// Missing returns the first plugin of the file that a release does not have yet; "" if the release has all.
+// Missing returns the first plugin of the file that a release does not have yet; "" if the release
+// has all.
 func (f *File) Missing(release slurmspec.Release) string {
 	for _, t := range f.Topologies {
 		if life, ok := history.Plugins[t.Plugin]; ok && !life.Includes(release) {

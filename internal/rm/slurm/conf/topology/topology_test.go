@@ -36,8 +36,8 @@ func block(sizes string, lists ...string) string {
 	return text
 }
 
-// TestOlder: releases before 25.05 get the same topology where they have an equal one. The reason
-// says why they have none.
+// TestOlder: releases before 25.05 get an equivalent topology if they have one. Otherwise the
+// reason says why they have none.
 func TestOlder(t *testing.T) {
 	for name, test := range map[string]struct {
 		text    string
@@ -87,7 +87,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestMistakes: what slurmctld does not start with is an error with its line.
+// TestMistakes: a mistake with which slurmctld does not start is an error with its line.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "no topology",
@@ -162,7 +162,8 @@ topology.yaml: no switch of topology fabric has n8`
 	}
 }
 
-// FuzzParse: no text makes the package panic, and what it reads has an older form or a reason.
+// FuzzParse: no text makes the package panic. A file that Parse accepts has an older equivalent or
+// a reason against one.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{tree, block("4,8", "n[1-4]", "n[5-8]"), "topology: f\nflat: true\n",
 		"topology: t\ntorus3d: {toruses: [{name: t, dims: {x: 2, y: 2, z: 2}, regions: [{anchor: {x: 0}, nodes: n1}]}]}\n"} {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// The limits of a file. They bound the time that a hostile file takes: the YAML parser needs the
-// square of a line's length and of the depth.
+// The limits of a file. They bound the time that a hostile file takes: the time of the YAML parser
+// grows with the square of a line's length and of the depth.
 const (
 	maxBytes = 4 << 20
 	maxLine  = 16 << 10
@@ -74,7 +74,7 @@ type value struct {
 	fields map[string]value
 }
 
-// has reports whether an object has a key, and whether the key has a value.
+// has reports whether an object has a key.
 func (v value) has(key string) bool {
 	_, ok := v.fields[key]
 	return ok
@@ -155,7 +155,7 @@ func (r *reader) checkLimits(text []byte) error {
 	return nil
 }
 
-// value reads a node as the field says. what names the place in messages.
+// value reads a YAML node as a value of the field's kind. what names the place in messages.
 func (r *reader) value(n ast.Node, f field, what string) (value, error) {
 	v := value{line: n.GetToken().Position.Line}
 	switch n := n.(type) {
@@ -234,7 +234,8 @@ func (r *reader) sequence(v *value, n *ast.SequenceNode, f field, what string) e
 	return nil
 }
 
-// scalar reads a text, a number or a flag. The words for flags are from data_convert_type in src/common/data.c.
+// scalar reads a text, a number or a flag. The words for flags are from data_convert_type in
+// src/common/data.c.
 func (r *reader) scalar(v *value, n ast.ScalarNode, k kind, what string) error {
 	v.text = n.GetToken().Value
 	switch n := n.(type) {

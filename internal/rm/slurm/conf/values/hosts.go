@@ -7,11 +7,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// behindBrackets finds a name with text behind its last bracket ("n[1-4].example.org").
+// behindBrackets finds a name with text after its last bracket ("n[1-4].example.org").
 var behindBrackets = regexp.MustCompile(`\][^\[\],\s]+(?:[,\s]|$)`)
 
 // HostList returns a host list in a form that a release reads. Before 23.11 no text may follow the
-// last bracket of a name (hostlist_create in src/common/hostlist.c), so the names are listed one by one.
+// last bracket of a name (hostlist_create in src/common/hostlist.c), so the names are listed one by
+// one.
 func HostList(list string, release slurmspec.Release) string {
 	if release.Since(slurmspec.R2311) || !behindBrackets.MatchString(list) {
 		return list

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Instead returns the attribute of a node or a partition that replaces an attribute which the release does not know.
-// If no attribute does the same, it returns "" and the effect on scheduling.
+// Instead returns the attribute of a node or a partition that replaces an attribute which the
+// release does not know. If no attribute does the same, it returns "" and the effect on scheduling.
 func Instead(key, value string, release slurmspec.Release) (instead, to, effect string) {
 	switch key {
 	case "Exclusive":

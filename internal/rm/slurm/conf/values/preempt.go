@@ -8,12 +8,12 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 )
 
-// actions are the modes of PreemptMode that exclude each other in a value. GANG, WITHIN and PRIORITY
-// may come with it.
+// actions are the modes of PreemptMode that exclude each other in a value. GANG, WITHIN and
+// PRIORITY may be added to each of them.
 var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
 
-// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). It has been checked before
-// that the release knows each of them.
+// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). The caller
+// has checked that the release knows each mode.
 func preemptMode(value string) error {
 	modes, count := words(value), 0
 	for _, mode := range modes {

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// allocated are the resources that SelectTypeParameters may name, one at a time
+// allocated are the resources of SelectTypeParameters. A value may have only one of them
 // (_parse_select_type_param in src/common/read_config.c).
 var allocated = []string{"cr_core", "cr_core_memory", "cr_cpu", "cr_cpu_memory", "cr_memory", "cr_socket",
 	"cr_socket_memory"}
@@ -52,8 +52,9 @@ func selection(get Settings) error {
 	return nil
 }
 
-// CheckNode returns an error if slurmctld of a release refuses the CPUs of a node with a plugin of SelectType. 22.05
-// can only allocate one CPU per core or one CPU per thread (select_p_node_init in src/plugins/select/cons_common).
+// CheckNode returns an error if slurmctld of a release refuses the CPUs of a node with a plugin of
+// SelectType. 22.05 can only allocate one CPU per core or one CPU per thread (select_p_node_init in
+// src/plugins/select/cons_common).
 func CheckNode(n hpc.Node, selectType string, release slurmspec.Release) error {
 	cores := n.Sockets * n.CoresPerSocket
 	if release.Since(slurmspec.R2302) || !strings.HasPrefix(selectType, "select/cons_") || n.CPUs == cores ||

@@ -25,8 +25,8 @@ func (get Settings) lower(key string) string {
 	return strings.ToLower(value)
 }
 
-// Together returns the values that slurmctld of a release refuses because they exclude each other. Each value must
-// have passed [Check].
+// Together returns the values that slurmctld of a release refuses because they exclude each other.
+// Each value must have passed [Check].
 func Together(get Settings, release slurmspec.Release) []Refusal {
 	var found []Refusal
 	for _, rule := range []struct {

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestCheck: values that slurmctld accepts and those for which it ends. slurmctld itself has been
-// asked about each (TestSlurmctldRefuses in the package conf).
+// TestCheck: Check accepts the values that slurmctld accepts, and refuses those with which
+// slurmctld ends. TestSlurmctldRefuses in package conf tries refused values on slurmctld itself.
 func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		key       string
@@ -64,7 +64,7 @@ func try(t *testing.T, check func(key, value string) error, key, good, bad, want
 	}
 }
 
-// TestTogether: values that exclude each other, and the key that is named.
+// TestTogether: values that exclude each other, and the key that the refusal names.
 func TestTogether(t *testing.T) {
 	for _, test := range []struct {
 		text    string // KEY=VALUE, separated by blanks
@@ -116,7 +116,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestHostList: only names with text behind their brackets change, and only for old releases.
+// TestHostList: only names with text after their brackets change, and only for old releases.
 func TestHostList(t *testing.T) {
 	for _, test := range []struct{ list, old string }{
 		{"n[1-3]", "n[1-3]"}, {"rack[0-1]n[1-2],m1", "rack[0-1]n[1-2],m1"}, {"n[1-2,4].org", "n1.org,n2.org,n4.org"},

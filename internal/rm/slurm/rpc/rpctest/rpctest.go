@@ -123,9 +123,9 @@ func (r *Recorder) Next(t *testing.T) *rpc.Message {
 	return nil
 }
 
-// DecodeFields reads a body of a version into a struct whose fields are in the order of the
-// message, by their types alone. It is independent of package rpc's encoders, which it checks. A
-// field that the version does not have keeps its value.
+// DecodeFields reads a body of a version into a struct. The struct has the message's fields in
+// their order; only their types decide how a field is read. DecodeFields does not use package rpc's
+// encoders, so tests can check them. A field that the version does not have keeps its value.
 func DecodeFields(t *testing.T, version rpc.Version, body []byte, into any) {
 	t.Helper()
 	d := wire.NewDecoder("fields", body)

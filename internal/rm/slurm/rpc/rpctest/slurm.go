@@ -60,8 +60,8 @@ func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*
 	}
 }
 
-// need skips the test, with a message, unless the release has the programs and they report the
-// release's version.
+// need skips the test, with a message, if the release lacks a program or scontrol reports another
+// version.
 func (s *Slurm) need(t *testing.T, programs []string) {
 	t.Helper()
 	for _, p := range append([]string{"scontrol"}, programs...) {

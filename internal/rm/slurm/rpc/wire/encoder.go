@@ -86,7 +86,7 @@ func (e *Encoder) Mem(b []byte) {
 	e.Bytes = append(e.Bytes, b...)
 }
 
-// untilNUL cuts s where C would end it.
+// untilNUL returns s up to its first NUL, where a string of C ends.
 func untilNUL(s string) string {
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		return s[:i]

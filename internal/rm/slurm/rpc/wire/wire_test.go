@@ -30,7 +30,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// What an encoder has written a decoder reads, and nothing is left.
+// A decoder reads back what an encoder has written, and no bytes are left.
 func TestRoundTrip(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab[]é")))
 	rapid.Check(t, func(t *rapid.T) {
@@ -53,7 +53,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// A decoder refuses what cannot be there, names it, and returns zero from then on.
+// A decoder refuses an impossible value, names the field in the error, and then returns zero.
 func TestDecoderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		bytes, want string
