@@ -7,8 +7,9 @@
 //
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
-//   - before the job was eligible, what its user asked for: a begin time, a hold, a dependency, or a
-//     limit of its array;
+//   - before the job was eligible, what its user asked for: a begin time, a hold or a dependency; or a
+//     limit of its array, if the record comes from a run. Accounting does not say which tasks the
+//     limit held, so there the time is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until it was the first of its partition, and then [Resources];
@@ -252,7 +253,7 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 		s.Part = Held
 	case row.AskedDependency:
 		s.Part = Dependency
-	case row.AskedArrayLimit > 0:
+	case row.AskedArrayLimit > 0 && (row.First != 0 || row.HasReasons()):
 		s.Part = OwnLimit
 	}
 	if s.Reason == run.BeforeWindow && s.Part != Unknown {

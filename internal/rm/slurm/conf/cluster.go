@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/rm/slurm/conf/topology"
+	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -131,6 +132,7 @@ func load(path string, open reader) (c *Cluster, err error) {
 	if c.Users, err = readUsers(dir, files.read); err != nil {
 		return nil, err
 	}
+	c.Warnings = append(c.Warnings, values.NothingPreempts(c.Get, c.Accounts, c.AccountsFile)...)
 	c.private = files.private
 	c.private.Texts(c.Warnings)
 	return c, nil

@@ -76,7 +76,7 @@ func TestTranslate(t *testing.T) {
 		{"preemption for licences", "PreemptParameters=reclaim_licenses", "PreemptParameters", absent, slurmspec.R2205, "PreemptParameters=reclaim_licenses: 22.05 has no such option", true},
 		{"preemption stays", "PreemptParameters=reclaim_licenses", "PreemptParameters", "reclaim_licenses", slurmspec.R2302, "", false},
 		{"preemption by priority", "PreemptType=preempt/qos\nPreemptMode=REQUEUE,PRIORITY", "PreemptMode", "REQUEUE", slurmspec.R2411, "jobs also preempt jobs of a higher priority", true},
-		{"preemption by priority, known", "PreemptType=preempt/qos\nPreemptMode=REQUEUE,PRIORITY", "PreemptMode", "REQUEUE,PRIORITY", slurmspec.R2505, "", false},
+		{"preemption by priority, known", "PreemptType=preempt/qos\nPreemptMode=REQUEUE,PRIORITY", "PreemptMode", "REQUEUE,PRIORITY", slurmspec.R2505, "lacks accounts.sacctmgr", false},
 		{"future nodes at a reconfiguration", "ReconfigFlags=KeepNodeStateFuture", "ReconfigFlags", absent, slurmspec.R2205, "", true},
 		{"the last value counts", "MaxDBDMsgs=1\nMaxDBDMsgs=10000", "MaxDBDMsgs", "10000", slurmspec.R2205, "is set again", false},
 		{"a CPU for each socket", "NodeName=odd CPUs=2 Sockets=2 CoresPerSocket=8\nSelectType=select/cons_tres", "SelectType", "select/cons_tres", slurmspec.R2302, "", false},

@@ -2,7 +2,10 @@ package values
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+
+	"rmreplay/internal/rm/slurm/associations"
 )
 
 // actions are the modes of PreemptMode that exclude each other in a value. GANG, WITHIN and
@@ -53,4 +56,19 @@ func preemption(get Settings) error {
 		}
 	}
 	return nil
+}
+
+// NothingPreempts warns about preempt/qos with accounts, the commands for sacctmgr in a file, that let no QOS preempt
+// another: slurmctld starts, and never preempts a job. file is "" for a cluster without such commands.
+func NothingPreempts(get Settings, accounts []byte, file string) []string {
+	preempts := func(s associations.Setting) bool { return s.Option == "preempt" && s.Value != "" && s.Value != "-1" }
+	if get.lower("PreemptType") != "preempt/qos" || slices.ContainsFunc(associations.Settings(accounts), preempts) {
+		return nil
+	}
+	where := "the cluster directory lacks accounts.sacctmgr, which would give a QOS preempt="
+	if file != "" {
+		where = file + " gives preempt= to no QOS"
+	}
+	return []string{fmt.Sprintf("PreemptType=preempt/qos has no effect: %s (want, for example, modify qos where name=high "+
+		"set preempt=normal)", where)}
 }

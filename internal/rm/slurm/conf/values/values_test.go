@@ -130,3 +130,20 @@ func TestHostList(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingPreempts warns about preemption by QOS that no QOS uses, and only about that.
+func TestNothingPreempts(t *testing.T) {
+	for _, c := range []struct{ plugin, accounts, file, want string }{
+		{"preempt/qos", "add qos high priority=10\n", "a", "a gives preempt= to no QOS"},
+		{"Preempt/QOS", "add qos high preempt=normal\nmodify qos where name=high set preempt=-1\n", "a", "a gives preempt= to no QOS"},
+		{"preempt/qos", "", "", "lacks accounts.sacctmgr"},
+		{"preempt/qos", "add qos high\nmodify qos where name=high set preempt=normal\n", "a", ""},
+		{"preempt/partition_prio", "", "", ""},
+	} {
+		get := func(string) (string, bool) { return c.plugin, true }
+		list := NothingPreempts(get, []byte(c.accounts), c.file)
+		if (len(list) > 0) != (c.want != "") || c.want != "" && !strings.Contains(list[0], c.want) {
+			t.Errorf("%+v: %q", c, list)
+		}
+	}
+}
