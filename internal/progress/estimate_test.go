@@ -157,11 +157,11 @@ func TestBatch(t *testing.T) {
 		want  time.Duration
 		known bool
 	}{
-		"nothing known":     {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, 0, false},
-		"from ended runs":   {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, s(30), true},
-		"from a running":    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), s(15), true}, {Elapsed: s(10)}}}, s(32) + s(1)/2, true},
-		"the longest one":   {Batch{Parallel: 4, Running: []Running{{s(5), s(60), true}, {s(5), s(4), true}}}, s(60), true},
-		"later than others": {Batch{Parallel: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, 0, true},
+		"no ended run and no estimate":          {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, 0, false},
+		"from ended runs":                       {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, s(30), true},
+		"from a running run":                    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), s(15), true}, {Elapsed: s(10)}}}, s(32) + s(1)/2, true},
+		"longest estimate of parallel runs":     {Batch{Parallel: 4, Running: []Running{{s(5), s(60), true}, {s(5), s(4), true}}}, s(60), true},
+		"running for longer than the ended run": {Batch{Parallel: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, 0, true},
 	} {
 		if left, known := test.batch.Left(); left != test.want || known != test.known {
 			t.Errorf("%s: %v, %t, want %v, %t", name, left, known, test.want, test.known)
