@@ -106,16 +106,16 @@ func TestFinding(t *testing.T) {
 		slurm    string // the finding's reason in Slurm's words; "" for no finding
 		rule     string
 	}{
-		"starts":              {answer{}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "", ""},
-		"refused, foreseen":   {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "ESLURM_INVALID_NODE_COUNT", "nodes"},
-		"refused, not so":     {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_QOS"), "ESLURM_INVALID_NODE_COUNT", "slurm"},
-		"refused, unforeseen": {answer{refused: refusal}, nil, "ESLURM_INVALID_NODE_COUNT", "slurm"},
-		"refused before it pends": {answer{refused: refusal, pending: "Resources"}, words(admission.NeverStarts, "Resources"),
+		"starts, although the rules reject it":          {answer{}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "", ""},
+		"rejected, and the rules foresee the error":     {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "ESLURM_INVALID_NODE_COUNT", "nodes"},
+		"rejected, and the rules foresee another error": {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_QOS"), "ESLURM_INVALID_NODE_COUNT", "slurm"},
+		"rejected, and the rules accept it":             {answer{refused: refusal}, nil, "ESLURM_INVALID_NODE_COUNT", "slurm"},
+		"rejected, and the rules foresee a wait": {answer{refused: refusal, pending: "Resources"}, words(admission.NeverStarts, "Resources"),
 			"ESLURM_INVALID_NODE_COUNT", "slurm"},
-		"pends, foreseen": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "BadConstraints"), "BadConstraints", "nodes"},
-		"pends, by the answer": {answer{pending: "PartitionConfig"}, words(admission.NeverStarts, "ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE"),
+		"pends, and the rules foresee the reason": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "BadConstraints"), "BadConstraints", "nodes"},
+		"pends, and the rules foresee it by its error": {answer{pending: "PartitionConfig"}, words(admission.NeverStarts, "ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE"),
 			"PartitionConfig", "nodes"},
-		"pends, not so": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "Licenses"), "BadConstraints", "slurm"},
+		"pends, and the rules foresee another reason": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "Licenses"), "BadConstraints", "slurm"},
 	} {
 		f := c.is.finding(c.foreseen)
 		if f == nil {
@@ -144,17 +144,17 @@ func TestRequests(t *testing.T) {
 		job  *hpc.Job
 		more int // number of submissions besides those of base
 	}{
-		"later":       {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
-		"named":       {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
-		"long name":   {with(func(j *hpc.Job) { j.Name = strings.Repeat("n", 2000) }), 1},
-		"begin":       {with(func(j *hpc.Job) { j.Begin = time.Hour }), 0},
-		"limit":       {with(func(j *hpc.Job) { j.TimeLimit *= 2 }), 1},
-		"user":        {with(func(j *hpc.Job) { j.User = "bob" }), 1},
-		"priority":    {with(func(j *hpc.Job) { j.Priority = &priority }), 1},
-		"held":        {with(func(j *hpc.Job) { j.Priority = &held }), 1},
-		"array":       {with(func(j *hpc.Job) { j.Array = "1-9" }), 2},
-		"one task":    {with(func(j *hpc.Job) { j.Array = "9" }), 1},
-		"reservation": {with(func(j *hpc.Job) { j.Reservation = "r" }), 0},
+		"another submit time and run time":     {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
+		"another name, comment and dependency": {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
+		"long name":                            {with(func(j *hpc.Job) { j.Name = strings.Repeat("n", 2000) }), 1},
+		"begin":                                {with(func(j *hpc.Job) { j.Begin = time.Hour }), 0},
+		"limit":                                {with(func(j *hpc.Job) { j.TimeLimit *= 2 }), 1},
+		"user":                                 {with(func(j *hpc.Job) { j.User = "bob" }), 1},
+		"priority":                             {with(func(j *hpc.Job) { j.Priority = &priority }), 1},
+		"held":                                 {with(func(j *hpc.Job) { j.Priority = &held }), 1},
+		"array":                                {with(func(j *hpc.Job) { j.Array = "1-9" }), 2},
+		"one task":                             {with(func(j *hpc.Job) { j.Array = "9" }), 1},
+		"reservation":                          {with(func(j *hpc.Job) { j.Reservation = "r" }), 0},
 		"preset": {with(func(j *hpc.Job) {
 			j.TimeLimit *= 3
 			j.Recorded = &hpc.Recorded{Start: 1}

@@ -91,7 +91,7 @@ func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Repor
 		}
 	}
 	first := replays[0]
-	spec, err := experiment.Again(first)
+	spec, err := experiment.RerunSpec(first)
 	if err == nil && spec.Slurm == nil {
 		err = unfit("comparing %s: %w", first.Dir, experiment.ErrNoSpec)
 	}

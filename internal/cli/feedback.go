@@ -20,7 +20,7 @@ type feedbackOptions struct {
 }
 
 func (o *feedbackOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.model, "feedback", string(replay.None), "how users react to the ends of their jobs: `MODEL` "+
+	f.StringVar(&o.model, "feedback", string(replay.NoFeedback), "how users react to the ends of their jobs: `MODEL` "+
 		strings.Join(modelNames(), ", "))
 	addSessionsFlag(f, &o.sessions)
 	flags.Duration(f, &o.jitter, "jitter", 0, jitterUsage)

@@ -83,7 +83,7 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 					t.Errorf("job %s: %s", row.Job, row.State)
 				}
 			}
-			s, err := metrics.Of(r, metrics.Options{})
+			s, err := metrics.FromRun(r, metrics.Options{})
 			if err != nil || len(rows) != 6 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}

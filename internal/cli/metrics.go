@@ -149,7 +149,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if g.Pictures() {
 		how.Columns = pictureColumns
 	}
-	summary, err := metrics.Of(r, how, by...)
+	summary, err := metrics.FromRun(r, how, by...)
 	if err != nil {
 		return console.BadInput(err)
 	}

@@ -166,7 +166,7 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 	}
 	spec, err := experiment.SpecOf(first.Dir, &first.Manifest)
 	if err == nil && !f.Changed("workload") {
-		spec, err = experiment.Again(first)
+		spec, err = experiment.RerunSpec(first)
 	}
 	if err != nil {
 		return console.BadInput(err)

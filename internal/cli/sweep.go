@@ -191,7 +191,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 // runSweepCell makes one run, as a task of a job array. The submission has prepared its inputs.
 func runSweepCell(ctx context.Context, maker *sweep.Maker, number int) error {
 	maker.Check()
-	return maker.One(ctx, maker.Plan.Runs[number-1])
+	return maker.MakeRun(ctx, maker.Plan.Runs[number-1])
 }
 
 // finishSweep writes and prints the table. It returns an error if runs failed, are missing or

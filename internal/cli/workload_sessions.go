@@ -82,7 +82,7 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 		return console.BadInput(fmt.Errorf("%s: %w", path, err))
 	}
 	if opts.user != "" {
-		only, found := s.Only(opts.user)
+		only, found := s.OfUser(opts.user)
 		if !found {
 			return console.BadInput(fmt.Errorf("%s: user %s submitted nothing", path, opts.user))
 		}

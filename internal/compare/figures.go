@@ -110,7 +110,7 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 		}
 	}
 	if opts.FairStart != "" {
-		of.started, err = fairstart.Of(rows, m, string(opts.FairStart))
+		of.started, err = fairstart.Compute(rows, m, string(opts.FairStart))
 	}
 	return of, err
 }

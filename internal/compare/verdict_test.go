@@ -60,9 +60,9 @@ func TestLacksOfReplay(t *testing.T) {
 		a, b       *run.Set
 		said, left []string
 	}{
-		"both lack":        {recorded(hpc.Request{}), replay(hpc.Request{}), []string{features, qos, outages}, nil},
-		"the record lacks": {recorded(hpc.Request{}), replay(hpc.Request{Constraint: "big"}), []string{qos, outages}, []string{features}},
-		"the replay lacks": {recorded(hpc.Request{Constraint: "big"}), replay(hpc.Request{QOS: "low"}), []string{features, outages}, []string{qos}},
+		"record and replay lack features": {recorded(hpc.Request{}), replay(hpc.Request{}), []string{features, qos, outages}, nil},
+		"the record lacks":                {recorded(hpc.Request{}), replay(hpc.Request{Constraint: "big"}), []string{qos, outages}, []string{features}},
+		"the replay lacks":                {recorded(hpc.Request{Constraint: "big"}), replay(hpc.Request{QOS: "low"}), []string{features, outages}, []string{qos}},
 		"of the machine": {recorded(hpc.Request{}), replay(hpc.Request{}, hpc.NodeEvent{At: monday, Nodes: "n1", State: "down"}),
 			[]string{features, qos}, []string{outages}},
 		"the replay first": {replay(hpc.Request{Constraint: "big"}), recorded(hpc.Request{}), []string{qos, outages}, []string{features}},

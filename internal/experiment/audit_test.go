@@ -18,8 +18,8 @@ func TestWarnOfDifferences(t *testing.T) {
 		err         error
 		want        []run.Warning
 	}{
-		"the same": {want: []run.Warning{}},
-		"others": {[]string{"a", "b"}, nil, []run.Warning{{
+		"no differences": {want: []run.Warning{}},
+		"two differences": {[]string{"a", "b"}, nil, []run.Warning{{
 			Code: "events-differ", Text: "the events and slurmdbd differ in 2 places: a, b", AffectsResult: true, Count: 2,
 		}}},
 		"unreadable": {[]string{"a"}, errors.New("no list"), []run.Warning{{

@@ -40,7 +40,7 @@ const (
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {
-		known = Known(cluster)
+		known = ClusterFacts(cluster)
 	}
 	list := workload.ValidateIn(w, known, zone)
 	for _, a := range w.Actions {

@@ -77,8 +77,8 @@ func openBundled(path string) (*conf.Cluster, error) {
 	return c, nil
 }
 
-// Known returns the facts about a cluster that the checks of a workload use.
-func Known(c *conf.Cluster) workload.Cluster {
+// ClusterFacts returns the facts about a cluster that the checks of a workload use.
+func ClusterFacts(c *conf.Cluster) workload.Cluster {
 	known := workload.Cluster{
 		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
 		MaxArraySize: maxArraySize(c), WholeMemory: map[string]bool{},

@@ -228,11 +228,11 @@ func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 
 // describeUsers returns the record's description of the users, or nil for a rigid replay.
 func describeUsers(f replay.Feedback) *run.Feedback {
-	if f.Model == replay.None && f.Jitter == 0 {
+	if f.Model == replay.NoFeedback && f.Jitter == 0 {
 		return nil
 	}
 	m := &run.Feedback{Model: string(f.Model), Jitter: f.Jitter.Seconds()}
-	if f.Model != replay.None {
+	if f.Model != replay.NoFeedback {
 		m.Sessions = f.Sessions.String()
 	}
 	return m
@@ -265,7 +265,7 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	go func() {
 		defer close(done)
 		rows := record.Histories(end)
-		of = measured{metrics.ComputeAll(rows, opts.Of(&m)), metrics.ReasonsOfAll(rows, &m)}
+		of = measured{metrics.ComputeAll(rows, opts.WithManifest(&m)), metrics.ReasonsOfAll(rows, &m)}
 	}()
 	return func() *measured {
 		<-done
@@ -286,10 +286,10 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 		if err != nil {
 			return nil, err
 		}
-		summary := metrics.Describe(metrics.Compute(rows, opts.Of(m)), m)
+		summary := metrics.Describe(metrics.Compute(rows, opts.WithManifest(m)), m)
 		summary.Reasons = metrics.ReasonsOf(rows, m)
 		if how := m.Feedback; how != nil {
-			summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(m))
+			summary.Feedback = metrics.NewFeedback(rows, *how, opts.WithManifest(m))
 		}
 		summary.IO, err = metrics.NewIO(rows, m)
 		return summary, err
@@ -297,7 +297,7 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 	summary := metrics.Describe(known.metrics, m)
 	summary.Reasons = known.reasons
 	if how := m.Feedback; how != nil {
-		summary.Feedback = metrics.NewFeedbackOf(record.Histories(m.VirtualEnd), *how, opts.Of(m))
+		summary.Feedback = metrics.NewFeedbackOf(record.Histories(m.VirtualEnd), *how, opts.WithManifest(m))
 	}
 	if len(m.FileSystems) == 0 {
 		return summary, nil

@@ -73,7 +73,7 @@ func TestSimulation(t *testing.T) {
 	if m.Policy != "easy" || m.Versions.RMReplay != "v1" || !slices.Equal(m.Command, spec.Command) || m.State != run.StateComplete {
 		t.Errorf("the record says %+v", m)
 	}
-	again, err := metrics.Of(r, metrics.Options{})
+	again, err := metrics.FromRun(r, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

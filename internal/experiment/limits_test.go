@@ -166,7 +166,7 @@ func TestRecordedOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := metrics.Of(simulated, metrics.Options{})
+	s, err := metrics.FromRun(simulated, metrics.Options{})
 	if err != nil || s.JobsByState[hpc.Completed] != 4 || s.JobsByState[hpc.Failed] != 1 || s.JobsByState[hpc.Cancelled] != 3 {
 		t.Errorf("%v, states %v", err, s.JobsByState)
 	}

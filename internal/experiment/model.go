@@ -108,7 +108,9 @@ func (e *modelEngine) setCosts(clock string) (err error) {
 	return err
 }
 
-func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
+func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) {
+	return ClusterFacts(e.cluster), nil
+}
 
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
@@ -208,7 +210,7 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 // this usage to slurmctld (giveUsage in package slurm).
 func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
-	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
+	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.WithCluster(e.cluster)
 	known := fairshare.DeclaredAccounts(c.Associations)
 	if len(given) > 0 || w.Start > w.Epoch {
 		usage.CheckLimits(known, warn)

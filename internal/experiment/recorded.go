@@ -47,7 +47,7 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 		Performance: s.Performance, TwiceRunTime: s.TwiceRunTime, FixedPriorities: s.FixedPriorities,
 		Seed: seed, DrainLimit: s.DrainLimit,
 	}
-	if s.Users.Model != replay.None {
+	if s.Users.Model != replay.NoFeedback {
 		r.Sessions = s.Users.Sessions.String()
 	}
 	if s.Slurm != nil {
@@ -147,9 +147,9 @@ func madeWith(installation string, m *run.Manifest) string {
 	return release.Series().String()
 }
 
-// Again returns the specification that makes a run again. Its workload is the file that the run read, or the
+// RerunSpec returns the specification that makes a run again. Its workload is the file that the run read, or the
 // record's own copy if that file has changed or is missing, or if the run drew some fields anew.
-func Again(r *run.Run) (Spec, error) {
+func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
 		return s, err

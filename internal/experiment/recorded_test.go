@@ -82,7 +82,7 @@ func TestSpecPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := SpecOf("run", &run.Manifest{Spec: text})
-		if err != nil || got.Seed != 5 || got.Workload.Path != absolute("w") || got.DrainLimit != DefaultDrainLimit || got.Users.Model != replay.None {
+		if err != nil || got.Seed != 5 || got.Workload.Path != absolute("w") || got.DrainLimit != DefaultDrainLimit || got.Users.Model != replay.NoFeedback {
 			t.Errorf("%+v %v", got, err)
 		}
 		switch {

@@ -133,7 +133,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 	}
 	e.site, e.cluster = c, capacity(c)
 	e.cluster.Dir = absolute(e.spec.Cluster)
-	return Known(c), nil
+	return ClusterFacts(c), nil
 }
 
 // The largest machines without a slurm.conf.

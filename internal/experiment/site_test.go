@@ -162,7 +162,7 @@ func TestSetDraws(t *testing.T) {
 		if made := record.Manifest.Made; len(made) != 3 || made[0].Field != workload.FieldUser || made[0].Draw < 3 {
 			t.Errorf("%s: made %+v", r.Dir, made)
 		}
-		if spec, err := Again(record); err != nil || spec.Workload.Value == nil || spec.Workload.Value.Jobs.At(7).TimeLimit != again.Jobs.At(7).TimeLimit {
+		if spec, err := RerunSpec(record); err != nil || spec.Workload.Value == nil || spec.Workload.Value.Jobs.At(7).TimeLimit != again.Jobs.At(7).TimeLimit {
 			t.Errorf("%s: made again, it has another draw: %v", r.Dir, err)
 		}
 		if r.Number == 1 && !slices.EqualFunc(again.Jobs.List(), completed.Jobs.List(), func(a, b *hpc.Job) bool { return a.TimeLimit == b.TimeLimit && a.User == b.User }) {

@@ -102,7 +102,7 @@ func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 
 func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) {
 	e.fileSystems, err = fileSystemsOf(w, e.spec.FileSystems)
-	return Known(e.cluster), err
+	return ClusterFacts(e.cluster), err
 }
 
 // earliestBegin is the earliest begin of a workload: the daemons start earlier, and must not start before 1970.

@@ -154,7 +154,7 @@ func (s *Spec) complete() {
 		s.Performance = 1
 	}
 	if s.Users.Model == "" {
-		s.Users.Model = replay.None
+		s.Users.Model = replay.NoFeedback
 	}
 }
 

@@ -44,7 +44,7 @@ func (h *history) waits(id string, minute int, reason string, planned int) {
 func (h *history) record() *Record {
 	reasons := run.NewReasons(h.events, at(1000))
 	for i := range h.rows {
-		h.rows[i].Reasons = reasons.Of(&h.rows[i])
+		h.rows[i].Reasons = reasons.Spans(&h.rows[i])
 	}
 	return &Record{
 		manifest: &run.Manifest{VirtualStart: at(0), VirtualEnd: at(1000), Cluster: run.Cluster{

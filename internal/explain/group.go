@@ -149,7 +149,7 @@ func (rec *Record) waited(rows []*run.Row) (list []*run.Row) {
 
 // sums sets the waits and their parts.
 func (g *Group) sums(rec *Record, rows []*run.Row) {
-	m := metrics.ComputeAll(slices.Values(rows), metrics.Options{}.Of(rec.manifest))
+	m := metrics.ComputeAll(slices.Values(rows), metrics.Options{}.WithManifest(rec.manifest))
 	g.Waited, g.Mean, g.MeanSinceEligible, g.Parts = m.Waited, m.Wait.Mean, m.EligibleWait.Mean, m.WaitParts
 	for _, p := range m.WaitParts {
 		g.Wait += p.Seconds
@@ -183,7 +183,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 	rest := time.Duration(0)
 	each := func(visit func(row *run.Row, s waits.Span, d time.Duration)) {
 		for _, row := range rows {
-			for _, s := range waits.Of(row, rec.end) {
+			for _, s := range waits.Decompose(row, rec.end) {
 				visit(row, s, s.To.Sub(s.From))
 			}
 		}

@@ -75,7 +75,7 @@ func TestGroup(t *testing.T) {
 // nanosecond, and the parts have the same sums as in metrics.
 func TestGroupsAddUp(t *testing.T) {
 	rec := day().record()
-	all := metrics.Compute(rec.rows, metrics.Options{}.Of(rec.manifest))
+	all := metrics.Compute(rec.rows, metrics.Options{}.WithManifest(rec.manifest))
 	for _, by := range append([]metrics.By{""}, metrics.Groupings...) {
 		sum, waited, never := 0.0, 0, 0
 		for _, g := range rec.groups(pointers(rec, everything), by).Groups {

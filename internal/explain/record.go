@@ -55,12 +55,12 @@ func Open(r *run.Run) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(&r.Manifest, rows, admin)
+	return FromRows(&r.Manifest, rows, admin)
 }
 
-// Of makes a record of the histories of a run's jobs ([run.Run.Histories]) and of what happened to
+// FromRows makes a record of the histories of a run's jobs ([run.Run.Histories]) and of what happened to
 // the machine. It fails if it cannot read what a job asked for.
-func Of(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
+func FromRows(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
 	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
@@ -131,7 +131,7 @@ type Span struct {
 // ended.
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
-	for _, s := range waits.Of(row, rec.end) {
+	for _, s := range waits.Decompose(row, rec.end) {
 		list = append(list, Span{
 			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
 		})
@@ -142,7 +142,7 @@ func (rec *Record) spans(row *run.Row) []Span {
 // spanAt returns why a pending job waits at an instant. Planned is the start that was planned last.
 func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
 	planned := hpc.Time(0)
-	for _, s := range waits.Of(row, rec.end) {
+	for _, s := range waits.Decompose(row, rec.end) {
 		if s.From > t {
 			break
 		}

@@ -43,7 +43,7 @@ func (q *queue) until(t hpc.Time) float64 {
 func (rec *Record) queues(rows []*run.Row) (queues map[string]*queue, total float64) {
 	queues = map[string]*queue{}
 	for _, row := range rows {
-		for _, s := range waits.Of(row, rec.end) {
+		for _, s := range waits.Decompose(row, rec.end) {
 			if kindOf(s.Part, s.Reason) != "" {
 				continue
 			}

@@ -13,7 +13,7 @@
 // jobs that have come so far, until the job starts. Most jobs need no simulation: they started at
 // once, or no job came while they waited. Their start is fair.
 //
-// [Of] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
+// [Compute] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
 // simulator repeats all starts of the run, the fair start times are exact: the simulation of a job
 // begins at the last instant at which no job waited, since the state of every policy then follows
 // from the running jobs. The state of a queue that is not empty cannot be taken from a record. If
@@ -62,13 +62,13 @@ const tolerance = time.Second
 // time.
 const maxArrivals = 5000
 
-// Policy is the value of a flag: a name that [Of] takes, or empty if nobody asks for fair start times.
+// Policy is the value of a flag: a name that [Compute] takes, or empty if nobody asks for fair start times.
 type Policy string
 
 // String returns the name.
 func (p *Policy) String() string { return string(*p) }
 
-// Set takes a name. It returns an error for a name that [Of] does not take.
+// Set takes a name. It returns an error for a name that [Compute] does not take.
 func (p *Policy) Set(name string) error {
 	if _, err := policy.New(name); name != OwnPolicy && err != nil {
 		return fmt.Errorf("%w, or %s", err, OwnPolicy)
@@ -81,22 +81,22 @@ func (p *Policy) Set(name string) error {
 func (p *Policy) Type() string { return "string" }
 
 // Add adds the unfairness to the summary of a run, if the policy is not empty. It returns the error of
-// reading the run's jobs, or of [Of].
+// reading the run's jobs, or of [Compute].
 func (p *Policy) Add(s *metrics.Summary, r *run.Run) error {
 	if *p == "" {
 		return nil
 	}
 	rows, err := r.Jobs()
 	if err == nil {
-		s.FairStart, err = Of(rows, &r.Manifest, string(*p))
+		s.FairStart, err = Compute(rows, &r.Manifest, string(*p))
 	}
 	return err
 }
 
-// Of returns the unfairness of a run by fair start times. name is a policy of the simulator, or
+// Compute returns the unfairness of a run by fair start times. name is a policy of the simulator, or
 // [OwnPolicy]. It returns an error for another name, and for a run whose record does not say how
 // many processors the machine had.
-func Of(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error) {
+func Compute(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error) {
 	if name == OwnPolicy {
 		name = cmp.Or(m.Policy, "easy-textbook")
 	}

@@ -94,7 +94,7 @@ func TestExact(t *testing.T) {
 			load float64
 		}{{sim.EndsFirst, 1, 0.7}, {sim.EndsFirst, time.Second, 0.8}, {sim.ArrivalsFirst, time.Second, 0.8}, {sim.EndsFirst, time.Second, 1.5}} {
 			rows := random(t, uint64(seed), name, test.ties, 80, test.step, test.load)
-			got, err := Of(rows, manifest(name), OwnPolicy)
+			got, err := Compute(rows, manifest(name), OwnPolicy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestModel(t *testing.T) {
 		row("c", 20, 100, 200, 16), // arrives later than b and starts first
 		row("d", 30, 300, 400, 16), // waits for b and c, as it must
 	}
-	got, err := Of(rows, manifest(""), OwnPolicy)
+	got, err := Compute(rows, manifest(""), OwnPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestModel(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	one := random(t, 3, "easy", sim.EndsFirst, 80, time.Second, 1)
 	m := manifest("easy")
-	alone, err := Of(one, m, "easy")
+	alone, err := Compute(one, m, "easy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestPartitions(t *testing.T) {
 		both[i].Partition = "p" + strconv.Itoa(i/len(one))
 	}
 	m.Cluster = run.Cluster{Processors: 2 * processors, Partitions: []run.Partition{{Name: "p0", Processors: processors}, {Name: "p1", Processors: processors}}}
-	got, err := Of(both, m, "easy")
+	got, err := Compute(both, m, "easy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestOddRows(t *testing.T) {
 			{Start: now, End: now.Add(1), Processors: 1, EndedBy: rm.Requeue}, {Start: now.Add(9), End: now.Add(10), Processors: 1}}},
 		{Job: "still runs", State: hpc.Running, Submit: now.Add(100 * time.Hour), Start: now.Add(100 * time.Hour), Processors: 1},
 	}
-	got, err := Of(slices.Concat(good, odd), manifest("easy"), "easy")
+	got, err := Compute(slices.Concat(good, odd), manifest("easy"), "easy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,25 +200,25 @@ func TestOddRows(t *testing.T) {
 	tasks[0].Request = string(run.EncodeJob(array))
 	slurm := manifest("easy")
 	slurm.Engine = "slurm"
-	if got, err := Of(tasks, slurm, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
+	if got, err := Compute(tasks, slurm, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
 		t.Errorf("tasks of an array on Slurm: %+v, %v", got, err)
 	}
 	slurm.Engine = "sim"
-	if got, err := Of(tasks, slurm, "easy"); err != nil || got.Jobs != len(tasks) {
+	if got, err := Compute(tasks, slurm, "easy"); err != nil || got.Jobs != len(tasks) {
 		t.Errorf("tasks of an array in the simulator: %+v, %v", got, err)
 	}
 	tasks[0].Request, slurm.Engine = "{", "slurm"
-	if _, err := Of(tasks, slurm, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
+	if _, err := Compute(tasks, slurm, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
 		t.Errorf("a torn request: %v", err)
 	}
-	none, err := Of(odd[:2], manifest("easy"), "easy")
+	none, err := Compute(odd[:2], manifest("easy"), "easy")
 	if err != nil || none.Jobs != 0 || none.MeanMiss.Known() {
 		t.Errorf("without jobs: %+v, %v", none, err)
 	}
-	if _, err := Of(good, manifest("easy"), "best"); err == nil || !strings.Contains(err.Error(), "not a policy") {
+	if _, err := Compute(good, manifest("easy"), "best"); err == nil || !strings.Contains(err.Error(), "not a policy") {
 		t.Errorf("policy best: %v", err)
 	}
-	if _, err := Of(good, &run.Manifest{}, "easy"); err == nil || !strings.Contains(err.Error(), "how many processors") {
+	if _, err := Compute(good, &run.Manifest{}, "easy"); err == nil || !strings.Contains(err.Error(), "how many processors") {
 		t.Errorf("without a machine: %v", err)
 	}
 }

@@ -156,8 +156,8 @@ func anyLine(pattern string) func(*file) bool {
 // looked is the number of bytes by which a file is recognized.
 const looked = 64 << 10
 
-// Of returns the kind of a file whose beginning is head, and whether it is known.
-func Of(head []byte) (Kind, bool) {
+// Detect returns the kind of a file whose beginning is head, and whether it is known.
+func Detect(head []byte) (Kind, bool) {
 	f := &file{head: head[:min(len(head), looked)]}
 	f.first, _ = lines.First(f.head)
 	f.lower = strings.ToLower(f.first[:min(len(f.first), 1000)])

@@ -42,7 +42,7 @@ func TestOf(t *testing.T) {
 		{`{"meta":{},"jobs":[{"job_id":7,"job_state":["RUNNING"],"submit_time":{"number":1}}]}`, "the output of squeue or scontrol with --json", "sacct --json"},
 		{"name: grid\nworkload: w.jsonl\nsim:\n  policies: []\n", "an experiment file", "rmreplay sweep FILE"},
 	} {
-		kind, known := Of([]byte(test.text))
+		kind, known := Detect([]byte(test.text))
 		if !known || !strings.HasPrefix(kind.Name, test.name) || !strings.Contains(kind.Want, test.want) {
 			t.Errorf("%.40q: %q (%s), want %q with %q", test.text, kind.Name, kind.Want, test.name, test.want)
 		}
@@ -55,17 +55,17 @@ func TestOf(t *testing.T) {
 		"id,submit,name\n1,2,a\n", `{"jobs":[]}`, "03/01/2024 08:00:00;E;17.server;user=u\n", `"JOB_FINISH" "10.1" 1 2` + "\n", "account number\n", "added 3\n",
 		`{"meta":{},"jobs":[{"job_id":7,"state":{"current":"COMPLETED"},"time":{"submission":1}}]}`, "a\x00b\x00c",
 	} {
-		if kind, known := Of([]byte(text)); known {
+		if kind, known := Detect([]byte(text)); known {
 			t.Errorf("%q is %s", text, kind.Name)
 		}
 	}
 }
 
-// FuzzOf: no beginning of a file makes Of panic, and every known kind has a remedy.
-func FuzzOf(f *testing.F) {
+// FuzzDetect: no beginning of a file makes Detect panic, and every known kind has a remedy.
+func FuzzDetect(f *testing.F) {
 	f.Add([]byte("Cluster - 'c'"))
 	f.Fuzz(func(t *testing.T, head []byte) {
-		if kind, known := Of(head); known != (kind.Name != "") || known != strings.Contains(kind.Want, "want ") {
+		if kind, known := Detect(head); known != (kind.Name != "") || known != strings.Contains(kind.Want, "want ") {
 			t.Errorf("%+v, %v", kind, known)
 		}
 	})

@@ -22,8 +22,8 @@ type Reader interface {
 // jobs.
 type NewReader func(source string, opts workload.ReadOptions) Reader
 
-// One reads a workload from a single file, like [workload.Format.Read].
-func (n NewReader) One(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
+// Read reads a workload from a single file, like [workload.Format.Read].
+func (n NewReader) Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	reader := n(name, opts)
 	if err := reader.Read(r, name); err != nil {
 		return nil, err

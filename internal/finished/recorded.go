@@ -50,7 +50,7 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 			set(&whole.TaskNodes, number, task.Nodes)
 			set(&whole.TaskUsedMemory, number, task.UsedMemory)
 			set(&whole.TaskMovedBytes, number, task.MovedBytes)
-			if !task.None() {
+			if !task.IsEmpty() {
 				if whole.TaskInterruptions == nil {
 					whole.TaskInterruptions = make(map[int]hpc.Interruptions)
 				}

@@ -303,7 +303,7 @@ func TestRequeuedTask(t *testing.T) {
 		ran("5_1@65", 0, 70, 80, hpc.Completed, "-a 0-1"))
 	first, second := w.Jobs.At(0).Recorded.OfTask(0), w.Jobs.At(0).Recorded.OfTask(1)
 	want := []hpc.LostRun{{Start: minute(10), End: minute(90), EligibleAgain: minute(93), Nodes: "n1", Cause: hpc.NodeFail}}
-	if diff := cmp.Diff(want, first.LostRuns); diff != "" || w.Jobs.Len() != 1 || !second.None() || !w.Jobs.At(0).Recorded.None() {
+	if diff := cmp.Diff(want, first.LostRuns); diff != "" || w.Jobs.Len() != 1 || !second.IsEmpty() || !w.Jobs.At(0).Recorded.IsEmpty() {
 		t.Errorf("%d jobs; lost runs (-want +got)\n%s; of the other task %+v", w.Jobs.Len(), diff, second)
 	}
 	if first.Eligible != minute(0) || second.Eligible != minute(65) {

@@ -40,7 +40,7 @@ func TestCommandLineAgainstColumns(t *testing.T) {
 			record: finished.Job{ReqCPUs: 2, AllocNodes: 1}, want: hpc.Request{CPUsPerTask: 2, MinCPUsPerNode: 2},
 		},
 		{
-			name: "what only the batch script says", line: "sbatch -d singleton job.sh",
+			name: "options only in the batch script", line: "sbatch -d singleton job.sh",
 			record: finished.Job{ReqCPUs: 64, ReqNodes: 2, AllocNodes: 2, Memory: 4096, GPUs: "a100:4", TimeLimit: 60 * minutes},
 			want: hpc.Request{
 				Tasks: 64, MinNodes: 2, MaxNodes: 2, MemPerNode: 2048, GPUs: "a100:4", TimeLimit: 60 * minutes, Dependency: "singleton",
@@ -56,12 +56,12 @@ func TestCommandLineAgainstColumns(t *testing.T) {
 			rules: []string{finished.RuleSubmitLineOption},
 		},
 		{
-			name: "options of nobody", line: "sbatch --frobnicate 7 --colour --switches=1 -n 4 job.sh",
+			name: "unknown options", line: "sbatch --frobnicate 7 --colour --switches=1 -n 4 job.sh",
 			record: finished.Job{ReqCPUs: 4, AllocNodes: 1}, want: hpc.Request{Tasks: 4, Switches: 1},
 			rules: []string{finished.RuleSubmitLineOption},
 		},
 		{
-			name: "a value that makes no sense", line: "sbatch --gres=gpu:x:y:z:2 -n 4 job.sh",
+			name: "a value that cannot be parsed", line: "sbatch --gres=gpu:x:y:z:2 -n 4 job.sh",
 			record: finished.Job{ReqCPUs: 4, AllocNodes: 1}, want: hpc.Request{Tasks: 4},
 			rules: []string{finished.RuleSubmitLineOption},
 		},
@@ -164,11 +164,11 @@ func TestRequestFromAllocation(t *testing.T) {
 		counted int
 	}{
 		{
-			"nothing else", finished.Job{AllocTRES: tres},
+			"AllocTRES only", finished.Job{AllocTRES: tres},
 			hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 8, MemPerNode: 8192, GPUs: "a100:2"}, 1,
 		},
 		{
-			"GPUs only", finished.Job{AllocTRES: tres, ReqCPUs: 4, AllocNodes: 2, MemPerCPU: 100},
+			"only GPUs from AllocTRES", finished.Job{AllocTRES: tres, ReqCPUs: 4, AllocNodes: 2, MemPerCPU: 100},
 			hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 4, MemPerCPU: 100, GPUs: "a100:2"}, 1,
 		},
 		{
@@ -176,7 +176,7 @@ func TestRequestFromAllocation(t *testing.T) {
 			hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 4, MemPerNode: 512}, 0,
 		},
 		{
-			"all is known", finished.Job{AllocTRES: "cpu=8,mem=16G,node=2", ReqCPUs: 4, AllocNodes: 2, MemPerCPU: 100},
+			"all amounts in other fields", finished.Job{AllocTRES: "cpu=8,mem=16G,node=2", ReqCPUs: 4, AllocNodes: 2, MemPerCPU: 100},
 			hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 4, MemPerCPU: 100}, 0,
 		},
 		{
@@ -184,7 +184,7 @@ func TestRequestFromAllocation(t *testing.T) {
 			hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 8, TasksPerNode: 4, MemPerNode: 8192, GPUs: "a100:2", Name: "job.sh"}, 1,
 		},
 		{
-			"amounts without sense", finished.Job{AllocTRES: "cpu=x,mem=-3,node=1e99", ReqCPUs: 1},
+			"amounts that cannot be parsed", finished.Job{AllocTRES: "cpu=x,mem=-3,node=1e99", ReqCPUs: 1},
 			hpc.Request{Tasks: 1}, 0,
 		},
 	} {

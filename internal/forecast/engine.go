@@ -75,7 +75,7 @@ func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	}{
 		{"fixed-priorities", made.FixedPriorities},
 		{"nodes", scaled},
-		{"feedback", made.Users.Model != replay.None},
+		{"feedback", made.Users.Model != replay.NoFeedback},
 	} {
 		if one.given {
 			notes = append(notes, fmt.Sprintf("the run was made with --%s, which the forecast does not have", one.flag))

@@ -67,10 +67,10 @@ func TestHeld(t *testing.T) {
 		preRoll,
 		lasts time.Duration // time from the instant until the realization has all starts
 	}{
-		"only held":              {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("last", "afterok:then")}, []string{"held", "then", "last"}, time.Hour, 0},
-		"one starts":             {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("may", "afterany:runs")}, []string{"held", "then"}, 180 * 24 * time.Hour, time.Hour},
-		"one may do without it":  {[]*hpc.Job{held("held", ""), held("may", "afterany:held?afterany:runs")}, []string{"held"}, 180 * 24 * time.Hour, time.Hour},
-		"one waits for an array": {[]*hpc.Job{{ID: "held", Request: hpc.Request{Hold: true, Array: "1-2"}}, held("then", "afterok:held_1")}, []string{"held", "then"}, time.Hour, 0},
+		"only held": {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("last", "afterok:then")}, []string{"held", "then", "last"}, time.Hour, 0},
+		"a job that depends on a running job starts":   {[]*hpc.Job{held("held", ""), held("then", "afterany:held"), held("may", "afterany:runs")}, []string{"held", "then"}, 180 * 24 * time.Hour, time.Hour},
+		"a job whose other dependency suffices starts": {[]*hpc.Job{held("held", ""), held("may", "afterany:held?afterany:runs")}, []string{"held"}, 180 * 24 * time.Hour, time.Hour},
+		"a job depends on a task of a held array":      {[]*hpc.Job{{ID: "held", Request: hpc.Request{Hold: true, Array: "1-2"}}, held("then", "afterok:held_1")}, []string{"held", "then"}, time.Hour, 0},
 	} {
 		q := waiting(c.jobs...)
 		r := play(t, q, q.Pending())

@@ -64,7 +64,7 @@ func DetectAccounting(path string) (name string, err error) {
 	}
 	done()
 	format, found := Detect(head)
-	kind, known := filekind.Of(head)
+	kind, known := filekind.Detect(head)
 	switch {
 	case known && !kind.Workload:
 		return "", fmt.Errorf("reading accounting records: %s: %s (%s)", path, kind.Name, kind.Want)
@@ -130,7 +130,7 @@ func readInto(format string, reader finished.Reader, path string, opts workload.
 func otherKind(format string, head []byte) error {
 	found, ok := Detect(head)
 	sure := ok && found.Recognize(head) == workload.Sure
-	kind, known := filekind.Of(head)
+	kind, known := filekind.Detect(head)
 	switch {
 	case known && !kind.Workload:
 		return fmt.Errorf("%s (%s)", kind.Name, kind.Want)

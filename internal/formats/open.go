@@ -110,7 +110,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		return trace.Format.Read(inner, name, opts)
 	}
 	format, found := Detect(head)
-	kind, known := filekind.Of(head)
+	kind, known := filekind.Detect(head)
 	switch {
 	case known && !kind.Workload:
 		return nil, fmt.Errorf("reading workload: %s: %s, not a workload (%s)", name, kind.Name, kind.Want)

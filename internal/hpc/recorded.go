@@ -77,8 +77,8 @@ type Suspension struct {
 	From, To Time // To is 0 if the job was not resumed
 }
 
-// None reports whether there are no interruptions.
-func (i *Interruptions) None() bool {
+// IsEmpty reports whether there are no interruptions.
+func (i *Interruptions) IsEmpty() bool {
 	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
 }
 

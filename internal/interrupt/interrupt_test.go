@@ -51,13 +51,13 @@ func TestRun(t *testing.T) {
 		want    outcome // took is the least time
 		atMost  time.Duration
 	}{
-		"no signal":         {command: func(context.Context) int { return 3 }, want: outcome{3, true, 0}, atMost: slack},
-		"it ends by itself": {command: func(ctx context.Context) int { <-ctx.Done(); return 130 }, signals: []time.Duration{0}, want: outcome{130, true, 0}, atMost: slack},
-		"deaf":              {command: deaf, signals: []time.Duration{0}, want: outcome{0, false, Grace}, atMost: Grace + slack},
-		"held":              {command: holding(2 * Grace), signals: []time.Duration{0}, want: outcome{7, true, 2 * Grace}, atMost: 2*Grace + slack},
-		"an echo":           {command: holding(Grace), signals: []time.Duration{0, 0, echo / 5}, want: outcome{7, true, Grace}, atMost: Grace + slack},
-		"a second signal":   {command: holding(time.Hour), signals: []time.Duration{0, 2 * echo}, want: outcome{0, false, 2 * echo}, atMost: 2*echo + slack},
-		"deaf after a hold": {
+		"no signal":                                  {command: func(context.Context) int { return 3 }, want: outcome{3, true, 0}, atMost: slack},
+		"ends at the first signal":                   {command: func(ctx context.Context) int { <-ctx.Done(); return 130 }, signals: []time.Duration{0}, want: outcome{130, true, 0}, atMost: slack},
+		"ignores the signal":                         {command: deaf, signals: []time.Duration{0}, want: outcome{0, false, Grace}, atMost: Grace + slack},
+		"holds for longer than the grace":            {command: holding(2 * Grace), signals: []time.Duration{0}, want: outcome{7, true, 2 * Grace}, atMost: 2*Grace + slack},
+		"the same signal twice within the echo time": {command: holding(Grace), signals: []time.Duration{0, 0, echo / 5}, want: outcome{7, true, Grace}, atMost: Grace + slack},
+		"a second signal":                            {command: holding(time.Hour), signals: []time.Duration{0, 2 * echo}, want: outcome{0, false, 2 * echo}, atMost: 2*echo + slack},
+		"ignores the signal after a hold": {
 			command: func(ctx context.Context) int { holding(Grace)(ctx); return deaf(ctx) },
 			signals: []time.Duration{0}, want: outcome{0, false, 2 * Grace}, atMost: 2*Grace + slack,
 		},

@@ -108,9 +108,9 @@ func Check(opts Options) error {
 	return err
 }
 
-// Of returns a table of a run's jobs. The error is an error of [Check], of reading the run, or of
+// FromRun returns a table of a run's jobs. The error is an error of [Check], of reading the run, or of
 // evaluating the filter for a job.
-func Of(r *run.Run, opts Options) (*Table, error) {
+func FromRun(r *run.Run, opts Options) (*Table, error) {
 	p, err := opts.plan()
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func history(t *testing.T) *run.Run {
 }
 
 func TestTable(t *testing.T) {
-	table, err := Of(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown"}, Sort: []string{"wait:desc"}})
+	table, err := FromRun(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown"}, Sort: []string{"wait:desc"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestFilter(t *testing.T) {
 		`name contains "y"`:                        "a",
 		`state == "CANCELLED"`:                     "b_2",
 	} {
-		table, err := Of(history(t), Options{Filter: filter, Columns: []string{"id"}})
+		table, err := FromRun(history(t), Options{Filter: filter, Columns: []string{"id"}})
 		if err != nil {
 			t.Errorf("%s: %v", filter, err)
 			continue
@@ -83,7 +83,7 @@ func TestFilter(t *testing.T) {
 func TestColumns(t *testing.T) {
 	for _, c := range Columns {
 		for _, direction := range []string{"", ":desc", ":asc"} {
-			table, err := Of(history(t), Options{Columns: []string{c.Key()}, Sort: []string{c.Name + direction}})
+			table, err := FromRun(history(t), Options{Columns: []string{c.Key()}, Sort: []string{c.Name + direction}})
 			if err != nil {
 				t.Fatalf("%s: %v", c.Name, err)
 			}
@@ -111,7 +111,7 @@ func TestInert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Of(r, Options{Columns: []string{"id", "user", "name"}})
+	table, err := FromRun(r, Options{Columns: []string{"id", "user", "name"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,5 +114,5 @@ func UTF8(text []byte) string {
 	return string(runes)
 }
 
-// One returns text as one line: every run of blanks and line breaks becomes a blank.
-func One(text string) string { return strings.Join(strings.Fields(text), " ") }
+// OneLine returns text as one line: every run of blanks and line breaks becomes a blank.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

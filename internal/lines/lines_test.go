@@ -102,7 +102,7 @@ func TestUTF8(t *testing.T) {
 }
 
 func TestOne(t *testing.T) {
-	if got := One(" a\n\tb  c\r\n"); got != "a b c" {
+	if got := OneLine(" a\n\tb  c\r\n"); got != "a b c" {
 		t.Errorf("%q", got)
 	}
 }

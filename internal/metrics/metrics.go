@@ -80,7 +80,7 @@ type Options struct {
 	// Nodes and Processors are the machine's capacity; 0 if unknown. Utilization is then
 	// unknown too.
 	Nodes, Processors int
-	// Columns is the number of columns of the pictures of the run over time ([Of]); 0 for no pictures.
+	// Columns is the number of columns of the pictures of the run over time ([FromRun]); 0 for no pictures.
 	Columns int
 	// Zone is the time zone in which submissions count by the hour of the week; UTC if nil.
 	Zone *time.Location

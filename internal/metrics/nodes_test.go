@@ -35,16 +35,16 @@ func TestNodeUse(t *testing.T) {
 		used             float64
 		unnamed, missing int
 	}{
-		{"each on its own node", []run.Row{onNodes(100, 200, "n1", 1), onNodes(100, 150, "n2", 1)}, 0, 0, 150, 0, 0},
+		{"two jobs on two nodes", []run.Row{onNodes(100, 200, "n1", 1), onNodes(100, 150, "n2", 1)}, 0, 0, 150, 0, 0},
 		{"a shared node counts once", []run.Row{onNodes(100, 200, "n1", 1), onNodes(120, 180, "n[1-2]", 2)}, 0, 0, 160, 0, 0},
-		{"one after the other", []run.Row{onNodes(100, 150, "n1", 1), onNodes(150, 200, "n1", 1)}, 0, 0, 100, 0, 0},
+		{"two jobs in sequence on a node", []run.Row{onNodes(100, 150, "n1", 1), onNodes(150, 200, "n1", 1)}, 0, 0, 100, 0, 0},
 		{"names written in two ways", []run.Row{onNodes(100, 200, "n[09-10]", 2), onNodes(100, 200, "n10,n9", 2)}, 0, 0, 300, 0, 0},
 		{"the interval bounds them", []run.Row{onNodes(100, 200, "n1", 1), onNodes(120, 180, "n1", 1)}, 150, 175, 25, 0, 0},
 		{"a lost run, a suspension", []run.Row{lost}, 100, 200, 110, 0, 0},
 		{"counts alone", []run.Row{onNodes(100, 200, "", 2), onNodes(100, 200, "", 1)}, 0, 0, 300, 2, 0},
 		{"counts and names", []run.Row{onNodes(100, 200, "n1", 1), onNodes(100, 150, "None assigned]", 2)}, 0, 0, 200, 1, 0},
 		{"counts above all nodes", []run.Row{onNodes(100, 200, "", 3), onNodes(100, 200, "", 3)}, 0, 0, 400, 2, 0},
-		{"neither", []run.Row{onNodes(100, 200, "n1", 1), onNodes(100, 200, "", 0)}, 0, 0, math.NaN(), 0, 1},
+		{"without names and count", []run.Row{onNodes(100, 200, "n1", 1), onNodes(100, 200, "", 0)}, 0, 0, math.NaN(), 0, 1},
 	}
 	for _, tt := range tests {
 		m := Compute(tt.rows, Options{Nodes: 4, Processors: 8, From: hpc.Unix(tt.from), To: hpc.Unix(tt.to)})

@@ -45,7 +45,7 @@ func ReasonsOfAll(rows iter.Seq[*run.Row], m *run.Manifest) []ReasonTotal {
 			continue
 		}
 		had, last := map[string]bool{}, ""
-		for _, s := range waits.Of(row, m.VirtualEnd) {
+		for _, s := range waits.Decompose(row, m.VirtualEnd) {
 			name, _, _ := strings.Cut(s.Reason, ":")
 			t := totals[name]
 			if t == nil {

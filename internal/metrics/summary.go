@@ -128,22 +128,22 @@ type Group struct {
 
 // Of returns the summary of a run. The run's manifest gives the options that opts leaves open. Of
 // fails if the run's tables cannot be read.
-func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
+func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	rows, err := r.Histories()
 	if err != nil {
 		return nil, err
 	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
 	if opts.Columns > 0 {
-		s.Course = NewCourse(rows, opts.Of(&r.Manifest), opts.Columns)
+		s.Course = NewCourse(rows, opts.WithManifest(&r.Manifest), opts.Columns)
 	}
 	s.IO, err = NewIO(rows, &r.Manifest)
 	return s, err
 }
 
-// NewSummary is [Of] for rows that the caller has read ([run.Run.Histories]).
+// NewSummary is [FromRun] for rows that the caller has read ([run.Run.Histories]).
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
-	opts = opts.Of(m)
+	opts = opts.WithManifest(m)
 	s := Describe(Compute(rows, opts), m)
 	s.Reasons = ReasonsOf(rows, m)
 	s.Fairness = FairnessOf(all(rows), opts)
@@ -159,8 +159,8 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	return s
 }
 
-// Of returns the options; a run's manifest replaces options that are 0.
-func (o Options) Of(m *run.Manifest) Options {
+// WithManifest returns the options; a run's manifest replaces options that are 0.
+func (o Options) WithManifest(m *run.Manifest) Options {
 	if o.Nodes == 0 {
 		o.Nodes = m.Cluster.Nodes
 	}

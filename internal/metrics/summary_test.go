@@ -254,7 +254,7 @@ func TestOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Of(r, Options{})
+	s, err := FromRun(r, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestOf(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "jobs.parquet")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Of(r, Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := FromRun(r, Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without jobs.parquet: %v", err)
 	}
 }

@@ -39,8 +39,8 @@ func (c *Case) Ran() bool { return c.End != 0 }
 // Seconds returns the run time in seconds.
 func (c *Case) Seconds() float64 { return seconds(c.End.Sub(c.Start)) }
 
-// Known reports whether the job ran, ended, and has a value of the target.
-func (c *Case) Known() bool { return c.Ran() && (!c.target.Measured() || c.Used > 0) }
+// Observed reports whether the job ran, ended, and has a value of the target.
+func (c *Case) Observed() bool { return c.Ran() && (!c.target.Measured() || c.Used > 0) }
 
 // Value returns the target's value in its unit.
 func (c *Case) Value() float64 {
@@ -129,7 +129,7 @@ func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 // Check returns an error if jobs ran but no job has a value of the target.
 func (c *Cases) Check() error {
 	for i := range c.List {
-		if c.List[i].Known() {
+		if c.List[i].Observed() {
 			return nil
 		}
 	}
@@ -191,7 +191,7 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		one.Start, one.End = job.Submit, job.Submit.Add(ran)
 		c.NoStart++
 	}
-	if one.Used = c.Target.recorded(job, &record); one.Ran() && !one.Known() {
+	if one.Used = c.Target.recorded(job, &record); one.Ran() && !one.Observed() {
 		c.NoValue++
 	}
 	if request.User == "" {
@@ -292,7 +292,7 @@ func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 			}
 			continue
 		}
-		if m, ok := p.(Measurer); ok && c.target.Measured() && c.Known() {
+		if m, ok := p.(Measurer); ok && c.target.Measured() && c.Observed() {
 			m.Measure(c.Number, c.Used)
 		}
 		p.End(c.Number, entry.At, c.State)

@@ -31,7 +31,7 @@ func TestMeasuredTargets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cases.NoValue != 1 || cases.List[1].Value() != 3000*scale || cases.List[2].Known() {
+		if cases.NoValue != 1 || cases.List[1].Value() != 3000*scale || cases.List[2].Observed() {
 			t.Errorf("%s: %d without a value, %g MiB", target, cases.NoValue, cases.List[1].Value())
 		}
 		asked := target.Asked(cases.List[0].Request)
@@ -75,7 +75,7 @@ func TestTargetNotRecorded(t *testing.T) {
 	if err == nil {
 		err = cases.Check()
 	}
-	if err != nil || cases.NoValue != 0 || !cases.List[0].Known() || cases.List[0].Value() != 50 {
+	if err != nil || cases.NoValue != 0 || !cases.List[0].Observed() || cases.List[0].Value() != 50 {
 		t.Errorf("run times: %v, %+v", err, cases)
 	}
 }
@@ -97,7 +97,7 @@ func TestTargetOfParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if memory.NoValue != 1 || memory.List[0].Known() || memory.List[1].Value() != 2 {
+	if memory.NoValue != 1 || memory.List[0].Observed() || memory.List[1].Value() != 2 {
 		t.Errorf("memory: %+v", memory.List)
 	}
 	io, err := TargetCases(w, IO)

@@ -191,12 +191,12 @@ func TestBatch(t *testing.T) {
 		batch Batch
 		want  Estimate
 	}{
-		"nothing known":     {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, Estimate{}},
-		"from ended runs":   {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, known(s(30))},
-		"from a running":    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), known(s(15))}, {Elapsed: s(10)}}}, known(s(32) + s(1)/2)},
-		"the longest one":   {Batch{Parallel: 4, Running: []Running{{s(5), known(s(60))}, {s(5), known(s(4))}}}, known(s(60))},
-		"a lower bound":     {Batch{Parallel: 4, Running: []Running{{s(5), bound(s(60))}, {s(5), known(s(4))}}}, bound(s(60))},
-		"later than others": {Batch{Parallel: 1, Waiting: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, bound(s(20))},
+		"no ended run and no estimate":          {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, Estimate{}},
+		"from ended runs":                       {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, known(s(30))},
+		"from a running run":                    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), known(s(15))}, {Elapsed: s(10)}}}, known(s(32) + s(1)/2)},
+		"longest estimate of parallel runs":     {Batch{Parallel: 4, Running: []Running{{s(5), known(s(60))}, {s(5), known(s(4))}}}, known(s(60))},
+		"a lower bound":                         {Batch{Parallel: 4, Running: []Running{{s(5), bound(s(60))}, {s(5), known(s(4))}}}, bound(s(60))},
+		"running for longer than the ended run": {Batch{Parallel: 1, Waiting: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, bound(s(20))},
 	} {
 		if e := test.batch.Left(); e != test.want {
 			t.Errorf("%s: %+v, want %+v", name, e, test.want)

@@ -15,14 +15,14 @@ import (
 // Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// These are the models. All except [None] play the graphs of package session. A session without
+// These are the models. All except [NoFeedback] play the graphs of package session. A session without
 // dependencies is submitted at its recorded instant. Any other session is submitted after the
 // sessions that it depends on have ended. The models differ in the unit that they move (a session,
 // or a batch of overlapping jobs), and in the times at which a user is present. docs/FEEDBACK.md
 // names the paper for each rule, and says which rules are our own.
 const (
-	// None is rigid replay: the recorded instants.
-	None Model = "none"
+	// NoFeedback is rigid replay: the recorded instants.
+	NoFeedback Model = "none"
 	// ThinkTime moves sessions and keeps the think times between them, like Madon, Da Costa &
 	// Pierson (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest end +
 	// think time of the sessions that it depends on. The session's jobs keep their intervals from
@@ -38,8 +38,8 @@ const (
 	Distribution Model = "distribution"
 )
 
-// Models has all models, [None] first.
-var Models = []Model{None, ThinkTime, Adjusted, Fluid, Distribution}
+// Models has all models, [NoFeedback] first.
+var Models = []Model{NoFeedback, ThinkTime, Adjusted, Fluid, Distribution}
 
 // ParseModel reads the name of a model.
 func ParseModel(name string) (Model, error) {
@@ -56,7 +56,7 @@ func ParseModel(name string) (Model, error) {
 // Feedback says how users react to the ends of their jobs.
 type Feedback struct {
 	Model Model
-	// Sessions decides where a user's sessions end. [None] ignores it.
+	// Sessions decides where a user's sessions end. [NoFeedback] ignores it.
 	Sessions session.Delimitation
 	// Jitter moves every submission by a random time of at most this length, earlier or later, but
 	// never into the past. Runs with several seeds show the uncertainty of a result.
@@ -81,7 +81,7 @@ func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 // seed instead of f.Jitter and f.Seed. Several goroutines may call this function at once.
 func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration, seed uint64) Controller, error) {
 	newUsers := func(uint64) Controller { return NewRigid(w) }
-	if f.Model != None && f.Model != "" {
+	if f.Model != NoFeedback && f.Model != "" {
 		sessions, err := session.New(w, f.Sessions)
 		if err != nil {
 			return nil, err

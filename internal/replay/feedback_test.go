@@ -136,7 +136,7 @@ func drawFeedback(t *rapid.T, models ...Model) Feedback {
 func TestSameMachineSameSubmissions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
-		o := play(t, w, drawFeedback(t, None, ThinkTime, Adjusted, Fluid), asRecorded)
+		o := play(t, w, drawFeedback(t, NoFeedback, ThinkTime, Adjusted, Fluid), asRecorded)
 		for _, job := range w.Jobs.All() {
 			if o.submit[job.ID] != job.Submit {
 				t.Fatalf("job %s: submitted at %v, recorded at %v", job.ID, o.submit[job.ID], job.Submit)
@@ -272,7 +272,7 @@ func TestModels(t *testing.T) {
 		by    time.Duration
 		want  []int // minutes
 	}{
-		{None, 3 * time.Hour, []int{18 * 60, 32 * 60, 32*60 + 30, 60 * 60, 33 * 60}},
+		{NoFeedback, 3 * time.Hour, []int{18 * 60, 32 * 60, 32*60 + 30, 60 * 60, 33 * 60}},
 		{ThinkTime, 3 * time.Hour, []int{18 * 60, 35 * 60, 35*60 + 30, 63 * 60, 33 * 60}},
 		{Adjusted, 3 * time.Hour, []int{18 * 60, 35 * 60, 35*60 + 30, 63 * 60, 33 * 60}},
 		// The night absorbs the delay. The day after does not.

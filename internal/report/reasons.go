@@ -76,7 +76,7 @@ func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Ti
 		if row.State == hpc.Rejected || row.Preset(r.Manifest.WindowStart) {
 			continue // a preset job did not wait
 		}
-		for _, span := range waits.Of(row, r.Manifest.VirtualEnd) {
+		for _, span := range waits.Decompose(row, r.Manifest.VirtualEnd) {
 			call(span.Part, span.From, span.To)
 		}
 	}
@@ -124,7 +124,7 @@ func (c *courses) reasonParts(r *compare.Realization, names []waits.Part) [][]fl
 
 // causesOf returns the largest causes of a run's waits, and the groups that held the missing processors.
 func causesOf(r *compare.Realization) ([]Block, error) {
-	record, err := explain.Of(r.Manifest, r.Rows, r.Administration)
+	record, err := explain.FromRows(r.Manifest, r.Rows, r.Administration)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func TestWithoutReasons(t *testing.T) {
 		t.Errorf("%v, %v", f, err)
 	}
 	quiet.Manifest.WindowStart = quiet.Rows[0].Start.Add(time.Second)
-	quiet.Rows[0].Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd).Of(&quiet.Rows[0])
+	quiet.Rows[0].Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd).Spans(&quiet.Rows[0])
 	for _, name := range partNames([]compare.Set{{Runs: []compare.Realization{quiet}}}) {
 		if name != waits.Unknown {
 			t.Errorf("a preset job waits for %s", name)

@@ -119,7 +119,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	}
 	for i := range sets {
 		first := &sets[i].Runs[0]
-		how := metrics.Options{Zone: opts.Zone}.Of(first.Manifest)
+		how := metrics.Options{Zone: opts.Zone}.WithManifest(first.Manifest)
 		r.overviews = append(r.overviews, metrics.NewOverview(first.Rows, how, ending(first)))
 	}
 	r.courses = newCourses(sets, r.overviews, opts.Zone)

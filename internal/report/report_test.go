@@ -156,7 +156,7 @@ func addReasons(r *compare.Realization) {
 	}
 	reasons := run.NewReasons(events, r.Manifest.VirtualEnd)
 	for i := range r.Rows {
-		r.Rows[i].Reasons = reasons.Of(&r.Rows[i])
+		r.Rows[i].Reasons = reasons.Spans(&r.Rows[i])
 	}
 }
 

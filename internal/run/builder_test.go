@@ -83,7 +83,7 @@ func TestBuilder(t *testing.T) {
 			want:   []Row{{Job: "a", Task: -1, State: hpc.Rejected, Submit: at(1), Reason: "no such partition"}},
 		},
 		{
-			name: "a whole life, with the resource manager's own view of it",
+			name: "times, partition and account from the outcomes",
 			job:  hpc.Job{ID: "a", Request: hpc.Request{Partition: "p,q", TimeLimit: time.Hour}},
 			events: []rm.Event{
 				event(1, rm.Accepted, "a", nil),

@@ -85,7 +85,7 @@ func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 	if row.Start != 0 {
 		return r.starts[reasonKey{row.Job, row.Task}]
 	}
-	spans := r.Of(row)
+	spans := r.Spans(row)
 	if len(spans) == 0 {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (r *Reasons) give(row *Row) {
 		row.beforeWindow(r.window)
 		return
 	}
-	row.Reasons = r.Of(row)
+	row.Reasons = r.Spans(row)
 }
 
 // requeued is the reason of a requeued job until it is eligible again.
@@ -125,10 +125,10 @@ func (r *Row) requeues() []Span {
 	return list
 }
 
-// Of returns the reasons of a job, from its first submission until its last start, its end, or the
+// Spans returns the reasons of a job, from its first submission until its last start, its end, or the
 // end of the run. They begin anew at each requeue. The time before a window has the reason
 // [BeforeWindow].
-func (r *Reasons) Of(row *Row) []Span {
+func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]
 	if again := row.requeues(); row.Task >= 0 || len(again) > 0 {

@@ -129,7 +129,7 @@ func TestReasons(t *testing.T) {
 		return newEvent(&rm.Event{At: at(s), Kind: rm.Waiting, Job: job, Task: task, Reason: reason, Outcome: &rm.Outcome{Start: at(99), Priority: 7}})
 	}
 	r := NewReasons([]Event{waiting(10, "a", -1, "Priority"), waiting(20, "a", 3, "Resources"), waiting(25, "b", -1, "Priority"), waiting(50, "a", 3, "Priority")}, at(60))
-	spans := r.Of(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})
+	spans := r.Spans(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})
 	want := []Span{
 		{From: at(0), To: at(10)},
 		{From: at(10), To: at(20), Reason: "Priority", Planned: at(99), Priority: 7},
@@ -145,14 +145,14 @@ func TestReasons(t *testing.T) {
 		{From: at(15), To: at(20), Reason: "Priority", Planned: at(99), Priority: 7},
 		{From: at(20), To: at(40), Reason: "Resources", Planned: at(99), Priority: 7},
 	}
-	if diff := cmp.Diff(want, r.Of(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})); diff != "" {
+	if diff := cmp.Diff(want, r.Spans(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})); diff != "" {
 		t.Errorf("before a window (-want +got)\n%s", diff)
 	}
 	r.window = 0
-	if list := r.Of(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}); len(list) != 2 || list[1].Reason != "Priority" || list[1].Planned != at(99) {
+	if list := r.Spans(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}); len(list) != 2 || list[1].Reason != "Priority" || list[1].Planned != at(99) {
 		t.Errorf("task 1: %+v", list)
 	}
-	if list := r.Of(&Row{Job: "x", Task: -1, Submit: at(5), Start: at(5)}); len(list) != 0 {
+	if list := r.Spans(&Row{Job: "x", Task: -1, Submit: at(5), Start: at(5)}); len(list) != 0 {
 		t.Errorf("a job that did not wait: %+v", list)
 	}
 }
@@ -184,12 +184,12 @@ func TestReasonsAfterRequeue(t *testing.T) {
 		return []Event{waiting(5, task, "Dependency"), begins, waiting(27, task, "Priority"), waiting(80, task, "Resources")}
 	}
 	for _, row.Task = range []int{-1, 3} {
-		if diff := cmp.Diff(want, NewReasons(events(row.Task), at(100)).Of(&row)); diff != "" {
+		if diff := cmp.Diff(want, NewReasons(events(row.Task), at(100)).Spans(&row)); diff != "" {
 			t.Errorf("task %d (-want +got)\n%s", row.Task, diff)
 		}
 	}
 	// The array's reasons no longer apply to a task that has run.
-	list := NewReasons(events(-1), at(100)).Of(&row)
+	list := NewReasons(events(-1), at(100)).Spans(&row)
 	if len(list) != 5 || list[1].Reason != "Dependency" || list[2].Reason != "BeginTime" || list[4].To != at(90) {
 		t.Errorf("of its array: %+v", list)
 	}

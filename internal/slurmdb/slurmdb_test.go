@@ -104,17 +104,17 @@ func TestReservationEvents(t *testing.T) {
 		start, until int64
 		want         string
 	}{
-		"comes again":               {daily, 0, 3*day + 7200, "90000 create 90000+600 n1 [DAILY]"},
-		"comes again in a window":   {daily, day, 3*day + 7200, "86400 create 90000+600 n1 [DAILY]"},
-		"comes no more":             {daily, day, 6 * day, "86400 create 90000+600 n1 [DAILY]; 263440 delete"},
-		"comes again elsewhere":     {[]booking{daily[0], row(2, 2*day+3600, 600, "n2", "DAILY")}, day, 2 * day, "86400 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 176400+600 n2 [DAILY]"},
-		"comes again at other time": {[]booking{daily[0], row(2, 2*day+7200, 600, "n1", "DAILY")}, 0, 2 * day, "90000 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 180000+600 n1 [DAILY]"},
-		"comes again as changed": {[]booking{daily[0], row(1, day+4200, 900, "n2", "DAILY"), row(2, 2*day+3600, 1500, "n2", "DAILY")}, 0, 3 * day,
+		"recurs": {daily, 0, 3*day + 7200, "90000 create 90000+600 n1 [DAILY]"},
+		"recurs, window begins between occurrences": {daily, day, 3*day + 7200, "86400 create 90000+600 n1 [DAILY]"},
+		"recurs, and then ends":                     {daily, day, 6 * day, "86400 create 90000+600 n1 [DAILY]; 263440 delete"},
+		"recurs on another node":                    {[]booking{daily[0], row(2, 2*day+3600, 600, "n2", "DAILY")}, day, 2 * day, "86400 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 176400+600 n2 [DAILY]"},
+		"recurs at another time of day":             {[]booking{daily[0], row(2, 2*day+7200, 600, "n1", "DAILY")}, 0, 2 * day, "90000 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 180000+600 n1 [DAILY]"},
+		"recurs with an earlier change": {[]booking{daily[0], row(1, day+4200, 900, "n2", "DAILY"), row(2, 2*day+3600, 1500, "n2", "DAILY")}, 0, 3 * day,
 			"90000 create 90000+600 n1 [DAILY]; 90600 update +1500 n2 [DAILY]"},
-		"one after the other":            {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 500 create 500+100 n2 []"},
-		"one after the other, in window": {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 150, 900, "150 create 200+100 n1 []; 340 create 500+100 n2 []"},
-		"at once after the other":        {[]booking{row(1, 200, 100, "n1"), row(2, 300, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 340 create 300+100 n2 []"},
-		"outside the window":             {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 400, 900, "400 create 500+100 n2 []"},
+		"two bookings with a gap":              {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 500 create 500+100 n2 []"},
+		"two bookings with a gap, in a window": {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 150, 900, "150 create 200+100 n1 []; 340 create 500+100 n2 []"},
+		"two bookings without a gap":           {[]booking{row(1, 200, 100, "n1"), row(2, 300, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 340 create 300+100 n2 []"},
+		"outside the window":                   {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 400, 900, "400 create 500+100 n2 []"},
 	} {
 		var got []string
 		for _, ev := range reservationEvents(tt.rows, workload.ReadOptions{Start: hpc.Unix(tt.start)}, hpc.Unix(tt.until)) {

@@ -74,9 +74,9 @@ func (e Errno) Queued() bool {
 	return false
 }
 
-// Again reports whether sbatch would repeat the submission after a pause, because the job table
+// Retryable reports whether sbatch would repeat the submission after a pause, because the job table
 // is full or the controller is busy.
-func (e Errno) Again() bool {
+func (e Errno) Retryable() bool {
 	return e == 2007 || e == ErrNodesBusy || e == Errno(syscall.EAGAIN)
 }
 

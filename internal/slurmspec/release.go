@@ -140,8 +140,8 @@ func (r Release) Compare(other Release) int {
 // Since reports whether r belongs to the series of other or to a newer one.
 func (r Release) Since(other Release) bool { return r.Series().Compare(other.Series()) >= 0 }
 
-// Known returns what is known of the release's series. ok is false for an unknown series.
-func (r Release) Known() (known KnownRelease, ok bool) {
+// KnownSeries returns what is known of the release's series. ok is false for an unknown series.
+func (r Release) KnownSeries() (known KnownRelease, ok bool) {
 	for _, k := range Releases {
 		if k.Release == r.Series() {
 			return k, true
@@ -152,14 +152,14 @@ func (r Release) Known() (known KnownRelease, ok bool) {
 
 // Supported reports whether rmreplay runs the release.
 func (r Release) Supported() bool {
-	k, _ := r.Known()
+	k, _ := r.KnownSeries()
 	return k.Driver != 0
 }
 
 // Protocol returns the version of the protocol that the release's daemons speak, as messages
 // carry it: 38<<8 for 22.05. It returns 0 for an unknown release.
 func (r Release) Protocol() uint16 {
-	k, _ := r.Known()
+	k, _ := r.KnownSeries()
 	return k.Number << 8
 }
 
@@ -167,7 +167,7 @@ func (r Release) Protocol() uint16 {
 // daemons, as messages carry it: 42<<8 for 25.05. It returns 0 for a release that rmreplay does
 // not run.
 func (r Release) DriverProtocol() uint16 {
-	k, _ := r.Known()
+	k, _ := r.KnownSeries()
 	return k.Driver << 8
 }
 
@@ -175,7 +175,7 @@ func (r Release) DriverProtocol() uint16 {
 // accepts. slurmctld speaks that version to a node that has not registered. It returns 0 if the
 // version is not known.
 func (r Release) OldestProtocol() uint16 {
-	k, _ := r.Known()
+	k, _ := r.KnownSeries()
 	return k.Oldest << 8
 }
 

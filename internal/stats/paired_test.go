@@ -13,10 +13,10 @@ func TestPairedTestBySight(t *testing.T) {
 		differences []float64
 		p           float64
 	}{
-		{"all one way", []float64{1, 2, 3, 4, 5, 6}, 2.0 / 64},
-		{"all the other way", []float64{-1, -2, -3, -4, -5, -6}, 2.0 / 64},
-		{"equal ones", []float64{2, 2, 2}, 2.0 / 8},
-		{"one against three", []float64{1, 1, 1, -1}, 10.0 / 16}, // two assignments have |sum| 4, and eight have |sum| 2
+		{"all positive", []float64{1, 2, 3, 4, 5, 6}, 2.0 / 64},
+		{"all negative", []float64{-1, -2, -3, -4, -5, -6}, 2.0 / 64},
+		{"three equal differences", []float64{2, 2, 2}, 2.0 / 8},
+		{"three positive differences and a negative one", []float64{1, 1, 1, -1}, 10.0 / 16}, // two assignments have |sum| 4, and eight have |sum| 2
 		{"no difference", []float64{0, 0, 0, 0}, 1},
 	} {
 		got := PairedTest(test.differences, TestOptions{})

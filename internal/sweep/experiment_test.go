@@ -370,14 +370,14 @@ func TestRunIsBeingMade(t *testing.T) {
 	}
 	var failure error
 	m := &Maker{Plan: p, Program: "/bin/false", Observe: func(at Progress) { failure = at.Err }}
-	if err := m.One(t.Context(), mine); !isOfRun(err) || !errors.Is(err, ErrBusy) || !errors.Is(failure, ErrBusy) {
+	if err := m.MakeRun(t.Context(), mine); !isOfRun(err) || !errors.Is(err, ErrBusy) || !errors.Is(failure, ErrBusy) {
 		t.Errorf("made beside another: %v, %v, want %v", err, failure, ErrBusy)
 	}
 	if _, err := os.Stat(kept); err != nil {
 		t.Errorf("what is being written is gone: %v", err)
 	}
 	lock.Close()
-	if err := m.One(t.Context(), mine); !isOfRun(err) || failure == nil || errors.Is(failure, ErrBusy) {
+	if err := m.MakeRun(t.Context(), mine); !isOfRun(err) || failure == nil || errors.Is(failure, ErrBusy) {
 		t.Errorf("made alone: %v, %v, want the failure of /bin/false", err, failure)
 	}
 }

@@ -34,7 +34,7 @@ func readLimited(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind, known := filekind.Of(text); known && kind.Name != filekind.Experiment {
+	if kind, known := filekind.Detect(text); known && kind.Name != filekind.Experiment {
 		return nil, fmt.Errorf("%s: %s, not an experiment (want a YAML file; see rmreplay sweep --help and rmreplay tune "+
 			"--help)", path, kind.Name)
 	}

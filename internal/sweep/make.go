@@ -270,14 +270,14 @@ func (m *Maker) All(ctx context.Context, parallel int) error {
 // these makes the given runs, except those that are complete.
 func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
-	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
+	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// One makes a run unless it is complete. It fails with a [RunError] if the run fails. Its other
+// MakeRun makes a run unless it is complete. It fails with a [RunError] if the run fails. Its other
 // errors are the errors of [Maker.All].
-func (m *Maker) One(ctx context.Context, r *Run) error {
+func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
-		s, err := metrics.Of(record, metrics.Options{})
+		s, err := metrics.FromRun(record, metrics.Options{})
 		if err == nil {
 			m.observe(Progress{Phase: Kept, Name: r.Name(), Run: r, Made: s})
 			return nil
@@ -347,7 +347,7 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	if record == nil {
 		return nil, errors.New("the process ended well and left no complete record")
 	}
-	return metrics.Of(record, metrics.Options{})
+	return metrics.FromRun(record, metrics.Options{})
 }
 
 // logPath returns the path of the file for a process's standard error.

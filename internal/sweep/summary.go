@@ -97,7 +97,7 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 		}
 		return one, nil
 	}
-	m, err := metrics.Of(record, metrics.Options{})
+	m, err := metrics.FromRun(record, metrics.Options{})
 	if err != nil {
 		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
 	}

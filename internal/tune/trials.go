@@ -146,7 +146,7 @@ func (s *stage) measure(ctx context.Context, trials []Trial) ([]Measurement, err
 	executor := experiment.Executor{Parallel: s.Parallel, GoOn: isOfRun}
 	err := executor.Do(ctx, len(trials), func(ctx context.Context, i int) error {
 		workload, _ := s.of(trials[i].Block)
-		failures[i] = makers[workload].One(ctx, runs[i])
+		failures[i] = makers[workload].MakeRun(ctx, runs[i])
 		return failures[i]
 	})
 	if err != nil {
@@ -197,7 +197,7 @@ func (f *File) read(dir string) (m Measurement, seconds float64, err error) {
 			groupings = append(groupings, c.By)
 		}
 	}
-	summary, err := metrics.Of(record, metrics.Options{}, groupings...)
+	summary, err := metrics.FromRun(record, metrics.Options{}, groupings...)
 	if err != nil {
 		return m, 0, fmt.Errorf("reading %s: %w", dir, err)
 	}

@@ -177,9 +177,9 @@ type Span struct {
 	Backfill rm.Backfill
 }
 
-// Of returns the spans of a job's wait, in order. Together they are the whole wait: until the last
+// Decompose returns the spans of a job's wait, in order. Together they are the whole wait: until the last
 // start, or for a job that did not start until its end, or until the parameter end.
-func Of(row *run.Row, end hpc.Time) []Span {
+func Decompose(row *run.Row, end hpc.Time) []Span {
 	var list []Span
 	var places [4]Period
 	for _, p := range AppendQueued(places[:0], row) {

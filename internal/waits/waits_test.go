@@ -124,7 +124,7 @@ func TestReasonsAfterRequeue(t *testing.T) {
 		{Start: at(10), End: at(40), EndedBy: rm.Requeue}, {Start: at(60), EndedBy: rm.Ended},
 	}, Reasons: []run.Span{reason(0, 40, "Priority"), reason(40, 45, "BeginTime"), reason(45, 60, "Resources")}}
 	var got []string
-	for _, s := range Of(&row, at(60)) {
+	for _, s := range Decompose(&row, at(60)) {
 		got = append(got, fmt.Sprint(s.From.Sub(at(0)).Minutes(), s.To.Sub(at(0)).Minutes(), s.Part, s.Reason))
 	}
 	want := []string{

@@ -113,7 +113,7 @@ func TestJobsEdit(t *testing.T) {
 		want []string
 	}{
 		{"edited", ids(&edited), []string{"a", "b", "c", "last", "e"}},
-		{"as it was", ids(&all), []string{"d", "b", "a", "c"}},
+		{"original", ids(&all), []string{"d", "b", "a", "c"}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)

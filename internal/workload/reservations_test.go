@@ -47,19 +47,19 @@ func TestReservationsAt(t *testing.T) {
 		at         int64
 		open, rest string
 	}{
-		"the first":                   {[]hpc.ReservationEvent{first, second}, 250, "100 create 200+100", "400 create 500+100"},
-		"between them":                {[]hpc.ReservationEvent{first, second}, 350, "", "400 create 500+100"},
-		"the second":                  {[]hpc.ReservationEvent{first, second}, 450, "400 create 500+100", ""},
-		"after both":                  {[]hpc.ReservationEvent{first, second}, 600, "", ""},
-		"made when the first ends":    {[]hpc.ReservationEvent{first, event(300, "create", 300, 900)}, 450, "300 create 300+900", ""},
-		"the first has not ended":     {[]hpc.ReservationEvent{first, event(299, "create", 300, 900)}, 299, "100 create 200+100", ""},
-		"the first was deleted":       {[]hpc.ReservationEvent{first, event(250, "delete", 0, 0), event(260, "create", 300, 900)}, 450, "260 create 300+900", ""},
-		"changes of the second":       {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 update 0+400; 700 delete 0+0"},
-		"the second as it has become": {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 650, "400 create 500+400", "700 delete 0+0"},
-		"a change of what has ended":  {[]hpc.ReservationEvent{first, event(301, "update", 0, 9000), event(370, "delete", 0, 0), second, event(550, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 delete 0+0"},
-		"changed as it ends":          {[]hpc.ReservationEvent{first, event(300, "update", 0, 9000)}, 350, "100 create 200+9000", ""},
-		"it comes again":              {[]hpc.ReservationEvent{event(100, "create", 200, 100, "HOURLY"), second}, 450, "100 create 200+100", ""},
-		"it ended when unused":        {[]hpc.ReservationEvent{event(100, "create", 200, 900, "PURGE_COMP"), second}, 450, "400 create 500+100", ""},
+		"first is under way":                           {[]hpc.ReservationEvent{first, second}, 250, "100 create 200+100", "400 create 500+100"},
+		"first has ended, second has not been created": {[]hpc.ReservationEvent{first, second}, 350, "", "400 create 500+100"},
+		"second is under way":                          {[]hpc.ReservationEvent{first, second}, 450, "400 create 500+100", ""},
+		"both have ended":                              {[]hpc.ReservationEvent{first, second}, 600, "", ""},
+		"second is created when the first ends":        {[]hpc.ReservationEvent{first, event(300, "create", 300, 900)}, 450, "300 create 300+900", ""},
+		"second is created before the first ends":      {[]hpc.ReservationEvent{first, event(299, "create", 300, 900)}, 299, "100 create 200+100", ""},
+		"first was deleted":                            {[]hpc.ReservationEvent{first, event(250, "delete", 0, 0), event(260, "create", 300, 900)}, 450, "260 create 300+900", ""},
+		"second is changed later":                      {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 update 0+400; 700 delete 0+0"},
+		"second was changed before":                    {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 650, "400 create 500+400", "700 delete 0+0"},
+		"first is changed after its end":               {[]hpc.ReservationEvent{first, event(301, "update", 0, 9000), event(370, "delete", 0, 0), second, event(550, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 delete 0+0"},
+		"first is changed at its end":                  {[]hpc.ReservationEvent{first, event(300, "update", 0, 9000)}, 350, "100 create 200+9000", ""},
+		"first recurs":                                 {[]hpc.ReservationEvent{event(100, "create", 200, 100, "HOURLY"), second}, 450, "100 create 200+100", ""},
+		"first is purged when unused":                  {[]hpc.ReservationEvent{event(100, "create", 200, 900, "PURGE_COMP"), second}, 450, "400 create 500+100", ""},
 	} {
 		text := func(events []hpc.ReservationEvent) string {
 			var out []string

@@ -282,7 +282,7 @@ func (v *validator) identities(parts []*validator) {
 // recordedRuns checks the recorded runs of a job. For an array it reports the first task whose runs
 // are impossible.
 func (v *validator) recordedRuns(job *hpc.Job) {
-	if job.Recorded == nil || job.Recorded.None() && len(job.Recorded.TaskInterruptions) == 0 {
+	if job.Recorded == nil || job.Recorded.IsEmpty() && len(job.Recorded.TaskInterruptions) == 0 {
 		return
 	}
 	tasks := []int{-1}

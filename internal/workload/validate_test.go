@@ -95,10 +95,10 @@ func TestValidate(t *testing.T) {
 			w.Actions = []hpc.Action{{At: b.Submit.Add(MaxGap), Shell: "date"}, {At: b.Submit.Add(MaxGap + 1), Shell: "date"}}
 		}, []problem{{"warning", "", RuleClockJump}}},
 		{"tasks of no array", func(_ *Workload, a, _ *hpc.Job) { a.TaskRunTimes = map[int]time.Duration{0: 1} }, []problem{{"warning", "a", RuleNoSuchTask}}},
-		{"tasks that the array has", func(_ *Workload, a, _ *hpc.Job) {
+		{"run times of tasks in the array", func(_ *Workload, a, _ *hpc.Job) {
 			a.Array, a.TimeLimit, a.TaskRunTimes = "1-5:2", time.Hour, map[int]time.Duration{1: time.Hour, 5: hpc.Unlimited}
 		}, nil},
-		{"a task that the array has not", func(_ *Workload, a, _ *hpc.Job) {
+		{"run times of tasks outside the array", func(_ *Workload, a, _ *hpc.Job) {
 			a.Array, a.TaskRunTimes = "1-5:2", map[int]time.Duration{1: 1, 2: 1, 4: 1}
 		}, []problem{{"warning", "a", RuleNoSuchTask}}},
 		{"tasks over the limit", func(_ *Workload, a, _ *hpc.Job) {
@@ -113,7 +113,7 @@ func TestValidate(t *testing.T) {
 		{"negative wait for switches", func(_ *Workload, a, _ *hpc.Job) { a.SwitchWait = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"negative tasks", func(_ *Workload, a, _ *hpc.Job) { a.Tasks = -1 }, []problem{{"error", "a", RuleNegativeNumber}}},
 		{"all memory", func(_ *Workload, a, _ *hpc.Job) { a.MemPerNode = hpc.AllMemory }, nil},
-		{"no memory where that is all of a node's", func(_ *Workload, a, b *hpc.Job) {
+		{"no memory in a partition whose default is all memory", func(_ *Workload, a, b *hpc.Job) {
 			a.Partition, b.Partition = "mem", "mem"
 		}, []problem{{"warning", "a", RuleAllMemory}}},
 		{"some memory there", func(_ *Workload, a, b *hpc.Job) {
@@ -134,11 +134,11 @@ func TestValidate(t *testing.T) {
 		{"unknown user", func(_ *Workload, a, _ *hpc.Job) { a.User = "x" }, []problem{{"warning", "a", RuleUnknownUser}}},
 		{"user of the workload", func(w *Workload, a, _ *hpc.Job) { a.User = "x"; w.Users = []hpc.User{{Name: "x"}} }, nil},
 		{"unknown partition", func(_ *Workload, a, _ *hpc.Job) { a.Partition = "batch,x" }, []problem{{"warning", "a", RuleUnknownPartition}}},
-		{"too many nodes", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes = 11 }, []problem{{"warning", "a", RuleTooManyNodes}}},
-		{"too many nodes at all", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes, a.Partition = 15, "" }, []problem{{"warning", "a", RuleTooManyNodes}}},
+		{"more nodes than the partition has", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes = 11 }, []problem{{"warning", "a", RuleTooManyNodes}}},
+		{"more nodes than the cluster has", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes, a.Partition = 15, "" }, []problem{{"warning", "a", RuleTooManyNodes}}},
 		{"features", func(_ *Workload, a, _ *hpc.Job) { a.Constraint = "[ib*2&a100*1]|h100" }, []problem{{"warning", "a", RuleUnknownFeature}}},
 		{"bad array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "5-1" }, []problem{{"error", "a", RuleBadArray}}},
-		{"too late", func(_ *Workload, a, _ *hpc.Job) { a.Submit = hpc.Never }, []problem{{"error", "a", RuleAfterLastInstant}, {"warning", "a", RuleClockJump}}},
+		{"submission after the last instant", func(_ *Workload, a, _ *hpc.Job) { a.Submit = hpc.Never }, []problem{{"error", "a", RuleAfterLastInstant}, {"warning", "a", RuleClockJump}}},
 		{"many tasks", func(_ *Workload, a, _ *hpc.Job) { a.Array = "1-1000001" }, []problem{{"warning", "a", RuleBadArray}, {"error", "", RuleTooManyTasks}}},
 		{"large array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "1-100" }, []problem{{"warning", "a", RuleBadArray}}},
 		{"bad dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok" }, []problem{{"error", "a", RuleBadDependency}}},
@@ -161,10 +161,10 @@ func TestValidate(t *testing.T) {
 		{"reservation elsewhere", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[2-3]" }), []problem{{"warning", "", RuleUnknownNode}}},
 		{"reservation of no list", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[" }), []problem{{"error", "", RuleBadHosts}}},
 		{"reservation's flag", reserve(func(e *hpc.ReservationEvent) { e.Flags = []string{"FLEX", "PURGE_COMP=soon"} }), []problem{{"error", "", RuleBadReservation}}},
-		{"reservation of too many nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount = "", 15 }), []problem{{"warning", "", RuleTooManyNodes}}},
-		{"reservation of too many of a partition", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 5, "gpu" }), []problem{{"warning", "", RuleTooManyNodes}}},
-		{"reservation of all of a partition", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 4, "gpu" }), nil},
-		{"reservation for less than nothing", reserve(func(e *hpc.ReservationEvent) { e.Duration = -1 }), []problem{{"error", "", RuleBadReservation}}},
+		{"reservation of more nodes than the cluster has", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount = "", 15 }), []problem{{"warning", "", RuleTooManyNodes}}},
+		{"reservation of more nodes than the partition has", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 5, "gpu" }), []problem{{"warning", "", RuleTooManyNodes}}},
+		{"reservation of all nodes of a partition", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 4, "gpu" }), nil},
+		{"reservation of negative duration", reserve(func(e *hpc.ReservationEvent) { e.Duration = -1 }), []problem{{"error", "", RuleBadReservation}}},
 	}
 	for _, tt := range tests {
 		request := hpc.Request{User: "u", Partition: "batch", TimeLimit: time.Hour}
@@ -198,16 +198,16 @@ func TestValidateNames(t *testing.T) {
 		action bool
 		want   Severity
 	}{
-		"one after the other":             {events: []hpc.ReservationEvent{event(100, "create", 200, 10), later}},
-		"deleted before":                  {events: []hpc.ReservationEvent{event(100, "create", 200, 100), event(3600, "delete", 0, 0), later}},
-		"while there is one":              {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, want: Error},
-		"while there is one, in a window": {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, window: 5000, want: Error},
-		"which was made longer":           {events: []hpc.ReservationEvent{event(100, "create", 200, 10), event(150, "update", 0, 100), later}, want: Error},
-		"which comes again":               {events: []hpc.ReservationEvent{event(100, "create", 200, 10, "DAILY"), later}, want: Error},
-		"which an action may have ended":  {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, action: true, want: Warning},
-		"which may have ended":            {events: []hpc.ReservationEvent{event(100, "create", 200, 100, "PURGE_COMP"), later}, want: Warning},
-		"a moment after the other":        {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, want: Warning},
-		"a moment after, before a window": {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, window: 5000},
+		"first has ended":                                  {events: []hpc.ReservationEvent{event(100, "create", 200, 10), later}},
+		"first was deleted":                                {events: []hpc.ReservationEvent{event(100, "create", 200, 100), event(3600, "delete", 0, 0), later}},
+		"first has not ended":                              {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, want: Error},
+		"first has not ended, in a window":                 {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, window: 5000, want: Error},
+		"first was extended":                               {events: []hpc.ReservationEvent{event(100, "create", 200, 10), event(150, "update", 0, 100), later}, want: Error},
+		"first recurs":                                     {events: []hpc.ReservationEvent{event(100, "create", 200, 10, "DAILY"), later}, want: Error},
+		"an action may end the first":                      {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, action: true, want: Warning},
+		"first may have been purged":                       {events: []hpc.ReservationEvent{event(100, "create", 200, 100, "PURGE_COMP"), later}, want: Warning},
+		"second begins as the first ends":                  {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, want: Warning},
+		"second begins as the first ends, before a window": {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, window: 5000},
 	} {
 		job := hpc.Job{ID: "a", Submit: hpc.Unix(9000), Request: hpc.Request{User: "u", TimeLimit: time.Hour}}
 		w := &Workload{Epoch: hpc.Unix(100), Start: hpc.Unix(tt.window), Jobs: JobsOf(&job), Reservations: tt.events}

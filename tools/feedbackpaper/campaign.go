@@ -50,7 +50,7 @@ type Users struct {
 // between sessions. A session of a0 is one job. A session of a60 ends after an hour without a
 // submission.
 var Replays = []Users{
-	{"Rigid", replay.Feedback{Model: replay.None}},
+	{"Rigid", replay.Feedback{Model: replay.NoFeedback}},
 	{"a0", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}},
 	{"a60", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default}},
 }

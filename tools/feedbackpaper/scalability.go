@@ -49,7 +49,7 @@ func Scalability(ctx context.Context, w *workload.Workload, processors, parts in
 	}
 	var users []Users
 	for _, u := range opts.Users {
-		if u.Model != replay.None {
+		if u.Model != replay.NoFeedback {
 			users = append(users, u)
 		}
 	}

@@ -93,7 +93,7 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	controllers, err := replay.NewControllers(filtered, replay.Feedback{Model: replay.None})
+	controllers, err := replay.NewControllers(filtered, replay.Feedback{Model: replay.NoFeedback})
 	if err != nil {
 		return nil, err
 	}

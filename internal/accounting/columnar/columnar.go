@@ -423,8 +423,8 @@ type Optional struct {
 	OK bool
 }
 
-// Known returns an Optional with a known number.
-func Known(n int64) Optional { return Optional{n, true} }
+// Some returns an Optional with a known number.
+func Some(n int64) Optional { return Optional{n, true} }
 
 // Value returns the Parquet value of the number, or NULL if the number is unknown.
 func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }

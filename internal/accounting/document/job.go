@@ -20,8 +20,8 @@ type Int struct {
 	Known bool
 }
 
-// Known returns a known integer.
-func Known(value int64) Int { return Int{Value: value, Known: true} }
+// KnownInt returns a known integer.
+func KnownInt(value int64) Int { return Int{Value: value, Known: true} }
 
 // Hours is a number of hours that may be unknown.
 type Hours struct {

@@ -199,7 +199,7 @@ func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
 	register(key, func(p *parser, v value) bool {
 		n, ok := integer(v)
 		if ok = ok && least <= n && n <= most; ok {
-			*of(&p.job) = Known(n)
+			*of(&p.job) = KnownInt(n)
 		}
 		return ok
 	})
@@ -291,7 +291,7 @@ func init() {
 		if v.kind != '"' {
 			return false
 		}
-		p.job.ScriptBytes = Known(int64(len(v.text)))
+		p.job.ScriptBytes = KnownInt(int64(len(v.text)))
 		return true
 	})
 }
@@ -373,7 +373,7 @@ func setExit(v value, code, signal *Int) bool {
 	if err != nil {
 		return false
 	}
-	*code, *signal = Known(int64(exit.Status)), Known(int64(exit.Signal))
+	*code, *signal = KnownInt(int64(exit.Status)), KnownInt(int64(exit.Signal))
 	return true
 }
 
@@ -417,7 +417,7 @@ func (p *parser) times() {
 		elapsed = int64(j.End.Sub(j.Start) / time.Second)
 	}
 	if j.Finished() {
-		j.Elapsed = Known(elapsed)
+		j.Elapsed = KnownInt(elapsed)
 	} else {
 		j.Elapsed = Int{}
 	}
@@ -443,7 +443,7 @@ func (p *parser) amounts() {
 	}
 	if !j.Nodes.Known && !p.identity && j.NodeList != "" && j.NodeList != UnknownNodes {
 		if n, err := hostlist.Count(j.NodeList); err == nil {
-			j.Nodes, j.NodesCounted = Known(int64(n)), true
+			j.Nodes, j.NodesCounted = KnownInt(int64(n)), true
 		}
 	}
 	j.CPUHours, j.GPUHours, j.NodeHours = j.hours(j.CPUs), j.hours(j.GPUs), j.hours(j.Nodes)
@@ -476,7 +476,7 @@ func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool
 				ok = false
 				continue
 			}
-			*memory = Known(mib)
+			*memory = KnownInt(mib)
 			continue
 		case name == "node":
 			to = nodes
@@ -493,15 +493,15 @@ func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool
 		}
 		switch {
 		case to != nil:
-			*to = Known(int64(n))
+			*to = KnownInt(int64(n))
 		case name == "gres/gpu":
-			*gpus = Known(int64(n))
+			*gpus = KnownInt(int64(n))
 		default:
 			models += int64(n)
 		}
 	}
 	if !gpus.Known {
-		*gpus = Known(models)
+		*gpus = KnownInt(models)
 	}
 	return ok
 }

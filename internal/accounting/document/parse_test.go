@@ -68,16 +68,16 @@ func TestReleases(t *testing.T) {
 	}{
 		"22.05": {`{"jobid":5,"container":null,"username":"ann","user_id":1000,"groupname":"staff","group_id":100,"@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","elapsed":600,"partition":"batch","alloc_node":"login","nodes":"n[1-2]","total_cpus":8,"total_nodes":2,"derived_ec":"0:0","exit_code":"0:9","state":"CANCELLED","cpu_hours":1.33,"@submit":"2024-03-01T00:00:00","@eligible":"2024-03-01T00:00:30","@queue_wait":30,"qos":"normal","time_limit":3600,"tres_alloc":"cpu=8,mem=16G,node=2,billing=8,gres\/gpu=4,gres\/gpu:a100=4"}`,
 			func(j *document.Job) bool {
-				return j.Run == 1709251260 && j.Wait == document.Known(60) && j.SinceEligible == document.Known(30) && j.WaitParts[10] == document.Known(60) && j.Elapsed.Value == 600 && j.CPUs.Value == 8 && j.GPUs.Value == 4 && j.MemMiB.Value == 16384 &&
+				return j.Run == 1709251260 && j.Wait == document.KnownInt(60) && j.SinceEligible == document.KnownInt(30) && j.WaitParts[10] == document.KnownInt(60) && j.Elapsed.Value == 600 && j.CPUs.Value == 8 && j.GPUs.Value == 4 && j.MemMiB.Value == 16384 &&
 					j.ExitCode.Value == 0 && j.ExitSignal.Value == 9 && j.Marks == document.NoCluster && j.Cluster == "vale" && j.Limit.Value == 3600
 			}},
 		"never ran: its start is the cancellation": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:09:00","@end":"2024-03-01T00:09:00","elapsed":0,"nodes":null,"total_cpus":8,"state":"CANCELLED","@submit":"2024-03-01T00:00:00","@eligible":"2024-03-01T00:00:00"}`,
 			func(j *document.Job) bool {
-				return j.Run == -1709251200 && j.Start.IsZero() && !j.Wait.Known && j.Elapsed == document.Known(0) && j.CPUHours == document.Hours{Known: true} && j.Marks == 0
+				return j.Run == -1709251200 && j.Start.IsZero() && !j.Wait.Known && j.Elapsed == document.KnownInt(0) && j.CPUHours == document.Hours{Known: true} && j.Marks == 0
 			}},
-		"amounts that nothing says": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-3,7]","state":"COMPLETED"}`,
+		"amounts that the document lacks": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-3,7]","state":"COMPLETED"}`,
 			func(j *document.Job) bool {
-				return j.Nodes == document.Known(4) && j.NodeHours == document.Hours{Value: 4, Known: true} && !j.CPUHours.Known && !j.GPUs.Known && !j.GPUHours.Known && j.Marks == 0
+				return j.Nodes == document.KnownInt(4) && j.NodeHours == document.Hours{Value: 4, Known: true} && !j.CPUHours.Known && !j.GPUs.Known && !j.GPUHours.Known && j.Marks == 0
 			}},
 		"nodes without names": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"unknown","total_cpus":8,"state":"COMPLETED","tres_alloc":"cpu=8"}`,
 			func(j *document.Job) bool {

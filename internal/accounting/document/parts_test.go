@@ -41,7 +41,7 @@ func TestWithoutNodes(t *testing.T) {
 	start := time.Date(2024, 5, 18, 8, 1, 0, 0, time.UTC)
 	for text, ran := range map[string]bool{job + "}": true, job + `,"nodes":"(null)"}`: false, job + `,"nodes":""}`: false, job + `,"nodes":"n1"}`: true} {
 		j := Parse([]byte(text), "")
-		if j.Ran() != ran || ran && (!j.Start.Equal(start) || j.Elapsed != Known(600) || j.CPUHours != Hours{4.0 / 6, true}) {
+		if j.Ran() != ran || ran && (!j.Start.Equal(start) || j.Elapsed != KnownInt(600) || j.CPUHours != Hours{4.0 / 6, true}) {
 			t.Errorf("%s: %+v", text, j)
 		}
 	}

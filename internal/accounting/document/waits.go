@@ -64,18 +64,18 @@ func (p *parser) wait() {
 		eligible = j.Start
 	}
 	if !eligible.IsZero() {
-		j.SinceEligible = Known(int64(j.Start.Sub(eligible) / time.Second))
+		j.SinceEligible = KnownInt(int64(j.Start.Sub(eligible) / time.Second))
 	}
 	if j.Submit.IsZero() {
 		return
 	}
-	j.Wait = Known(int64(j.Start.Sub(j.Submit) / time.Second))
+	j.Wait = KnownInt(int64(j.Start.Sub(j.Submit) / time.Second))
 	rest := j.Wait.Value
 	if j.Dependency != "" && j.SinceEligible.Known {
-		j.WaitParts[slices.Index(waits.Parts, waits.Dependency)] = Known(rest - j.SinceEligible.Value)
+		j.WaitParts[slices.Index(waits.Parts, waits.Dependency)] = KnownInt(rest - j.SinceEligible.Value)
 		rest = j.SinceEligible.Value
 	}
-	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = Known(rest)
+	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = KnownInt(rest)
 }
 
 // told reads the wait from the text of [WaitsText]. It returns false if there is no text, or an
@@ -90,7 +90,7 @@ func (p *parser) told() bool {
 	var wait, since Int
 	var parts [len(waits.Sums{}.Parts)]Int
 	for i := range parts {
-		parts[i] = Known(0)
+		parts[i] = KnownInt(0)
 	}
 	for name, text := range slurmspec.TRES(p.waits) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -100,12 +100,12 @@ func (p *parser) told() bool {
 			return false
 		}
 		if i < 0 {
-			since = Known(n)
+			since = KnownInt(n)
 			continue
 		}
-		parts[i] = Known(n)
+		parts[i] = KnownInt(n)
 	}
-	wait = Known(0)
+	wait = KnownInt(0)
 	for _, part := range parts {
 		wait.Value += part.Value
 	}

@@ -36,7 +36,7 @@ func TestWaitsOfRuns(t *testing.T) {
 				t.Fatalf("%s: %s is %d s (want %s)", text, waits.Parts[i], part.Value, s.Parts[i])
 			}
 		}
-		if j.Wait != document.Known(int64(s.Wait.Round(time.Second)/time.Second)) || sum != j.Wait.Value || j.Marks != 0 {
+		if j.Wait != document.KnownInt(int64(s.Wait.Round(time.Second)/time.Second)) || sum != j.Wait.Value || j.Marks != 0 {
 			t.Fatalf("%s: wait %+v, parts %d (want %s); marks %v", text, j.Wait, sum, s.Wait, j.Marks.Names())
 		}
 		if j.SinceEligible.Known != s.Eligible {
@@ -49,7 +49,7 @@ func TestWaitsOfRuns(t *testing.T) {
 // long this lasted. The rest is unknown. Invalid values are ignored.
 func TestWaitsOfSlurm(t *testing.T) {
 	const times = `"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1"`
-	known := document.Known
+	known := document.KnownInt
 	for text, want := range map[string]struct {
 		wait, since, dependency, unknown document.Int
 		marks                            document.Marks

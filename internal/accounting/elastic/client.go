@@ -149,7 +149,7 @@ func reason(text []byte) string {
 // excerpt returns the beginning of a response, for error messages.
 func excerpt(text []byte) string {
 	const most = 500
-	if s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?")); s != "" {
+	if s := lines.OneLine(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?")); s != "" {
 		return s
 	}
 	return "(empty)"

@@ -474,7 +474,7 @@ func TestPatterns(t *testing.T) {
 		if err != nil {
 			return false, err
 		}
-		err = v.One("SELECT "+p.text+" FROM (SELECT ?::VARCHAR AS user_name)", append(p.args, text), &found)
+		err = v.Scan("SELECT "+p.text+" FROM (SELECT ?::VARCHAR AS user_name)", append(p.args, text), &found)
 		if err != nil {
 			err = fmt.Errorf("%q: %w", l.Pattern, err)
 		}

@@ -39,7 +39,7 @@ func BenchmarkBeside(b *testing.B) {
 				asking.Go(func() {
 					for ctx.Err() == nil {
 						_ = p.Read(ctx, tables(1, dir), func(q *engine.Questioner) error {
-							return q.One(query, nil, new(any), new(any))
+							return q.Scan(query, nil, new(any), new(any))
 						})
 					}
 				})

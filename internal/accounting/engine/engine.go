@@ -176,9 +176,9 @@ func (q *Questioner) Query(query string, args ...any) (*sql.Rows, error) {
 	return q.conn.QueryContext(q.ctx, query, args...)
 }
 
-// One runs a query and scans its only row into the variables that to points to. The error is
+// Scan runs a query and scans its only row into the variables that to points to. The error is
 // sql.ErrNoRows if the answer has no row.
-func (q *Questioner) One(query string, args []any, to ...any) error {
+func (q *Questioner) Scan(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 

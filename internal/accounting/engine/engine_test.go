@@ -70,7 +70,7 @@ func pool(t testing.TB, dir string, change func(o *engine.Options)) *engine.Pool
 
 // ask runs a query that returns one row.
 func ask(p *engine.Pool, t engine.Tables, query string, to ...any) error {
-	return p.Read(context.Background(), t, func(q *engine.Questioner) error { return q.One(query, nil, to...) })
+	return p.Read(context.Background(), t, func(q *engine.Questioner) error { return q.Scan(query, nil, to...) })
 }
 
 // eventually waits until a condition holds.
@@ -152,7 +152,7 @@ func TestArguments(t *testing.T) {
 	var null sql.NullInt64
 	var n int
 	err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
-		return q.One("SELECT ?, ?, ?, ?, ?, ?::TIMESTAMP, ?::BIGINT, ?, ?", args,
+		return q.Scan("SELECT ?, ?, ?, ?, ?, ?::TIMESTAMP, ?::BIGINT, ?, ?", args,
 			&i, &f, &s, &b, &yes, &when, &null, &valued, &n)
 	})
 	if err != nil || i != -5 || f != 2.5 || s != "o'clock" || !bytes.Equal(b, []byte{0, 255}) ||
@@ -161,13 +161,13 @@ func TestArguments(t *testing.T) {
 	}
 	var has bool
 	err = p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
-		return q.One("SELECT list_contains(?, 'b')", []any{[]any{"a", "b"}}, &has)
+		return q.Scan("SELECT list_contains(?, 'b')", []any{[]any{"a", "b"}}, &has)
 	})
 	if err != nil || !has {
 		t.Errorf("list: %v, %v", has, err)
 	}
 	err = p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
-		return q.One("SELECT ?, ?", []any{1}, &i, &i)
+		return q.Scan("SELECT ?, ?", []any{1}, &i, &i)
 	})
 	if err == nil || !strings.Contains(err.Error(), "the query has 2 parameters and 1 arguments") {
 		t.Errorf("one argument for two parameters: %v", err)
@@ -361,7 +361,7 @@ func TestCancel(t *testing.T) {
 		begin := time.Now()
 		err := p.Read(ctx, engine.Tables{}, func(q *engine.Questioner) error {
 			close(asked)
-			return q.One(query, nil, new(any))
+			return q.Scan(query, nil, new(any))
 		})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", query, err)
@@ -391,7 +391,7 @@ func TestTime(t *testing.T) {
 	}
 	// A question must not succeed if its function ignores the error.
 	err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
-		_ = q.One(endless, nil, new(any))
+		_ = q.Scan(endless, nil, new(any))
 		return nil
 	})
 	if !errors.Is(err, engine.ErrTime) {
@@ -478,7 +478,7 @@ func TestKills(t *testing.T) {
 				var n, sum int64
 				want := int64(g*1000 + i)
 				err := p.Read(context.Background(), tables(1, dir), func(q *engine.Questioner) error {
-					return q.One("SELECT count(*), coalesce(sum(id), 0)::BIGINT FROM jobs WHERE id < ?", []any{want}, &n, &sum)
+					return q.Scan("SELECT count(*), coalesce(sum(id), 0)::BIGINT FROM jobs WHERE id < ?", []any{want}, &n, &sum)
 				})
 				switch {
 				case errors.Is(err, engine.ErrEnded):
@@ -542,7 +542,7 @@ func TestLanes(t *testing.T) {
 		asking.Go(func() {
 			err := p.Read(ctx, tables(1, dir), func(q *engine.Questioner) error {
 				calls.Add(1)
-				return q.One([]string{endless, deaf}[i%2], nil, new(any))
+				return q.Scan([]string{endless, deaf}[i%2], nil, new(any))
 			})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("endless: %v", err)
@@ -583,7 +583,7 @@ func TestPatience(t *testing.T) {
 		}
 		eventually(t, "it is in the slow lane", func() bool { taken, _ := p.Slow(); return taken == 1 })
 		var n int64
-		return q.One("SELECT 1", nil, &n)
+		return q.Scan("SELECT 1", nil, &n)
 	})
 	if err != nil {
 		t.Error(err)
@@ -600,7 +600,7 @@ func TestAgain(t *testing.T) {
 			var n int64
 			err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
 				calls.Add(1)
-				return q.One("SELECT count(*) FROM range(5000) a, range(5000) b WHERE (a.range * b.range) % 7 = 1", nil, &n)
+				return q.Scan("SELECT count(*) FROM range(5000) a, range(5000) b WHERE (a.range * b.range) % 7 = 1", nil, &n)
 			})
 			if err != nil || n == 0 {
 				t.Errorf("got %d, %v", n, err)
@@ -671,7 +671,7 @@ func TestClose(t *testing.T) {
 	go func() {
 		failed <- p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
 			close(asked)
-			return q.One(deaf, nil, new(any))
+			return q.Scan(deaf, nil, new(any))
 		})
 	}()
 	<-asked

@@ -568,7 +568,7 @@ func faultOf(text []byte) json.RawMessage {
 // excerpt returns the beginning of a response, for error messages.
 func excerpt(text []byte) string {
 	const most = 300
-	s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?"))
+	s := lines.OneLine(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?"))
 	if s == "" {
 		return "(empty)"
 	}

@@ -435,7 +435,7 @@ func TestOwnServer(t *testing.T) {
 	}
 	var n, ids int64
 	err = in.Store().Read(context.Background(), func(v *store.Snapshot) error {
-		return v.One("SELECT count(*), count(DISTINCT id) FROM jobs", nil, &n, &ids)
+		return v.Scan("SELECT count(*), count(DISTINCT id) FROM jobs", nil, &n, &ids)
 	})
 	if err != nil || n != jobs || ids != jobs || status.Refused != 0 {
 		t.Errorf("%d jobs with %d ids (want %d), %v, %+v", n, ids, jobs, err, status)

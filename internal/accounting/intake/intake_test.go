@@ -63,7 +63,7 @@ func TestBacklog(t *testing.T) {
 	}
 	var rows, different, last, documents int64
 	err = in.Store().Read(ctx, func(v *store.Snapshot) error {
-		return v.One(`SELECT count(*), count(DISTINCT jobid), count(*) FILTER (job_name = 'last'), count(*) FILTER (contains(decode(document), '"last"')) FROM jobs`,
+		return v.Scan(`SELECT count(*), count(DISTINCT jobid), count(*) FILTER (job_name = 'last'), count(*) FILTER (contains(decode(document), '"last"')) FROM jobs`,
 			nil, &rows, &different, &last, &documents)
 	})
 	if duplicates := in.Store().Summary().Counts["duplicate"]; err != nil || rows != jobs || different != jobs || last != jobs/10 || documents != jobs/10 || duplicates != 2*jobs {
@@ -96,7 +96,7 @@ func TestFutureEnd(t *testing.T) {
 	}
 	var marked, others string
 	err = in.Store().Read(ctx, func(v *store.Snapshot) error {
-		return v.One(`SELECT string_agg(jobid, ' ' ORDER BY jobid) FILTER (marks = 'bad_value' AND end_time IS NULL AND elapsed_s IS NULL),
+		return v.Scan(`SELECT string_agg(jobid, ' ' ORDER BY jobid) FILTER (marks = 'bad_value' AND end_time IS NULL AND elapsed_s IS NULL),
 			string_agg(jobid, ' ' ORDER BY jobid) FILTER (marks IS NULL AND end_time IS NOT NULL) FROM jobs`, nil, &marked, &others)
 	})
 	if err != nil || marked != "2 4" || others != "1 3 5 6 7 8 9 10" {

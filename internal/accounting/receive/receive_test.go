@@ -75,7 +75,7 @@ func row(t testing.TB, in *intake.Intake, query string) (text string) {
 	if err := in.Wait(context.Background(), in.Status().Received); err != nil {
 		t.Fatal(err)
 	}
-	err := in.Store().Read(context.Background(), func(v *store.Snapshot) error { return v.One(query, nil, &text) })
+	err := in.Store().Read(context.Background(), func(v *store.Snapshot) error { return v.Scan(query, nil, &text) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j := document.Parse(ran, ""); j.Nodes.Known || j.CPUs != document.Known(64) || !j.Ran() {
+	if j := document.Parse(ran, ""); j.Nodes.Known || j.CPUs != document.KnownInt(64) || !j.Ran() {
 		t.Errorf("a job whose number of nodes nobody knows: %s: %+v", ran, j)
 	}
 	if j := document.Parse(text, ""); j.Run != -at(0).UnixSeconds() || j.Cluster != "vale" || j.Limit.Known || j.Wait.Known || j.Marks != 0 {
@@ -155,7 +155,7 @@ func TestRunDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	sums, _ := waits.Sum(&row)
-	if j := document.Parse(text, ""); j.Wait != document.Known(6000) || j.SinceEligible != document.Known(int64(sums.SinceEligible.Seconds())) {
+	if j := document.Parse(text, ""); j.Wait != document.KnownInt(6000) || j.SinceEligible != document.KnownInt(int64(sums.SinceEligible.Seconds())) {
 		t.Errorf("%s: wait %+v, %+v since eligible; metrics have %+v", text, j.Wait, j.SinceEligible, sums)
 	}
 	if text, err = documentOf(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
@@ -206,7 +206,7 @@ func TestTasksByName(t *testing.T) {
 		}
 		for _, text := range [][]byte{ofRun, ofRecord} {
 			j := document.Parse(text, "")
-			if j.JobID != 5313029 || j.ArrayTaskID != document.Known(int64(task)) || j.Marks != 0 {
+			if j.JobID != 5313029 || j.ArrayTaskID != document.KnownInt(int64(task)) || j.Marks != 0 {
 				t.Errorf("%s: %+v", text, j)
 			}
 			seen[fmt.Sprint(j.Cluster, j.JobID, j.Run)] = true

@@ -141,7 +141,7 @@ var Rollups = func() map[string]*Rollup {
 	byInstant := func(name, column, where string, measures []string, of func(j *Job) columnar.Optional) *Rollup {
 		return &Rollup{name, map[string]string{"x": quarter(column)}, where, measures, func(j *Job, to *cellKey) bool {
 			at := of(j)
-			to.x = columnar.Known(at.N / microsQuarter)
+			to.x = columnar.Some(at.N / microsQuarter)
 			return at.OK && (where != Ran || j.ran())
 		}}
 	}
@@ -152,7 +152,7 @@ var Rollups = func() map[string]*Rollup {
 				if !n.OK || n.N < 0 || !j.start.OK || j.lost.N != 0 && where != "" {
 					return false
 				}
-				to.x = columnar.Known(class(n.N, classes))
+				to.x = columnar.Some(class(n.N, classes))
 				return true
 			}}
 	}
@@ -193,7 +193,7 @@ var Rollups = func() map[string]*Rollup {
 				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || !j.start.OK || j.lost.N != 0 {
 					return false
 				}
-				to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
+				to.x = columnar.Some(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
 				return true
 			}},
 		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)},
@@ -202,7 +202,7 @@ var Rollups = func() map[string]*Rollup {
 				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 || !j.start.OK || j.lost.N != 0 {
 					return false
 				}
-				to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
+				to.x, to.y = columnar.Some(class(j.limit.N, 1)), columnar.Some(class(j.elapsed.N, 1))
 				return true
 			}},
 		byInstant("start", "start_time", Ran, []string{"cpus", "cpu_starts"},
@@ -240,12 +240,6 @@ func (r *Rollup) Counted(view, where string, extra ...string) string {
 	}
 	return "SELECT " + strings.Join(append(extra, expressions...), ", ") + " FROM " + view + " WHERE " + where +
 		" GROUP BY ALL"
-}
-
-// Ahead returns the SQL that reads stored cells. where is a condition on day and cluster.
-func (r *Rollup) Ahead(where string) string {
-	names, _ := r.Columns()
-	return "SELECT " + strings.Join(names, ", ") + " FROM daily_" + r.Name + " WHERE " + where
 }
 
 // Layout describes a file of cells. Columns that a rollup lacks are NULL in its rows.
@@ -362,7 +356,7 @@ func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 					}
 					*to.text(j) = n
 				case to.number != nil:
-					*to.number(j) = columnar.Known(v.Int64())
+					*to.number(j) = columnar.Some(v.Int64())
 				default:
 					*to.hours(j) = sum{v.Double(), true}
 				}

@@ -155,7 +155,7 @@ func orders(b *query.Body, children []*aggregation) (list []order) {
 		return []order{{count: true, descending: true}, {key: true}}
 	}
 	for _, e := range query.List(b.Members["order"]) {
-		name, direction := b.Only(b.Where+".order", e)
+		name, direction := b.OnlyMember(b.Where+".order", e)
 		d := b.Scalar(b.Where+".order", direction)
 		o := order{descending: strings.EqualFold(d, "desc"), count: name == "_count", key: name == "_key" || name == "_term"}
 		if !o.descending && !strings.EqualFold(d, "asc") {

@@ -154,7 +154,7 @@ func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.S
 func (s *Server) exists(ctx context.Context, name string, condition query.SQL) error {
 	var n int64
 	err := s.store.Read(ctx, func(v *store.Snapshot) error {
-		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+condition.Text+" LIMIT 1)", condition.Args, &n)
+		return v.Scan("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+condition.Text+" LIMIT 1)", condition.Args, &n)
 	})
 	if err == nil && n == 0 {
 		err = query.Fault(http.StatusNotFound, "index_not_found_exception", "no such index ["+name+"]")

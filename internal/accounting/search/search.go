@@ -130,7 +130,7 @@ func (r *request) readSort(v any) {
 				}
 			}
 		}
-		name, body := r.c.Only("sort", e)
+		name, body := r.c.OnlyMember("sort", e)
 		if _, ok := body.(map[string]any); !ok {
 			body = map[string]any{"order": body}
 		}
@@ -243,7 +243,7 @@ func (r *request) tables() query.SQL {
 // count returns the number of jobs that match.
 func (r *request) count(v *store.Snapshot) (n int64, err error) {
 	statement := query.Expression("SELECT count(*) %s", r.tables())
-	return n, v.One(statement.Text, statement.Args, &n)
+	return n, v.Scan(statement.Text, statement.Args, &n)
 }
 
 // search runs a request.

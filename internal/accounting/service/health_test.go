@@ -86,7 +86,7 @@ func TestHealth(t *testing.T) {
 					cpus = int(c.CPUs.Value)
 				}
 			}
-			return v.One("SELECT count(*), coalesce(max(main_queue), 0) FROM health WHERE cluster = 'vale'", nil, &n, &queue)
+			return v.Scan("SELECT count(*), coalesce(max(main_queue), 0) FROM health WHERE cluster = 'vale'", nil, &n, &queue)
 		})
 		if err != nil {
 			t.Fatal(err)

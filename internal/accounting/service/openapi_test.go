@@ -176,7 +176,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	fill := func(path, name string) string {
 		var seq int64 // of a job in the store; a later document replaces an earlier one
-		if err := s.intake.Store().Read(t.Context(), func(v *store.Snapshot) error { return v.One("SELECT max(seq) FROM jobs", nil, &seq) }); err != nil {
+		if err := s.intake.Store().Read(t.Context(), func(v *store.Snapshot) error { return v.Scan("SELECT max(seq) FROM jobs", nil, &seq) }); err != nil {
 			t.Fatal(err)
 		}
 		return strings.NewReplacer("{index}", "vale", "{id}", "vale:7:1709251260", "{type}", "jobcomp", "{seq}", fmt.Sprint(seq), "{name}", name).Replace(path)

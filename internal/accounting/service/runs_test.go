@@ -116,7 +116,7 @@ func windowed(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := metrics.Of(r, metrics.Options{}); err != nil || s.LeftOut[metrics.Preset] == 0 {
+	if s, err := metrics.FromRun(r, metrics.Options{}); err != nil || s.LeftOut[metrics.Preset] == 0 {
 		t.Fatalf("no job ran when the window began: %v", err)
 	}
 }

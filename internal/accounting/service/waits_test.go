@@ -99,7 +99,7 @@ func TestOneDecompositionEverywhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := metrics.Of(r, metrics.Options{}, metrics.ByPartition)
+		want, err := metrics.FromRun(r, metrics.Options{}, metrics.ByPartition)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func BenchmarkOpen(b *testing.B) {
 		opened += time.Since(begin)
 		var jobs int64
 		if err := s.Read(b.Context(), func(v *store.Snapshot) error {
-			return v.One("SELECT count(*) FROM jobs", nil,
+			return v.Scan("SELECT count(*) FROM jobs", nil,
 				&jobs)
 		}); err != nil {
 			b.Fatal(err)

@@ -155,7 +155,7 @@ func checkHealth(t *testing.T, s *store.Store, model map[healthKey]int64) {
 		if at != len(keys) || rows.Err() != nil {
 			return fmt.Errorf("%d samples, want %d: %w", at, len(keys), rows.Err())
 		}
-		if err := v.One("SELECT count(*) FROM health_counts", nil, &all); err != nil || all != counts {
+		if err := v.Scan("SELECT count(*) FROM health_counts", nil, &all); err != nil || all != counts {
 			return fmt.Errorf("%d counts, want %d: %w", all, counts, err)
 		}
 		return nil

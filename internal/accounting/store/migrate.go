@@ -63,10 +63,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	ask := func(do func(q *engine.Questioner) error) error { return s.pool.Read(ctx, engine.Tables{}, do) }
 	var first, last sql.NullInt64
 	err := ask(func(q *engine.Questioner) error {
-		if err := q.One("SELECT seq FROM old.applied", nil, &applied); err != nil {
+		if err := q.Scan("SELECT seq FROM old.applied", nil, &applied); err != nil {
 			return err
 		}
-		if err := q.One("SELECT min(seq), max(seq) FROM old.jobs", nil, &first, &last); err != nil {
+		if err := q.Scan("SELECT min(seq), max(seq) FROM old.jobs", nil, &first, &last); err != nil {
 			return err
 		}
 		return eachRow(q, "SELECT rule, documents FROM old.counts", func(rows *sql.Rows) error {
@@ -223,7 +223,7 @@ func (s *Store) migrateHealth(ask func(func(q *engine.Questioner) error) error) 
 	err := ask(func(q *engine.Questioner) error {
 		figures, counts = nil, nil
 		var tables int
-		if err := q.One("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'old' AND table_name IN ('health', 'health_counts')", nil, &tables); err != nil || tables < 2 {
+		if err := q.Scan("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'old' AND table_name IN ('health', 'health_counts')", nil, &tables); err != nil || tables < 2 {
 			return err
 		}
 		err := eachRow(q, "SELECT * FROM old.health ORDER BY until, cluster", func(rows *sql.Rows) error {

@@ -270,7 +270,7 @@ func checkEngine(t *testing.T, v *store.View, want []*store.Entry) {
 			var different int
 			const day = "(epoch_us(end_time) // 86400000000)::INTEGER AS day"
 			counted := r.Counted("tight", "true", day, "cluster")
-			if err := q.One("SELECT count(*) FROM (SELECT sum(jobs) AS n FROM daily_"+name+") a, (SELECT sum(jobs) AS n FROM ("+counted+")) b WHERE a.n IS DISTINCT FROM b.n", nil, &different); err != nil {
+			if err := q.Scan("SELECT count(*) FROM (SELECT sum(jobs) AS n FROM daily_"+name+") a, (SELECT sum(jobs) AS n FROM ("+counted+")) b WHERE a.n IS DISTINCT FROM b.n", nil, &different); err != nil {
 				if slices.Contains(r.Measures, "jobs") {
 					return fmt.Errorf("%s: %w", name, err)
 				}

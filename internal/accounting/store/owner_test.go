@@ -63,7 +63,7 @@ func TestNames(t *testing.T) {
 		}
 		for range 2 { // first with a fresh part, then with a durable part
 			var n int
-			err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.One("SELECT count(*) FROM jobs", nil, &n) })
+			err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.Scan("SELECT count(*) FROM jobs", nil, &n) })
 			if err != nil || n != 30 {
 				t.Errorf("%s: %d jobs: %v", name, n, err)
 			}

@@ -42,7 +42,7 @@ func filled(t *testing.T, n int64) *store.Store {
 // count asks an engine for a number.
 func count(t *testing.T, s *store.Store, query string) (n int64) {
 	t.Helper()
-	if err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.One(query, nil, &n) }); err != nil {
+	if err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.Scan(query, nil, &n) }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -100,7 +100,7 @@ func TestBatches(t *testing.T) {
 		}
 		var got sums
 		err := s.Read(t.Context(), func(v *store.Snapshot) error {
-			return v.One("SELECT count(*), (sum(hash(jobs)) % 1000000007)::BIGINT, count(marks) FROM jobs", nil, &got.rows,
+			return v.Scan("SELECT count(*), (sum(hash(jobs)) % 1000000007)::BIGINT, count(marks) FROM jobs", nil, &got.rows,
 				&got.all, &got.marked)
 		})
 		if err != nil {
@@ -153,7 +153,7 @@ func TestSnapshot(t *testing.T) {
 	s := filled(t, 1500)
 	err := s.Read(t.Context(), func(v *store.Snapshot) error {
 		var before, after int
-		if err := v.One("SELECT count(*) FROM jobs", nil, &before); err != nil {
+		if err := v.Scan("SELECT count(*) FROM jobs", nil, &before); err != nil {
 			return err
 		}
 		if err := storetest.Fill(t.Context(), s, 1501, 2600); err != nil { // the writer does not wait for this read
@@ -162,7 +162,7 @@ func TestSnapshot(t *testing.T) {
 		if err := s.Seal(); err != nil { // the read's files remain
 			return err
 		}
-		if err := v.One("SELECT count(document) FROM jobs", nil, &after); err != nil {
+		if err := v.Scan("SELECT count(document) FROM jobs", nil, &after); err != nil {
 			return err
 		}
 		if before != 1500 || after != 1500 {
@@ -238,7 +238,7 @@ func TestLimits(t *testing.T) {
 		defer s.Close()
 		var n int64
 		begin := time.Now()
-		err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.One(c.query, nil, &n) })
+		err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.Scan(c.query, nil, &n) })
 		if !errors.Is(err, c.want) || time.Since(begin) > c.limit+10*time.Second {
 			t.Errorf("%s: %v after %v, want %v", c.query, err, time.Since(begin), c.want)
 		}
@@ -573,7 +573,7 @@ func TestCancelled(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(20_000))*time.Microsecond)
 				var n int
 				_ = s.Read(ctx, func(v *store.Snapshot) error {
-					return v.One("SELECT count(DISTINCT document) FROM jobs", nil,
+					return v.Scan("SELECT count(DISTINCT document) FROM jobs", nil,
 						&n)
 				}) // the time may be over
 				cancel()
@@ -590,7 +590,7 @@ func TestCancelled(t *testing.T) {
 		group.Go(func() {
 			var n int
 			err := s.Read(t.Context(),
-				func(v *store.Snapshot) error { return v.One("SELECT count(DISTINCT document) FROM jobs", nil, &n) })
+				func(v *store.Snapshot) error { return v.Scan("SELECT count(DISTINCT document) FROM jobs", nil, &n) })
 			if err != nil || n != 2000 {
 				t.Errorf("%d jobs: %v", n, err)
 			}

@@ -177,7 +177,7 @@ func TestRenew(t *testing.T) {
 	waits := func() (list [4]int64) {
 		t.Helper()
 		if err := s.Read(t.Context(), func(v *store.Snapshot) error {
-			return v.One(query, nil, &list[0], &list[1], &list[2], &list[3])
+			return v.Scan(query, nil, &list[0], &list[1], &list[2], &list[3])
 		}); err != nil {
 			t.Fatal(err)
 		}

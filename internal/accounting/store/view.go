@@ -170,8 +170,8 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 	return v.q.Query(query, args...)
 }
 
-// One runs a query that returns one row, and scans this row into the variables that to points to.
-func (v *Snapshot) One(query string, args []any, to ...any) error { return v.q.One(query, args, to...) }
+// Scan runs a query that returns one row, and scans this row into the variables that to points to.
+func (v *Snapshot) Scan(text string, args []any, to ...any) error { return v.q.Scan(text, args, to...) }
 
 // All runs a query and returns its rows, with the values as DuckDB's driver returns them.
 func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
@@ -339,11 +339,11 @@ func (j *chosenRow) set(column string, v *parquet.Value) {
 	case "user_name":
 		j.user = string(v.ByteArray())
 	case "submit_time":
-		j.submit = columnar.Known(v.Int64())
+		j.submit = columnar.Some(v.Int64())
 	case "start_time":
-		j.start = columnar.Known(v.Int64())
+		j.start = columnar.Some(v.Int64())
 	case "end_time":
-		j.end = columnar.Known(v.Int64())
+		j.end = columnar.Some(v.Int64())
 	}
 }
 

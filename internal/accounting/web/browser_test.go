@@ -103,7 +103,7 @@ func (r *reader) drag(panel string, from, to float64) {
 // TestInBrowser uses the pages in a real browser.
 func TestInBrowser(t *testing.T) {
 	s := serve(t, 4000, hostile())
-	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", Nodes: document.Known(2000), CPUs: document.Known(128_000)}); err != nil {
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", Nodes: document.KnownInt(2000), CPUs: document.KnownInt(128_000)}); err != nil {
 		t.Fatal(err)
 	}
 	addRun(t, s)

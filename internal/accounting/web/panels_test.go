@@ -26,7 +26,7 @@ import (
 // TestUtilization compares the processors in use with a sum over every second of the range.
 func TestUtilization(t *testing.T) {
 	s := serve(t, 1500)
-	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", CPUs: document.Known(1_000_000)}); err != nil {
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", CPUs: document.KnownInt(1_000_000)}); err != nil {
 		t.Fatal(err)
 	}
 	type job struct{ start, end, cpus float64 }
@@ -89,7 +89,7 @@ func TestCapacity(t *testing.T) {
 	s := serve(t, 200, `{"jobid":1,"cluster":"vast","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","total_cpus":1,"nodes":"n"}`)
 	addRun(t, s)
 	for name, cpus := range map[string]int64{"vale": 500, "replay-1": 200} {
-		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: "site", CPUs: document.Known(cpus)}); err != nil {
+		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: "site", CPUs: document.KnownInt(cpus)}); err != nil {
 			t.Fatal(err)
 		}
 	}

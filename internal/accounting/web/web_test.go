@@ -114,7 +114,7 @@ func (r rows) sum(name string) (sum float64) {
 
 func (s *site) number(sql string, args ...any) (n float64) {
 	s.t.Helper()
-	if err := s.store.Read(context.Background(), func(v *store.Snapshot) error { return v.One(sql, args, &n) }); err != nil {
+	if err := s.store.Read(context.Background(), func(v *store.Snapshot) error { return v.Scan(sql, args, &n) }); err != nil {
 		s.t.Fatal(err)
 	}
 	return n

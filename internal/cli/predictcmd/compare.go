@@ -110,7 +110,7 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 		Spec: experiment.Spec{
 			Workload: experiment.Workload{Path: path, Value: w}, Simulator: &opts.simulator, Seed: opts.seed, Output: output,
 			Version: o.Version,
-			Users:   replay.Feedback{Model: replay.None, Jitter: opts.jitter},
+			Users:   replay.Feedback{Model: replay.NoFeedback, Jitter: opts.jitter},
 		},
 		Set:   experiment.Set{Count: opts.realizations, Parallel: opts.parallel},
 		Model: opts.model, Quantile: opts.quantile, Keep: opts.output != "",

@@ -94,7 +94,7 @@ func (o commands) runJobs(path string, opts jobsOptions) error {
 	if err != nil {
 		return err
 	}
-	table, err := jobtable.Of(r, opts.table)
+	table, err := jobtable.FromRun(r, opts.table)
 	if err != nil {
 		return console.BadInput(err)
 	}

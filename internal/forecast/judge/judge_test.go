@@ -45,16 +45,16 @@ func TestTally(t *testing.T) {
 		{"in the middle", wait(10*m, 20*m, 30*m), 20 * m, 1, Tally{Forecasts: 1, Covered: 1, Near: [3]int{1, 1, 1}}},
 		{"at P10", wait(10*m, 20*m, 30*m), 10 * m, 0, Tally{Forecasts: 1, Covered: 1, Near: [3]int{0, 0, 1}}},
 		{"at P90", wait(10*m, 20*m, 30*m), 30 * m, 1, Tally{Forecasts: 1, Covered: 1, Near: [3]int{0, 0, 1}}},
-		{"too early", wait(10*m, 14*m, 30*m), 10*m - time.Second, 0, Tally{Forecasts: 1, Near: [3]int{0, 1, 1}}},
-		{"too late", wait(10*m, 20*m, 30*m), 30*m + time.Second, 1, Tally{Forecasts: 1, Near: [3]int{0, 0, 1}}},
+		{"start before P10", wait(10*m, 14*m, 30*m), 10*m - time.Second, 0, Tally{Forecasts: 1, Near: [3]int{0, 1, 1}}},
+		{"start after P90", wait(10*m, 20*m, 30*m), 30*m + time.Second, 1, Tally{Forecasts: 1, Near: [3]int{0, 0, 1}}},
 		{"far off", wait(10*m, 20*m, 30*m), 5 * time.Hour, 3, Tally{Forecasts: 1}},
 		{"a minute off", wait(10*m, 20*m, 30*m), 21 * m, 1, Tally{Forecasts: 1, Covered: 1, Near: [3]int{1, 1, 1}}},
-		{"never, but it did", never, 4 * time.Hour, 3, Tally{Forecasts: 1}},
+		{"forecast to never start, and started", never, 4 * time.Hour, 3, Tally{Forecasts: 1}},
 		{"after the horizon, as P90", later, 2 * time.Hour, 2, Tally{Forecasts: 1, Covered: 1}},
 		{"before the horizon, before P10", later, 40 * m, 1, Tally{Forecasts: 1}},
-		{"all after the horizon", beyond, 26 * time.Hour, 4, Tally{Beyond: 1}},
-		{"all after the horizon, but it did not", beyond, 59 * m, 1, Tally{Forecasts: 1}},
-		{"beside Slurm", beside, 24 * m, 1, Tally{Forecasts: 1, Covered: 1, Near: [3]int{0, 1, 1}, Slurm: 1, SlurmNear: [3]int{0, 1, 1}, BesideNear: [3]int{0, 1, 1}}},
+		{"quantiles and start after the horizon", beyond, 26 * time.Hour, 4, Tally{Beyond: 1}},
+		{"quantiles after the horizon, and start before it", beyond, 59 * m, 1, Tally{Forecasts: 1}},
+		{"compared with Slurm's estimate", beside, 24 * m, 1, Tally{Forecasts: 1, Covered: 1, Near: [3]int{0, 1, 1}, Slurm: 1, SlurmNear: [3]int{0, 1, 1}, BesideNear: [3]int{0, 1, 1}}},
 	} {
 		j := New(State{}, 7*day)
 		see(j, tt.f)
@@ -83,12 +83,12 @@ func TestSeen(t *testing.T) {
 		gone        int
 		still, next bool
 	}{
-		{"it starts", []capture{{none, true}, {none, true}, {at(7 * time.Minute), false}}, 2, 0, false, false},
-		{"it is cancelled", []capture{{none, true}, {none, false}, {none, false}}, 0, 1, false, false},
-		{"slurmdbd is late", []capture{{none, true}, {none, false}, {at(time.Minute), false}}, 1, 0, false, false},
-		{"it is away once", []capture{{none, true}, {none, false}, {none, true}, {none, false}}, 0, 0, true, false},
-		{"it ran before", []capture{{at(-time.Hour), true}, {at(-time.Hour), true}}, 0, 0, true, false},
-		{"it is requeued", []capture{{none, true}, {at(2 * time.Minute), true}, {at(2 * time.Minute), true}}, 1, 0, true, false},
+		{"starts", []capture{{none, true}, {none, true}, {at(7 * time.Minute), false}}, 2, 0, false, false},
+		{"cancelled", []capture{{none, true}, {none, false}, {none, false}}, 0, 1, false, false},
+		{"start known one capture later", []capture{{none, true}, {none, false}, {at(time.Minute), false}}, 1, 0, false, false},
+		{"missing from one capture", []capture{{none, true}, {none, false}, {none, true}, {none, false}}, 0, 0, true, false},
+		{"started before the first capture", []capture{{at(-time.Hour), true}, {at(-time.Hour), true}}, 0, 0, true, false},
+		{"requeued", []capture{{none, true}, {at(2 * time.Minute), true}, {at(2 * time.Minute), true}}, 1, 0, true, false},
 		{"a start before the later forecast", []capture{{none, true}, {none, true}, {at(4 * time.Minute), false}}, 1, 0, false, false},
 	} {
 		j := New(State{}, 7*day)

@@ -68,8 +68,8 @@ func eventNames(wl *workload.Workload) map[string]string {
 
 func (e *writer) job(out *bufio.Writer, job *hpc.Job) error {
 	r := job.Request
-	r.Name = lines.One(e.names[job.ID])
-	r.Comment = lines.One(r.Comment)
+	r.Name = lines.OneLine(e.names[job.ID])
+	r.Comment = lines.OneLine(r.Comment)
 	r.Dependency = e.dependency(job)
 	words := append(sbatch.Format(&r), "-sim-walltime="+walltime(job.RunTime), "pseudo.job")
 	at := fmt.Sprintf("-dt %s -e ", jobjson.AppendSeconds(nil, job.Submit.Sub(e.epoch)))

@@ -27,7 +27,7 @@ import (
 // Format is Grid Engine's accounting file.
 var Format = workload.Format{
 	Name: "gridengine", Doc: "the accounting file of Grid Engine",
-	Looks: "an accounting file of Grid Engine", Recognize: recognize, Read: finished.NewReader(New).One,
+	Looks: "an accounting file of Grid Engine", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
 const (

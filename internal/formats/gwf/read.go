@@ -22,7 +22,7 @@ import (
 // Format is the Grid Workload Format.
 var Format = workload.Format{
 	Name: "gwf", Doc: "the Grid Workload Format of the Grid Workloads Archive",
-	Looks: "a log in the Grid Workload Format", Recognize: recognize, Read: finished.NewReader(New).One,
+	Looks: "a log in the Grid Workload Format", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
 // The fields of a record, from 0. A value of -1 is not known.

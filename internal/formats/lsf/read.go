@@ -26,7 +26,7 @@ import (
 // Format is LSF's job log.
 var Format = workload.Format{
 	Name: "lsf", Doc: "the job log of LSF (lsb.acct)",
-	Looks: "an lsb.acct of LSF", Recognize: recognize, Read: finished.NewReader(New).One,
+	Looks: "an lsb.acct of LSF", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
 // NoteDependency counts jobs whose dependency condition has no counterpart in Slurm.

@@ -25,7 +25,7 @@ import (
 // Format is the accounting log of PBS.
 var Format = workload.Format{
 	Name: "pbs", Doc: "the accounting log of Torque, OpenPBS or PBS Professional",
-	Looks: "an accounting log of PBS", Recognize: recognize, Read: finished.NewReader(New).One,
+	Looks: "an accounting log of PBS", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
 // The notes that a reader counts beside those of [finished.Builder].

@@ -79,7 +79,7 @@ func delimiterOf(header string) (delimiter string, ok bool) {
 
 // Read is [Accounting] without the report of missing facts.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
-	return NewReader().One(r, name, opts)
+	return NewReader().Read(r, name, opts)
 }
 
 // Accounting reads what sacct prints, with -P or with --json. missing lists the facts that the

@@ -459,7 +459,7 @@ func TestDelimiters(t *testing.T) {
 			sources[text.String()] = sacct.NewReader(header...)
 		}
 		for text, reader := range sources {
-			w, err := reader.One(strings.NewReader(text), "x", workload.ReadOptions{})
+			w, err := reader.Read(strings.NewReader(text), "x", workload.ReadOptions{})
 			if err != nil || w.Jobs.Len() != 2 {
 				t.Errorf("%q: %v", text, err)
 				continue

@@ -78,7 +78,7 @@ func (s *writer) numberJobs(wl *workload.Workload) {
 // output.
 func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	r := job.Request
-	r.Name, r.Comment, r.User = lines.One(r.Name), lines.One(r.Comment), ""
+	r.Name, r.Comment, r.User = lines.OneLine(r.Name), lines.OneLine(r.Comment), ""
 	if deps, err := sbatch.ParseDependency(r.Dependency); err == nil && r.Dependency != "" {
 		for i, d := range deps.List {
 			if n := s.numbers[d.Job]; n != "" {
@@ -117,7 +117,7 @@ func (s *writer) fields(job *hpc.Job, task int, submit hpc.Time, rec *hpc.Record
 	words, _ := s.words(job)
 	user := s.users[job.User]
 	return []string{
-		id, lines.One(job.Name), job.User, idOf(user, user.UID), cmp.Or(job.Group, user.Group), idOf(user, user.GID),
+		id, lines.OneLine(job.Name), job.User, idOf(user, user.UID), cmp.Or(job.Group, user.Group), idOf(user, user.GID),
 		job.Account, job.Partition, job.QOS, job.WCKey, job.Reservation,
 		timeText(submit), timeText(rec.Eligible), timeText(rec.Start), timeText(fate.end), fate.elapsed, string(rec.State),
 		strconv.Itoa(job.ExitCodeOf(task)) + ":0", limitText(job.TimeLimit), strconv.Itoa(workload.CPUs(&job.Request)), strconv.Itoa(rec.Processors),

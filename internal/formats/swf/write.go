@@ -217,7 +217,7 @@ func (s *writer) header(out *bufio.Writer) {
 		comments = append(comments, start)
 	}
 	if len(s.wl.Header) == 0 {
-		comments = append([]string{" Version: 2.2", " Computer: " + lines.One(s.wl.Source)}, comments...)
+		comments = append([]string{" Version: 2.2", " Computer: " + lines.OneLine(s.wl.Source)}, comments...)
 		comments = append(comments, fmt.Sprintf(" MaxRecords: %d", s.jobs.Len()))
 	}
 	comments = sized(comments, "MaxNodes", s.wl.MachineNodes)
@@ -271,7 +271,7 @@ func (s *writer) nameLines() []string {
 		}
 		slices.Sort(numbers)
 		for _, n := range numbers {
-			comments = append(comments, fmt.Sprintf(t.heading, n, lines.One(t.names.byNumber[n])))
+			comments = append(comments, fmt.Sprintf(t.heading, n, lines.OneLine(t.names.byNumber[n])))
 		}
 	}
 	return comments

@@ -114,7 +114,7 @@ func TestReadReservations(t *testing.T) {
 			now        hpc.Time
 			want       []driver.Reservation
 		}{
-			{"as it is", string(text), after(1), want},
+			{"unchanged text", string(text), after(1), want},
 			{"when two have ended", string(text), after(90), want[:1]},
 			{"unknown keys and flags", strings.NewReplacer("Flags=", "Flags=TELEPORT,", "MaxStartDelay", "Colour=(null) MaxStartDelay").Replace(string(text)), after(1), want},
 			{"with a comment", strings.ReplaceAll(string(text), "MaxStartDelay=(null)", "MaxStartDelay=(null) Comment=Nodes=n9 for EndTime=never"), after(1), want},
@@ -194,16 +194,16 @@ func TestRoundWithReservations(t *testing.T) {
 		reservations string
 		starts       bool
 	}{
-		{"none", "n1", 2, "No reservations in the system\n", true},
+		{"no reservation", "n1", 2, "No reservations in the system\n", true},
 		{"too many nodes", "n1", 3, "No reservations in the system\n", false},
-		{"an open one", "n1", 2, reservation("a", 100, 9000, "n2"), false},
-		{"one that has ended", "n1", 2, reservation("a", 100, 500, "n2"), true},
-		{"a later one", "n1", 2, reservation("a", 1000, 9000, "n2"), false},
-		{"one after the job", "n1", 2, reservation("a", 6000, 9000, "n2"), true},
+		{"reservation under way", "n1", 2, reservation("a", 100, 9000, "n2"), false},
+		{"reservation that has ended", "n1", 2, reservation("a", 100, 500, "n2"), true},
+		{"reservation that begins during the job", "n1", 2, reservation("a", 1000, 9000, "n2"), false},
+		{"reservation after the job's end", "n1", 2, reservation("a", 6000, 9000, "n2"), true},
 		{"nodes of the running job", "n1", 2, reservation("a", 100, 9000, "n1"), true},
 		{"the drained node", "n1", 2, reservation("a", 100, 9000, "n4"), true},
-		{"nodes of others", "n1", 2, reservation("a", 100, 9000, "x[1-50]"), true},
-		{"two on a node", "n1", 1, reservation("a", 100, 9000, "n2") + reservation("b", 400, 800, "n2"), true},
+		{"reservation of other nodes", "n1", 2, reservation("a", 100, 9000, "x[1-50]"), true},
+		{"two reservations on one node", "n1", 1, reservation("a", 100, 9000, "n2") + reservation("b", 400, 800, "n2"), true},
 		{"a job on the drained node", "n4", 3, "No reservations in the system\n", true},
 		{"not readable", "n1", 2, "ReservationName=a StartTime=soon\n", true},
 	} {

@@ -42,7 +42,7 @@ func options(t *testing.T, w *workload.Workload) Options {
 	return Options{
 		Spec: experiment.Spec{
 			Workload: experiment.Workload{Path: "busy.jsonl", Value: w}, Simulator: &experiment.Simulator{Processors: 16}, Seed: 1,
-			Output: t.TempDir(), Users: replay.Feedback{Model: replay.None, Jitter: time.Minute},
+			Output: t.TempDir(), Users: replay.Feedback{Model: replay.NoFeedback, Jitter: time.Minute},
 		},
 		Set: experiment.Set{Count: 3, Parallel: 2}, Quantile: 0.9,
 	}

@@ -30,7 +30,7 @@ type Row struct {
 func Apply(ctx context.Context, m *model.Model, cases *predict.Cases, seen func(Row)) (*Applied, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, m.Online(), func(c *predict.Case, p predict.Prediction) {
-		row := Row{Prediction: p, ID: c.ID, Submit: c.At, Known: c.Known(), Asked: cases.Target.Asked(c.Request)}
+		row := Row{Prediction: p, ID: c.ID, Submit: c.At, Known: c.Observed(), Asked: cases.Target.Asked(c.Request)}
 		if row.Known {
 			row.Value = c.Value()
 			all.add(p, row.Value)

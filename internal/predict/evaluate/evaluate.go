@@ -117,7 +117,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	users := map[string]bool{}
 	var values moments
 	for i := range cases.List {
-		if c := &cases.List[i]; c.Known() {
+		if c := &cases.List[i]; c.Observed() {
 			values.add(c.Value())
 			if c.Request.User != "" {
 				users[c.Request.User] = true
@@ -228,7 +228,7 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 		days[part] = c.At.Sub(cases.List[0].At).Hours() / 24
 		earlier := before[c.Request.User]
 		before[c.Request.User]++
-		if !c.Known() {
+		if !c.Observed() {
 			return
 		}
 		y := c.Value()

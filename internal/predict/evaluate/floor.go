@@ -72,7 +72,7 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	f.twins = map[int64]bool{}
 	ran := map[int64]float64{}
 	for i := range cases.List {
-		if c := &cases.List[i]; c.Known() {
+		if c := &cases.List[i]; c.Observed() {
 			ran[c.Number] = c.Value()
 		}
 	}
@@ -109,7 +109,7 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	scored := 0.0
 	for i := range cases.List {
 		c := &cases.List[i]
-		if !c.Known() {
+		if !c.Observed() {
 			continue
 		}
 		y, key := c.Value(), predict.Class(c.Request)
@@ -133,7 +133,7 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	}
 	for i := range cases.List {
 		c := &cases.List[i]
-		if !c.Known() {
+		if !c.Observed() {
 			continue
 		}
 		y, list := c.Value(), classes[predict.Class(c.Request)]

@@ -45,7 +45,7 @@ func (s *Scores) Points() bool { return s.Width == 0 }
 func Score(ctx context.Context, cases *predict.Cases, p predict.Predictor) (Scores, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, p, func(c *predict.Case, p predict.Prediction) {
-		if c.Known() {
+		if c.Observed() {
 			all.add(p, c.Value())
 		}
 	})

@@ -124,7 +124,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	list = list[:until]
 	ended := 0
 	for i := range list {
-		if list[i].Known() && list[i].End <= o.Until {
+		if list[i].Observed() && list[i].End <= o.Until {
 			ended++
 		}
 	}

@@ -30,7 +30,7 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	for i := range cases.List {
 		c := &cases.List[i]
 		switch {
-		case !c.Known():
+		case !c.Observed():
 		case rng.IntN(5) == 0:
 			rest = append(rest, i)
 		default:

@@ -65,7 +65,7 @@ func FuzzSimulate(f *testing.F) {
 		f.Add(uint8(i), seed)
 	}
 	f.Fuzz(func(t *testing.T, number uint8, data []byte) {
-		k := simtest.Random(simtest.Of(data))
+		k := simtest.Random(simtest.FromBytes(data))
 		names := policies()
 		if err := checkCase(k, names[int(number)%len(names)]); err != nil {
 			t.Fatalf("under %s: %v\n%s", names[int(number)%len(names)], err, describeCase(k))

@@ -302,7 +302,7 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	resp, err := rpc.DecodeSubmitResponse(reply)
 	if err != nil {
 		errno, ok := asErrno(err)
-		if ok && errno.Again() && s.tries < maxTries {
+		if ok && errno.Retryable() && s.tries < maxTries {
 			s.tries++
 			j.At(j.Now().Add(time.Duration(s.tries)*time.Second), func() { j.sendSubmission(index) })
 			return

@@ -252,7 +252,7 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 // giveUsage writes the fair-share usage into the files from which slurmctld reads it when it
 // starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
-	usage := fairshare.Usage{Given: e.cfg.Usage, Accrued: e.cfg.Accrued, At: e.cfg.UsageAt}.Of(e.cfg.Cluster)
+	usage := fairshare.Usage{Given: e.cfg.Usage, Accrued: e.cfg.Accrued, At: e.cfg.UsageAt}.WithCluster(e.cfg.Cluster)
 	if len(usage.Given) == 0 && (!e.cfg.PreRoll || !usage.LimitsEnforced) {
 		return nil
 	}

@@ -51,7 +51,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 		}
 		return
 	}
-	table, err := jobtable.Of(trace, jobtable.Options{})
+	table, err := jobtable.FromRun(trace, jobtable.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 			t.Errorf("job %s, task %d: runs of the run (-) and of its trace (+)\n%s", row.Job, row.Task, diff)
 		}
 	}
-	figures, err := metrics.Of(trace, metrics.Options{})
+	figures, err := metrics.FromRun(trace, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,11 @@ func Check(t testing.TB, dir string) map[waits.Part]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	summary, err := metrics.Of(r, metrics.Options{})
+	summary, err := metrics.FromRun(r, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := jobtable.Of(r, jobtable.Options{})
+	table, err := jobtable.FromRun(r, jobtable.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -369,7 +369,7 @@ func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	interrupted := part.Interruptions
 	whole.Interruptions = hpc.Interruptions{} // each task has its own
-	if !interrupted.None() && whole.TaskInterruptions == nil {
+	if !interrupted.IsEmpty() && whole.TaskInterruptions == nil {
 		whole.TaskInterruptions = make(map[int]hpc.Interruptions)
 	}
 	for _, i := range tasks {
@@ -383,7 +383,7 @@ func (p *Part) Record(task *hpc.Job, tasks []int) {
 		differs(&whole.TaskNodes, i, part.Nodes, "")
 		differs(&whole.TaskUsedMemory, i, part.UsedMemory, 0)
 		differs(&whole.TaskMovedBytes, i, part.MovedBytes, 0)
-		if !interrupted.None() {
+		if !interrupted.IsEmpty() {
 			whole.TaskInterruptions[i] = interrupted
 		}
 	}

@@ -80,13 +80,13 @@ func TestSame(t *testing.T) {
 		change func(*hpc.Job)
 		want   bool
 	}{
-		"its behaviour":        {func(j *hpc.Job) { j.RunTime, j.ExitCode = 5, 1 }, true},
-		"its fate":             {func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: 9} }, true},
-		"a limit known of one": {func(j *hpc.Job) { j.Array = "%2" }, true},
-		"its submission":       {func(j *hpc.Job) { j.Submit++ }, false},
-		"when it is cancelled": {func(j *hpc.Job) { j.CancelAfter = 1 }, false},
-		"what it asks for":     {func(j *hpc.Job) { j.Tasks++ }, false},
-		"the user":             {func(j *hpc.Job) { j.User = "bob" }, false},
+		"run time and exit code": {func(j *hpc.Job) { j.RunTime, j.ExitCode = 5, 1 }, true},
+		"recorded outcome":       {func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: 9} }, true},
+		"throttle of one":        {func(j *hpc.Job) { j.Array = "%2" }, true},
+		"submit time":            {func(j *hpc.Job) { j.Submit++ }, false},
+		"cancellation":           {func(j *hpc.Job) { j.CancelAfter = 1 }, false},
+		"tasks":                  {func(j *hpc.Job) { j.Tasks++ }, false},
+		"user":                   {func(j *hpc.Job) { j.User = "bob" }, false},
 	} {
 		other := base
 		tt.change(&other)

@@ -293,11 +293,11 @@ func TestWrite(t *testing.T) {
 	if strings.Contains(rest, `"end"`) || !json.Valid([]byte(rest)) {
 		t.Errorf("JSON of a session without end: %s", rest)
 	}
-	only, ok := s.Only(`quo"ted`)
+	only, ok := s.OfUser(`quo"ted`)
 	if !ok || only.Summary().Jobs != 1 || only.WithoutEnd != 1 {
 		t.Errorf("only one user: %v, %+v", ok, only)
 	}
-	if _, ok := s.Only("nobody"); ok {
+	if _, ok := s.OfUser("nobody"); ok {
 		t.Error("a user who submitted nothing was found")
 	}
 	var text bytes.Buffer

@@ -99,8 +99,8 @@ func (s *Sessions) graphJSON(g *Graph) graphJSON {
 	return out
 }
 
-// Only returns the graph of one user. It returns false if the user has no session.
-func (s *Sessions) Only(user string) (*Sessions, bool) {
+// OfUser returns the graph of one user. It returns false if the user has no session.
+func (s *Sessions) OfUser(user string) (*Sessions, bool) {
 	i := slices.IndexFunc(s.Users, func(g *Graph) bool { return g.User == user })
 	if i < 0 {
 		return nil, false

@@ -112,8 +112,8 @@ func (r *Reader) Object(where string, v any) map[string]any {
 	return m
 }
 
-// Only returns the member of an object that must have exactly one.
-func (r *Reader) Only(where string, v any) (name string, value any) {
+// OnlyMember returns the member of an object that must have exactly one.
+func (r *Reader) OnlyMember(where string, v any) (name string, value any) {
 	m := r.Object(where, v)
 	if len(m) != 1 {
 		r.Fail(Parsing("[%s] wants an object with one member, not %d", where, len(m)))

@@ -60,7 +60,7 @@ func (c *Compiler) Query(v any) SQL {
 	if !c.count() || c.Err != nil {
 		return Never
 	}
-	name, body := c.Only("query", v)
+	name, body := c.OnlyMember("query", v)
 	switch name {
 	case "match_all":
 		return Always
@@ -177,7 +177,7 @@ func (c *Compiler) identity(v any) SQL {
 func (c *Compiler) terms(v any) SQL {
 	m := c.Object("terms", v)
 	delete(m, "boost")
-	name, v := c.Only("terms", m)
+	name, v := c.OnlyMember("terms", m)
 	if _, ok := v.([]any); !ok {
 		c.Fail(Unsupported("[terms] of [%s] with %s", name, KindOf(v)))
 	}
@@ -291,7 +291,7 @@ func (c *Compiler) Between(f *Field, b Bounds) SQL {
 }
 
 func (c *Compiler) rangeQuery(v any) SQL {
-	name, body := c.Only("range", v)
+	name, body := c.OnlyMember("range", v)
 	r := c.Read("range."+name, body, "gt", "gte", "lt", "lte", "from", "to", "format", "boost")
 	b := Bounds{Format: r.Text("format", "")}
 	for _, side := range []string{"gt", "gte", "from", "lt", "lte", "to"} { // Grafana's annotations use from and to
@@ -323,7 +323,7 @@ var leafMembers = map[string][]string{
 // leaf compiles a query on one field: {"FIELD": VALUE} or {"FIELD": {"value": VALUE, ...}}. A
 // string is a single term, so match compares the whole value.
 func (c *Compiler) leaf(kind string, v any) SQL {
-	name, body := c.Only(kind, v)
+	name, body := c.OnlyMember(kind, v)
 	anyCase := false
 	if _, ok := body.(map[string]any); ok {
 		b := c.Read(kind, body, leafMembers[kind]...)

@@ -16,8 +16,8 @@ type Choices struct {
 // Seeded returns the choices of a seed.
 func Seeded(seed uint64) *Choices { return &Choices{rng: rand.New(rand.NewPCG(seed, 0))} }
 
-// Of returns choices that follow the bytes. When the bytes are used up, every choice is the first.
-func Of(bytes []byte) *Choices { return &Choices{bytes: bytes} }
+// FromBytes returns choices that follow the bytes. When the bytes are used up, every choice is the first.
+func FromBytes(bytes []byte) *Choices { return &Choices{bytes: bytes} }
 
 // number returns a number below n.
 func (c *Choices) number(n int) int {

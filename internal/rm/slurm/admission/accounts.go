@@ -24,7 +24,7 @@ func (s *Site) of(user, account, partition string) *associations.Association {
 	key := userKey{user, account, partition}
 	a, known := s.perUser[key]
 	if !known {
-		a = s.accounts.Of(user, account, partition)
+		a = s.accounts.Find(user, account, partition)
 		s.perUser[key] = a
 	}
 	return a

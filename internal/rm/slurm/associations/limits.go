@@ -83,10 +83,10 @@ type Association struct {
 // (SLURMDB_FS_USE_PARENT in slurmdb.h).
 const SharesOfParent uint32 = 0x7FFFFFFF
 
-// Of returns the association of a user with an account and a partition, or nil. The account may be
+// Find returns the association of a user with an account and a partition, or nil. The account may be
 // empty for the user's default. An association with the partition is preferred to an association
 // without a partition (assoc_mgr_fill_in_assoc in assoc_mgr.c).
-func (s *Set) Of(user, account, partition string) *Association {
+func (s *Set) Find(user, account, partition string) *Association {
 	var found *Association
 	for _, a := range s.byUser(user) {
 		if account == "" && !a.Default || account != "" && a.Account != account {

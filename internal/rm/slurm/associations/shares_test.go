@@ -24,14 +24,14 @@ modify account physics set GrpJobs=-1
 		t.Fatal(s.Mistakes)
 	}
 	for a, want := range map[*Association]uint32{
-		s.Associations[0]: 7, s.Of("root", "root", ""): 1, s.Of("", "physics", ""): 50, s.Of("", "optics", ""): SharesOfParent,
-		s.Of("eve-", "dash-", ""): 1, s.Of("ada", "optics", ""): 3, s.Of("ben", "physics", ""): 0,
+		s.Associations[0]: 7, s.Find("root", "root", ""): 1, s.Find("", "physics", ""): 50, s.Find("", "optics", ""): SharesOfParent,
+		s.Find("eve-", "dash-", ""): 1, s.Find("ada", "optics", ""): 3, s.Find("ben", "physics", ""): 0,
 	} {
 		if a.Shares != want {
 			t.Errorf("%s/%s has %d shares, want %d", a.Account, a.User, a.Shares, want)
 		}
 	}
-	high, ada := s.Policies["high"], s.Inherited(s.Of("ada", "optics", ""))
+	high, ada := s.Policies["high"], s.Inherited(s.Find("ada", "optics", ""))
 	for name, c := range map[string]struct {
 		got  *int64
 		want int64
@@ -45,7 +45,7 @@ modify account physics set GrpJobs=-1
 			t.Errorf("%s: not %d", name, c.want)
 		}
 	}
-	if physics := s.Of("", "physics", ""); physics.GrpJobs != nil || ada.GrpAccrue != nil {
+	if physics := s.Find("", "physics", ""); physics.GrpJobs != nil || ada.GrpAccrue != nil {
 		t.Error("a limit is set that a command took away, or a group's limit is inherited")
 	}
 	if high.UsageFactor == nil || *high.UsageFactor != 0.5 || high.GraceTime != 60 || high.PreemptMode != "requeue" ||

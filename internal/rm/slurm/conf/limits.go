@@ -49,7 +49,7 @@ func (f *files) read(path string) ([]byte, error) {
 	f.bytes += len(data)
 	switch zero := bytes.IndexByte(data, 0); {
 	case zero >= 0:
-		if kind, known := filekind.Of(data); known && !kind.Slurm {
+		if kind, known := filekind.Detect(data); known && !kind.Slurm {
 			return nil, fmt.Errorf("%s: %s (%s)", path, kind.Name, kind.Want)
 		}
 		return nil, fmt.Errorf("%s:%d: NUL byte: not a text file", path, 1+bytes.Count(data[:zero], []byte{'\n'}))

@@ -99,7 +99,7 @@ func parse(path string, g syntax.Grammar, files *files) ([]Statement, error) {
 		return nil, err
 	}
 	p.file(path, data)
-	if kind, known := filekind.Of(data); len(p.errs) > 0 && known && !kind.Slurm {
+	if kind, known := filekind.Detect(data); len(p.errs) > 0 && known && !kind.Slurm {
 		return nil, fmt.Errorf("%s: %s, not a configuration of Slurm (%s)", path, kind.Name, kind.Want)
 	}
 	if len(p.errs) > 0 {

@@ -13,7 +13,7 @@ var oldest, newest = slurmspec.R2205, slurmspec.Releases[len(slurmspec.Releases)
 
 // CheckRelease returns an error if [Adapt] does not know the configuration of a release.
 func CheckRelease(release slurmspec.Release) error {
-	if _, known := release.Known(); known && release.Since(oldest) {
+	if _, known := release.KnownSeries(); known && release.Since(oldest) {
 		return nil
 	}
 	var names []string

@@ -63,8 +63,8 @@ type Usage struct {
 	BillsProcessors bool
 }
 
-// Of sets the fields that a cluster's slurm.conf decides.
-func (u Usage) Of(cluster *conf.Cluster) Usage {
+// WithCluster sets the fields that a cluster's slurm.conf decides.
+func (u Usage) WithCluster(cluster *conf.Cluster) Usage {
 	u.DefaultPartition = cluster.DefaultPartition()
 	u.LimitsEnforced, u.BillsProcessors = limitsEnforced(cluster), true
 	for _, p := range cluster.Partitions {

@@ -16,15 +16,15 @@ func TestRunTimesChange(t *testing.T) {
 		change func(s *stage, c *Cluster) bool // at 4 s
 		end    string                          // "" for none within an hour
 	}{
-		"longer":         {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 3) }, "22.1s"},
-		"shorter":        {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 0.5) }, "7s"},
-		"endless":        {hpc.Unlimited, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 0.5) }, ""},
-		"set":            {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, 15*time.Second) }, "15s"},
-		"set, over":      {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, time.Second) }, "4s"},
-		"set endless":    {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, hpc.Unlimited) }, ""},
-		"no longer so":   {hpc.Unlimited, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, 15*time.Second) }, "15s"},
-		"suspended":      {10 * time.Second, suspended(func(c *Cluster) bool { return c.Stretch(7, 2) }), "17.1s"},
-		"suspended, set": {10 * time.Second, suspended(func(c *Cluster) bool { return c.SetRunTime(7, 20*time.Second) }), "21s"},
+		"stretched by 3":               {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 3) }, "22.1s"},
+		"stretched by 0.5":             {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 0.5) }, "7s"},
+		"unlimited run time stretched": {hpc.Unlimited, func(_ *stage, c *Cluster) bool { return c.Stretch(7, 0.5) }, ""},
+		"run time set":                 {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, 15*time.Second) }, "15s"},
+		"run time set below the time that the job has run": {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, time.Second) }, "4s"},
+		"run time set to unlimited":                        {10 * time.Second, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, hpc.Unlimited) }, ""},
+		"unlimited run time set to a finite one":           {hpc.Unlimited, func(_ *stage, c *Cluster) bool { return c.SetRunTime(7, 15*time.Second) }, "15s"},
+		"stretched while suspended":                        {10 * time.Second, suspended(func(c *Cluster) bool { return c.Stretch(7, 2) }), "17.1s"},
+		"run time set while suspended":                     {10 * time.Second, suspended(func(c *Cluster) bool { return c.SetRunTime(7, 20*time.Second) }), "21s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := newStage(t, Delays{})

@@ -86,8 +86,8 @@ func (d Delay) String() string {
 	return d.spec
 }
 
-// None reports whether the delay is always zero.
-func (d Delay) None() bool { return d.sample == nil }
+// IsZero reports whether the delay is always zero.
+func (d Delay) IsZero() bool { return d.sample == nil }
 
 // Delays are delays of real nodes. A replay cannot know how long they are.
 type Delays struct {
@@ -106,7 +106,7 @@ type Delays struct {
 }
 
 // epilogs reports whether nodes tell slurmctld the ends of epilogs.
-func (d *Delays) epilogs() bool { return d.HasEpilog || !d.Epilog.None() }
+func (d *Delays) epilogs() bool { return d.HasEpilog || !d.Epilog.IsZero() }
 
 // of returns one random delay.
 func (d *Delays) of(what Delay, kind string, job uint32, restarts int, node string) time.Duration {

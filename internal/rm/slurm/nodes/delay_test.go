@@ -28,8 +28,8 @@ func TestParseDelay(t *testing.T) {
 			t.Errorf("ParseDelay(%q): %v", tt.spec, err)
 			continue
 		}
-		if d.String() != tt.text || d.None() != (tt.high == 0) {
-			t.Errorf("ParseDelay(%q) is %q, none: %v", tt.spec, d, d.None())
+		if d.String() != tt.text || d.IsZero() != (tt.high == 0) {
+			t.Errorf("ParseDelay(%q) is %q, none: %v", tt.spec, d, d.IsZero())
 		}
 		delays := Delays{Seed: 1}
 		for job := range uint32(200) {

@@ -344,7 +344,7 @@ func (a *Accounts) addQOS() {
 // (assoc_mgr_fill_in_assoc in assoc_mgr.c). An empty account is the user's default account. An
 // association for the partition is preferred to one for all partitions.
 func (a *Accounts) Find(user, account, partition string) *Association {
-	return a.index[a.set.Of(strings.ToLower(user), strings.ToLower(account), strings.ToLower(partition))]
+	return a.index[a.set.Find(strings.ToLower(user), strings.ToLower(account), strings.ToLower(partition))]
 }
 
 // Account returns the association of an account, or nil.

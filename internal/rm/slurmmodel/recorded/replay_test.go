@@ -234,7 +234,7 @@ func (m *model) giveUsage(halfLife int64) {
 	w := workload.Workload{Epoch: hpc.Unix(m.epoch), Usage: m.usage}
 	at := w.Epoch.Add(-lead)
 	given, accrued := replay.InitialUsage(&w, at, time.Duration(halfLife)*time.Second)
-	u := usage.Usage{Given: given, Accrued: accrued, At: w.Epoch}.Of(m.cluster)
+	u := usage.Usage{Given: given, Accrued: accrued, At: w.Epoch}.WithCluster(m.cluster)
 	warn := func(code, text string, _ bool) { m.errorf("%s: %s", code, text) }
 	for _, own := range u.Own(usage.DeclaredAccounts(m.set), warn) {
 		m.accounts.Find(own.User, own.Account, own.Partition).SetUsage(own.Raw, u.BillsProcessors)

@@ -58,10 +58,10 @@ func TestFind(t *testing.T) {
 		want []int
 	}{
 		{"a lower tier's cores", []*Job{low(0, 1, 2, 3, 4, 5, 6, 7)}, 1, 3, []int{0, 1, 2}},
-		{"those that nobody has come first", []*Job{low(0, 1, 2, 3)}, 1, 4, []int{4, 5, 6, 7}},
-		{"too many for that", []*Job{low(0, 1, 2, 3)}, 1, 5, []int{0, 1, 2, 3, 4}},
-		{"not a higher tier's", []*Job{high(0, 1, 2, 3)}, 0, 5, nil},
-		{"not those of its own tier", []*Job{high(0, 1, 2, 3), low(4, 5, 6, 7)}, 1, 5, nil},
+		{"free cores before a lower tier's", []*Job{low(0, 1, 2, 3)}, 1, 4, []int{4, 5, 6, 7}},
+		{"free cores and a lower tier's", []*Job{low(0, 1, 2, 3)}, 1, 5, []int{0, 1, 2, 3, 4}},
+		{"cores of a higher tier", []*Job{high(0, 1, 2, 3)}, 0, 5, nil},
+		{"cores of its own tier", []*Job{high(0, 1, 2, 3), low(4, 5, 6, 7)}, 1, 5, nil},
 	} {
 		table := New(8, []Partition{{Tier: 1, Rows: 1}, {Tier: 10, Rows: 1}})
 		for _, j := range c.jobs {

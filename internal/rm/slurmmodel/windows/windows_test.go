@@ -38,18 +38,18 @@ func TestWalk(t *testing.T) {
 		want          string // for each test, how many jobs have left, and the index of the last of these
 	}{
 		{"no jobs", nil, 0, 0, ""},
-		{"one", here(40), 0, 0, "1:0"},
+		{"one job", here(40), 0, 0, "1:0"},
 		{"within the window", here(40, 60, 90), 0, 0, "3:2"},
-		{"the second one ends later", here(40, 91, 120, 121), 0, 0, "1:0 3:2 4:3"},
+		{"second job ends after the window", here(40, 91, 120, 121), 0, 0, "1:0 3:2 4:3"},
 		{"windows double", here(40, 91, 121, 181, 301), 0, 0, "1:0 2:1 3:2 4:3 5:4"},
 		{"a window reaches beyond the next end", here(40, 1000, 1020, 1021), 0, 0, "1:0 3:2 4:3"},
 		{"windows grow by a minute", here(40, 150, 151, 211), 60, 0, "1:0 2:1 3:2 4:3"},
 		{"jobs elsewhere do not leave", []job{{10, true}, {40, false}, {50, true}, {60, false}}, 0, 0, "2:3"},
-		{"and their ends close a window", []job{{40, false}, {91, true}, {92, false}}, 0, 0, "1:0 2:2"},
-		{"only elsewhere", []job{{40, true}}, 0, 0, ""},
+		{"ends of jobs elsewhere close a window", []job{{40, false}, {91, true}, {92, false}}, 0, 0, "1:0 2:2"},
+		{"only jobs elsewhere", []job{{40, true}}, 0, 0, ""},
 		{"until an instant", here(40, 91, 121), 0, 100, "1:0 2:1"},
-		{"too many for a test", crowd, 0, 0, "250:249"},
-		{"too many, and others later", append(crowd, here(1000, 5000)...), 0, 0, "250:249 251:250 252:251"},
+		{"more jobs than one test removes", crowd, 0, 0, "250:249"},
+		{"more jobs than one test removes, and later jobs", append(crowd, here(1000, 5000)...), 0, 0, "250:249 251:250 252:251"},
 	} {
 		set := nodeset.New(2)
 		set.Set(0)
