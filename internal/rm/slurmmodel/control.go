@@ -269,6 +269,12 @@ func (e *Engine) halt(j *job, goOn bool) {
 		e.endAt(j, end)
 	}
 	e.touch()
+	switch {
+	case j.request.Exclusive && goOn:
+		e.departures.Close(j.alloc.Nodes)
+	case j.request.Exclusive:
+		e.departures.Open(j.alloc.Nodes)
+	}
 	begun, alloc := j.times.Begun, j.alloc
 	e.at(e.agents.Send(e.now, len(alloc.Parts)), nodesAnswer, func() {
 		switch {

@@ -9,18 +9,18 @@ import (
 // Departures are the jobs that leave their nodes.
 type Departures struct {
 	Line Line[Message]
-	// Closed has the nodes of jobs that share no nodes, also while these jobs leave.
+	// Closed has the nodes of running jobs that share no nodes (no bit in share_node_bitmap).
 	Closed selection.Bits
 	// Jobs is the number of jobs that leave.
-	Jobs int
-	on   []int16 // number of leaving jobs on each node
+	Jobs   int
+	on     []int16 // number of leaving jobs on each node
+	closed []int16 // number of running jobs on each node that share no nodes (no_share_job_cnt)
 }
 
 // Departure is a job that leaves its nodes.
 type Departure struct {
-	exclusive bool
-	left      int    // nodes that have not answered
-	over      func() // ends the job
+	left int    // nodes that have not answered
+	over func() // ends the job
 }
 
 // Message is what a node tells: that a job has left it.
@@ -33,17 +33,34 @@ type Message struct {
 func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	return Departures{
 		Line: Line[Message]{Threads: Threads(rules)}, Closed: selection.NewBits(nodes), on: make([]int16, nodes),
+		closed: make([]int16, nodes),
 	}
 }
 
-// Begin notes that a job leaves nodes, each of which will answer. exclusive says that the job shares no
-// nodes. The last answer calls over.
-func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
+// Close notes that a job that shares no nodes starts on nodes, or is resumed there.
+func (s *Departures) Close(nodes selection.Bits) {
+	for i := range nodes.All {
+		s.closed[i]++
+	}
+	s.Closed.Or(nodes)
+}
+
+// Open notes that a job that shares no nodes is suspended on nodes, or ends.
+func (s *Departures) Open(nodes selection.Bits) {
+	for i := range nodes.All {
+		if s.closed[i]--; s.closed[i] == 0 {
+			s.Closed.Clear(i)
+		}
+	}
+}
+
+// Begin notes that a job leaves nodes, each of which will answer. The last answer calls over.
+func (s *Departures) Begin(nodes selection.Bits, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
 		s.on[i]++
 	}
-	return &Departure{exclusive, nodes.Count(), func() { s.Jobs--; over() }}
+	return &Departure{nodes.Count(), func() { s.Jobs--; over() }}
 }
 
 // Exclude removes the nodes that jobs are leaving from a set.
@@ -88,9 +105,6 @@ func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
 
 func (s *Departures) free(d *Departure, node int) bool {
 	s.on[node]--
-	if d.exclusive {
-		s.Closed.Clear(node)
-	}
 	if d.left--; d.left > 0 {
 		return false
 	}

@@ -148,6 +148,9 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
 	}
+	if s.rows != nil {
+		s.rows.Settle()
+	}
 	nodes := x.nodes
 	copy(nodes, set)
 	if mode != TestOnly {
