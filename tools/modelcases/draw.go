@@ -519,7 +519,7 @@ func (d *drawing) preemption() {
 func (d *drawing) suspension() {
 	d.preemption()
 	d.set("PreemptMode", "SUSPEND,GANG")
-	d.set("SchedTimeSlice", pick(d, "20", "30", "60"))
+	d.set("SchedulerTimeSlice", pick(d, "20", "30", "60"))
 	for i, line := range d.partitions { // other modes of partitions and QOS would end jobs
 		d.partitions[i] = otherModes.ReplaceAllString(line, "")
 	}

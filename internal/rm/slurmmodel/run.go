@@ -41,7 +41,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
-		e.departures.Close(alloc.Nodes)
+		e.departures.Close(alloc.Nodes, true)
 	}
 	e.run(j)
 	e.account.begin(j)
@@ -133,7 +133,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	case j.times.Suspended:
 		j.end = j.times.Since
 	case j.request.Exclusive:
-		e.departures.Open(j.alloc.Nodes)
+		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)

@@ -37,20 +37,15 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Close notes that a job that shares no nodes starts on nodes, or is resumed there.
-func (s *Departures) Close(nodes selection.Bits) {
+// Close notes that a job that shares no nodes runs on nodes; without runs, that it is suspended there, or ends.
+func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	for i := range nodes.All {
-		s.closed[i]++
-	}
-	s.Closed.Or(nodes)
-}
-
-// Open notes that a job that shares no nodes is suspended on nodes, or ends.
-func (s *Departures) Open(nodes selection.Bits) {
-	for i := range nodes.All {
-		if s.closed[i]--; s.closed[i] == 0 {
-			s.Closed.Clear(i)
+		if runs {
+			s.closed[i]++
+		} else {
+			s.closed[i]--
 		}
+		s.Closed.Put(i, s.closed[i] > 0)
 	}
 }
 

@@ -50,9 +50,9 @@ func TestDepartures(t *testing.T) {
 // A node is open for others again when the last job that shares no nodes has ended or is suspended there.
 func TestClose(t *testing.T) {
 	s := NewDepartures(8, parameters.Rules{})
-	s.Close(set("123"))
-	s.Close(set("23"))
-	s.Open(set("123"))
+	s.Close(set("123"), true)
+	s.Close(set("23"), true)
+	s.Close(set("123"), false)
 	if want := set("23"); !s.Closed.Equal(want) {
 		t.Errorf("closed: %v, want %v", s.Closed, want)
 	}

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// preemption describes what preemption asks for and the model does not have; empty for nothing. Tests on days with
-// suspended jobs agree with Slurm for preempt/partition_prio since 24.11, and for preempt/qos in 22.05 and 26.05.
+// preemption describes what preemption asks for and the model does not have; empty for nothing. Since 24.11, not all
+// random cases with jobs that preempt/qos suspends agree with Slurm.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {
@@ -28,8 +28,7 @@ func preemption(c *slurmmodel.Config) string {
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
 			suspends := slices.Contains([]string{"SUSPEND", "ON", "GANG"}, strings.TrimSpace(word))
-			since2411, byQOS := c.Release.Since(slurmspec.R2411), strings.HasSuffix(kind, "qos")
-			unlike := byQOS == since2411 && !c.Release.Since(slurmspec.R2605)
+			unlike := strings.HasSuffix(kind, "qos") && c.Release.Since(slurmspec.R2411)
 			if strings.TrimSpace(word) == "PRIORITY" || suspends && unlike {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}

@@ -16,6 +16,8 @@ type Search struct {
 	// Extra says that the job may use that row. Stopped are the jobs that it preempts, since 24.11.
 	Extra   bool
 	Stopped []*Job
+	// Exempt are cores that nobody shares, also if the jobs there are of a lower tier; nil for none.
+	Exempt Cores
 	// Shares says that the job may share cores with others of its partition (OverSubscribe).
 	Shares bool
 	// Since2411 says that the release is that or newer.
@@ -68,6 +70,9 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 // kept returns the cores of jobs that are not stopped for the job.
 func (t *Table) kept(s Search) Cores {
 	kept, own := nodeset.New(t.cores), t.partitions[s.Partition]
+	if s.Exempt != nil {
+		kept.Or(s.Exempt)
+	}
 	for p, rows := range t.rows {
 		of := t.partitions[p]
 		shared := s.Since2411 && p == s.Partition && of.Rows > 1

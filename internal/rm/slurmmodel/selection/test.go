@@ -75,6 +75,8 @@ type Tester struct {
 	// that it preempts (see [rows.Search]).
 	Extra   bool
 	Stopped []*rows.Job
+	// Exempt are cores of jobs that cannot be suspended yet; nil for none.
+	Exempt rows.Cores
 
 	memory     memory
 	repeated   repeated
@@ -138,6 +140,7 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
 // left as it is (_job_test).
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
+	s.settle()
 	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
 		return x.repeated.possible(x, s, r, set, c)
 	}
@@ -147,9 +150,6 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy bool) *Allocation {
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
-	}
-	if s.rows != nil {
-		s.rows.Settle()
 	}
 	nodes := x.nodes
 	copy(nodes, set)
@@ -326,6 +326,7 @@ func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.
 
 // test is [Tester.test] with WillRun for the set, in a state with the jobs that have not left.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
+	s.settle()
 	switch {
 	case !t.counts:
 		return t.x.test(s, t.r, t.set, c, WillRun, busy)

@@ -19,6 +19,13 @@ func (m *Machine) turn(s *State, a *Allocation, add bool) {
 	m.countFree(s, s.rows.Used())
 }
 
+// settle builds rows that lost jobs anew. Each test does so, also one without nodes.
+func (s *State) settle() {
+	if s.rows != nil {
+		s.rows.Settle()
+	}
+}
+
 // Suspend takes the cores of a job away, and leaves it its memory and generic resources.
 func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 
@@ -68,7 +75,7 @@ func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	defer func() { t.state = s }()
 	nodes := NewBits(len(x.Nodes))
 	turn := x.Turn
-	turn.Partition, turn.Extra, turn.Stopped = r.Partition, x.Extra, x.Stopped
+	turn.Partition, turn.Extra, turn.Stopped, turn.Exempt = r.Partition, x.Extra, x.Stopped, x.Exempt
 	return rows.Find(s.rows, turn, func(used, except rows.Cores) (*Allocation, bool) {
 		x.countFree(&view, used)
 		copy(nodes, usable)

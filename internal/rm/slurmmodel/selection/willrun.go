@@ -17,6 +17,7 @@ type Horizon = windows.Horizon[Running]
 // order of their ends, all of a window at a time, so the instant may be later than necessary. It returns nil
 // if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	s.settle()
 	if r.Class == 0 {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
@@ -67,7 +68,9 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h)
 		for k := range h.Ended() {
-			x.leave(&full, h.Running[k])
+			if h.Running[k].Has(set) { // others change how rows are packed
+				x.leave(&full, h.Running[k])
+			}
 		}
 		if a := full.test(x.future, c, false); a != nil {
 			return answer{allocation: a, now: true}
