@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 )
 
@@ -41,6 +42,7 @@ var newer = []family{
 	{"deadlines", (*drawing).deadlines},
 	{"jobgpus", (*drawing).jobGPUs},
 	{"preemption", (*drawing).preemption},
+	{"suspension", (*drawing).suspension},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -517,6 +519,21 @@ func (d *drawing) preemption() {
 	last := len(d.files) - 1
 	d.files[last] = strings.Replace(d.files[last], "add cluster ", lines, 1)
 }
+
+// suspension draws jobs that suspend others, by their QOS or partitions, and take turns with them.
+func (d *drawing) suspension() {
+	d.preemption()
+	d.set("PreemptMode", "SUSPEND,GANG")
+	d.set("SchedulerTimeSlice", pick(d, "20", "30", "60"))
+	for i, line := range d.partitions { // other modes of partitions and QOS would end jobs
+		d.partitions[i] = otherModes.ReplaceAllString(line, "")
+	}
+	for i, text := range d.files {
+		d.files[i] = otherModes.ReplaceAllString(text, "")
+	}
+}
+
+var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preemptexempttime=[0-9:]+)`)
 
 // cluster returns the files of the cluster.
 func (d *drawing) cluster() string {

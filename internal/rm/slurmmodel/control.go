@@ -99,20 +99,16 @@ func (e *Engine) cancel(j *job, c rm.Command) {
 
 // cancelTasks cancels tasks of an array that have no record of their own.
 func (e *Engine) cancelTasks(j *job, c rm.Command) {
-	var rest, over []int
-	for _, t := range j.tasks {
-		if c.For(t) {
-			over = append(over, t)
-		} else {
-			rest = append(rest, t)
-		}
-	}
+	all, rest := j.tasks, slices.DeleteFunc(slices.Clone(j.tasks), c.For)
 	if len(rest) == 0 {
 		e.finish(j, hpc.Cancelled, "")
 		return
 	}
 	j.tasks = rest
-	for _, t := range over {
+	for _, t := range all {
+		if !c.For(t) {
+			continue
+		}
 		one := *j
 		one.task = t
 		outcome := e.outcome(&one, hpc.Cancelled)
@@ -153,13 +149,18 @@ func (e *Engine) inPreemption(j *job) *preemption.Job {
 
 // candidates returns the running jobs that a job may preempt, in the order in which slurmctld tries
 // them (slurm_find_preemptable_jobs in preempt.c).
-func (e *Engine) candidates(j *job) (list []*preemption.Job) {
+func (e *Engine) candidates(j *job, mode selection.Mode) (list []*preemption.Job) {
 	if e.preempt == nil {
 		return nil
 	}
 	by, now := e.inPreemption(j), e.second()
+	renew := mode != selection.TestOnly && e.gang != nil && e.preempt.RenewExempt(e.tester, now)
 	for _, other := range e.running {
-		if p := e.inPreemption(other); e.preempt.MayBePreempted(p, by, now) {
+		p := e.inPreemption(other)
+		if renew && !other.times.Suspended {
+			e.preempt.Exempt(e.tester, p, now)
+		}
+		if e.preempt.MayBePreempted(p, by, now) {
 			list = append(list, p)
 		}
 	}
@@ -268,6 +269,9 @@ func (e *Engine) halt(j *job, goOn bool) {
 		e.endAt(j, end)
 	}
 	e.touch()
+	if j.request.Exclusive {
+		e.departures.Close(j.alloc.Nodes, goOn)
+	}
 	begun, alloc := j.times.Begun, j.alloc
 	e.at(e.agents.Send(e.now, len(alloc.Parts)), nodesAnswer, func() {
 		switch {

@@ -130,7 +130,6 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
 	}
-	r := selection.Request{MinCPUs: count, CPUsPerTask: 1, MinCPUsPerNode: 1, MaxNodes: count, Exclusive: true}
 	h := selection.Horizon{
 		Now: e.second(), Running: e.horizon, Linear: e.par.BF.Linear, GuessedEnd: e.par.KillWait + e.par.OverTimeLimit,
 		Since2411: true, Since2605: e.rules.Since2605,
@@ -138,11 +137,7 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	if e.rules.Since2605 {
 		h.Begin = start
 	}
-	alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h)
-	if alloc == nil {
-		return nil
-	}
-	return alloc.Nodes
+	return reservations.Select(e.tester, e.state, among, count, &h)
 }
 
 // reservationOf returns the first reservation that a new job names, or nil.

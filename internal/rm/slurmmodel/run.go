@@ -41,7 +41,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
-		e.departures.Closed.Or(alloc.Nodes)
+		e.departures.Close(alloc.Nodes, true)
 	}
 	e.run(j)
 	e.account.begin(j)
@@ -129,8 +129,11 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if j.times.Suspended {
+	switch {
+	case j.times.Suspended:
 		j.end = j.times.Since
+	case j.request.Exclusive:
+		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
@@ -142,9 +145,6 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		if e.gang != nil {
 			e.gang.End(j, j.part.index)
 		}
-		if j.request.Exclusive {
-			e.departures.Closed.AndNot(j.alloc.Nodes)
-		}
 		if requeue {
 			e.requeue(j, how)
 		} else {
@@ -155,7 +155,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		over()
 		return
 	}
-	e.await(e.departures.Begin(answering, j.request.Exclusive, over), a)
+	e.await(e.departures.Begin(answering, over), a)
 }
 
 // await plans the answers of the nodes of a job that ends.

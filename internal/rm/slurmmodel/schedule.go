@@ -509,7 +509,7 @@ func (e *Engine) pickBest(
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nil, nodesBusy
 	}
-	victims := e.candidates(j)
+	victims := e.candidates(j, mode)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
 	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.

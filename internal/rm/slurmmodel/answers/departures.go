@@ -10,18 +10,18 @@ import (
 // nodes.
 type Departures struct {
 	Line Line[Message]
-	// Closed are the nodes of running and completing jobs that share no nodes.
+	// Closed has the nodes of running jobs that share no nodes (no bit in share_node_bitmap).
 	Closed selection.Bits
 	// Jobs is the number of completing jobs.
-	Jobs int
-	on   []int16 // number of completing jobs on each node
+	Jobs   int
+	on     []int16 // number of completing jobs on each node
+	closed []int16 // number of running jobs on each node that share no nodes (no_share_job_cnt)
 }
 
 // Departure is a completing job.
 type Departure struct {
-	exclusive bool
-	left      int    // nodes that have not answered
-	over      func() // ends the job
+	left int    // nodes that have not answered
+	over func() // ends the job
 }
 
 // Message is a node's message that a job is gone from the node.
@@ -34,17 +34,30 @@ type Message struct {
 func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	return Departures{
 		Line: Line[Message]{Threads: Threads(rules)}, Closed: selection.NewBits(nodes), on: make([]int16, nodes),
+		closed: make([]int16, nodes),
 	}
 }
 
-// Begin adds a job that has ended on these nodes, all of which will answer. exclusive says that the
-// job shares no nodes. over is called at the last answer.
-func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
+// Close notes that a job that shares no nodes runs on nodes; without runs, that it is suspended there, or ends.
+func (s *Departures) Close(nodes selection.Bits, runs bool) {
+	for i := range nodes.All {
+		if runs {
+			s.closed[i]++
+		} else {
+			s.closed[i]--
+		}
+		s.Closed.Put(i, s.closed[i] > 0)
+	}
+}
+
+// Begin adds a job that has ended on these nodes, all of which will answer. over is called at the
+// last answer.
+func (s *Departures) Begin(nodes selection.Bits, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
 		s.on[i]++
 	}
-	return &Departure{exclusive, nodes.Count(), func() { s.Jobs--; over() }}
+	return &Departure{nodes.Count(), func() { s.Jobs--; over() }}
 }
 
 // Exclude removes the nodes with completing jobs from a set.
@@ -91,9 +104,6 @@ func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
 
 func (s *Departures) free(d *Departure, node int) bool {
 	s.on[node]--
-	if d.exclusive {
-		s.Closed.Clear(node)
-	}
 	if d.left--; d.left > 0 {
 		return false
 	}

@@ -13,19 +13,17 @@ import (
 func TestDepartures(t *testing.T) {
 	s := NewDepartures(8, parameters.Rules{})
 	over := ""
-	s.Closed.Or(set("12"))
-	alone := s.Begin(set("12"), true, func() { over += "a" })
-	other := s.Begin(set("23"), false, func() { over += "b" })
+	alone := s.Begin(set("12"), func() { over += "a" })
+	other := s.Begin(set("23"), func() { over += "b" })
 	s.Tell(1000, alone, set("12"), false)
 	s.Tell(1000, other, set("3"), false)
 	for k, want := range []struct {
-		free, closed string
-		over         string
-		jobs         int
+		free, over string
+		jobs       int
 	}{
-		{"014567", "2", "", 2},
-		{"014567", "", "a", 1}, // the other job still leaves node 2
-		{"0134567", "", "a", 1},
+		{"014567", "", 2},
+		{"014567", "a", 1}, // the other job still leaves node 2
+		{"0134567", "a", 1},
 	} {
 		at := hpc.Time(2000 + 1000*k)
 		if got := s.Line.Next(); got != at {
@@ -34,9 +32,9 @@ func TestDepartures(t *testing.T) {
 		last := s.Serve(false)
 		free := set("01234567")
 		s.Exclude(free)
-		if !free.Equal(set(want.free)) || !s.Closed.Equal(set(want.closed)) || over != want.over || s.Jobs != want.jobs {
-			t.Errorf("after message %d: nodes %v without jobs that leave, %v closed, %q over, %d leave; want %+v",
-				k, free, s.Closed, over, s.Jobs, want)
+		if !free.Equal(set(want.free)) || over != want.over || s.Jobs != want.jobs {
+			t.Errorf("after message %d: nodes %v without jobs that leave, %q over, %d leave; want %+v",
+				k, free, over, s.Jobs, want)
 		}
 		if last != (k == 1) {
 			t.Errorf("message %d is the last of its job: %t", k, last)
@@ -47,6 +45,17 @@ func TestDepartures(t *testing.T) {
 	}
 	if !s.Answer(other, set("2")) || over != "ab" || s.Any(set("2")) {
 		t.Errorf("the last node has answered: over %q", over)
+	}
+}
+
+// A node is open for others again when the last job that shares no nodes has ended or is suspended there.
+func TestClose(t *testing.T) {
+	s := NewDepartures(8, parameters.Rules{})
+	s.Close(set("123"), true)
+	s.Close(set("23"), true)
+	s.Close(set("123"), false)
+	if want := set("23"); !s.Closed.Equal(want) {
+		t.Errorf("closed: %v, want %v", s.Closed, want)
 	}
 }
 

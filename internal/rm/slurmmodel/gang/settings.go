@@ -24,7 +24,7 @@ func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition) *Se
 	}
 	kind := strings.ToLower(keys.Value(get, "PreemptType"))
 	s := &Settings{
-		Slice: time.Duration(keys.Number(get, "SchedTimeSlice", 30)) * time.Second, Rows: partitions,
+		Slice: time.Duration(keys.Number(get, "SchedulerTimeSlice", 30)) * time.Second, Rows: partitions,
 		Search: rows.Search{
 			ByTier: strings.Contains(kind, "partition"), ByQOS: strings.Contains(kind, "qos"), Since2411: rules.Since2411,
 		},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
@@ -169,10 +170,13 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	future, gone := t.Tester.NewState(), map[*selection.Allocation]bool{}
 	t.State.CopyTo(future)
 	for _, job := range t.Candidates {
+		if h.HasEnded(job.End) {
+			continue
+		}
 		gone[job.Allocation] = true
-		switch s.ModeOf(job) {
-		case Off:
-		case Suspend: // a suspended job keeps its memory
+		switch mode := s.ModeOf(job); {
+		case mode == Off || !job.Allocation.Nodes.Overlaps(set):
+		case mode == Suspend: // it keeps its memory
 			t.Tester.Suspend(future, job.Allocation)
 			t.Tester.Extra = t.Tester.Extra || s.byQOS
 		default:
@@ -189,4 +193,28 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	later := *h
 	later.Running, later.NowOnly = running, h.NowOnly && !h.Since2411
 	return t.Tester.WillRun(future, t.Request, set, t.Counts, &later)
+}
+
+// RenewExempt reports whether the jobs that are exempt from suspension are to be found anew at a second, and forgets
+// those of the tester. In 26.05 slurmctld does so at most once a second if slurm.conf has PreemptExemptTime
+// (_rebuild_suspend_exempt_cores).
+func (s *Settings) RenewExempt(x *selection.Tester, now int64) bool {
+	if !x.Since2605 || s.exempt == 0 || s.renewed == now {
+		return false
+	}
+	s.renewed, x.Exempt = now, nil
+	return true
+}
+
+// Exempt keeps the cores of a running job for it if it cannot be suspended yet at a second (_add_exempt_cores).
+func (s *Settings) Exempt(x *selection.Tester, job *Job, now int64) {
+	if s.ModeOf(job) != Suspend || now >= s.exemptUntil(job) {
+		return
+	}
+	if x.Exempt == nil {
+		x.Exempt = nodeset.New(x.Cores())
+	}
+	for _, c := range job.Allocation.Turn.Cores {
+		x.Exempt.Set(c)
+	}
 }

@@ -52,6 +52,7 @@ type Settings struct {
 	mode          Mode
 	within        bool
 	exempt        int64 // seconds
+	renewed       int64 // when [Settings.RenewExempt] was last true, in seconds since 1970
 	youngestFirst bool
 	strictOrder   bool
 	rounds        int    // preempt_reorder_count

@@ -186,3 +186,15 @@ func (l *List) replaceNodes(r *Reservation) {
 		r.Nodes = kept
 	}
 }
+
+// Select chooses nodes as for a job that shares no nodes (_resv_select, since 24.11); nil if there are too few.
+func Select(
+	x *selection.Tester, s *selection.State, among selection.Bits, count int, h *selection.Horizon,
+) selection.Bits {
+	r := selection.Request{MinCPUs: count, CPUsPerTask: 1, MinCPUsPerNode: 1, MaxNodes: count, Exclusive: true}
+	alloc, _ := x.WillRun(s, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, h)
+	if alloc == nil {
+		return nil
+	}
+	return alloc.Nodes
+}

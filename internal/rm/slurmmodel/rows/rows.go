@@ -77,11 +77,15 @@ type Table struct {
 	order      []int // indexes of partitions, highest tier first
 	rows       [][]row
 	cores      int
+	late       bool
+	stale      []bool // partitions whose rows lost a job, and are built anew at the next test
 }
 
-// New returns a table without jobs.
-func New(cores int, partitions []Partition) *Table {
-	t := &Table{partitions: partitions, rows: make([][]row, len(partitions)), cores: cores}
+// New returns a table without jobs. With late, as since 24.11, rows that lose a job are built anew at the next test,
+// or when a job is added to them, so that several losses lead to one new build.
+func New(cores int, partitions []Partition, late bool) *Table {
+	t := &Table{partitions: partitions, rows: make([][]row, len(partitions)), cores: cores, late: late}
+	t.stale = make([]bool, len(partitions))
 	for i := range partitions {
 		t.order = append(t.order, i)
 	}
@@ -89,8 +93,24 @@ func New(cores int, partitions []Partition) *Table {
 	return t
 }
 
+// Settle builds the rows that have lost jobs anew (part_data_rebuild_rows). Each test of a job begins with it.
+func (t *Table) Settle() {
+	for p := range t.stale {
+		t.settle(p)
+	}
+}
+
+func (t *Table) settle(p int) {
+	if t.stale[p] {
+		t.stale[p] = false
+		t.build(t.rows[p])
+	}
+}
+
 // CopyTo makes to equal to t. Both must be tables of the same partitions.
 func (t *Table) CopyTo(to *Table) {
+	t.Settle()
+	clear(to.stale)
 	for p := range t.rows {
 		to.rows[p] = slices.Clone(t.rows[p])
 		for i := range to.rows[p] {
@@ -106,6 +126,7 @@ func (t *Table) Add(j *Job) {
 	if t.rows[j.Partition] == nil {
 		t.rows[j.Partition] = make([]row, t.partitions[j.Partition].Rows)
 	}
+	t.settle(j.Partition)
 	rows := t.rows[j.Partition]
 	if at := slices.IndexFunc(rows, func(r row) bool { return r.fits(j) }); at >= 0 {
 		rows[at].add(j, t.cores)
@@ -124,7 +145,9 @@ func (t *Table) Remove(j *Job) {
 		r.jobs = slices.Delete(r.jobs, at, at+1)
 		switch {
 		case len(rows) > 1:
-			t.build(rows)
+			if t.stale[j.Partition] = true; !t.late {
+				t.Settle()
+			}
 		case len(r.jobs) == 0:
 			r.clear()
 		default:
@@ -188,10 +211,23 @@ func (t *Table) Use(used Cores, of func(Partition) bool) {
 	}
 }
 
-// Used returns the cores of all jobs.
+// Used returns the cores that jobs hold, as the next test finds them in use.
 func (t *Table) Used() Cores {
 	used := nodeset.New(t.cores)
-	t.Use(used, func(Partition) bool { return true })
+	for p, rows := range t.rows {
+		for i := range rows {
+			switch {
+			case t.stale[p]:
+				for _, j := range rows[i].jobs {
+					for _, c := range j.Cores {
+						used.Set(c)
+					}
+				}
+			case rows[i].used != nil:
+				used.Or(rows[i].used)
+			}
+		}
+	}
 	return used
 }
 

@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 		{"cores of a higher tier", []*Job{high(0, 1, 2, 3)}, 0, 5, nil},
 		{"cores of its own tier", []*Job{high(0, 1, 2, 3), low(4, 5, 6, 7)}, 1, 5, nil},
 	} {
-		table := New(8, []Partition{{Tier: 1, Rows: 1}, {Tier: 10, Rows: 1}})
+		table := New(8, []Partition{{Tier: 1, Rows: 1}, {Tier: 10, Rows: 1}}, false)
 		for _, j := range c.jobs {
 			table.Add(j)
 		}
@@ -80,7 +80,7 @@ func TestFind(t *testing.T) {
 func TestCopyAndRemove(t *testing.T) {
 	for _, count := range []int{1, 2} {
 		parts := []Partition{{Tier: 1, Rows: count}, {Tier: 10, Rows: count}}
-		table, other := New(8, parts), New(8, parts)
+		table, other := New(8, parts, false), New(8, parts, false)
 		a, b, c := low(0, 1), low(2, 3), high(1, 2)
 		for _, j := range []*Job{a, b, c} {
 			table.Add(j)
@@ -98,6 +98,28 @@ func TestCopyAndRemove(t *testing.T) {
 		other.Remove(c)
 		if got := Count(other.Used(), 0, 8); got != 0 {
 			t.Errorf("%d cores are in use, want none", got)
+		}
+	}
+}
+
+// With late, rows that lost a job keep their order until the next test, and Used already has the cores that it finds.
+func TestSettle(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		table := New(8, []Partition{{Tier: 1, Rows: 2}}, late)
+		small, large, other := low(0), low(0, 1, 2), low(4)
+		for _, j := range []*Job{other, small, large} {
+			table.Add(j)
+		}
+		first := func() *Job { return table.rows[0][0].jobs[0] }
+		table.Remove(other)
+		if built := first() == large; built == late {
+			t.Errorf("late %t: rows are built anew when a job leaves: %t", late, built)
+		}
+		if got := Count(table.Used(), 0, 8); got != 3 {
+			t.Errorf("late %t: %d cores are in use, want 3", late, got)
+		}
+		if table.Settle(); first() != large {
+			t.Errorf("late %t: the rows are not built anew", late)
 		}
 	}
 }

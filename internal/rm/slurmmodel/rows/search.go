@@ -18,6 +18,9 @@ type Search struct {
 	// since 24.11.
 	Extra   bool
 	Stopped []*Job
+	// Exempt are cores that the job may not share, even if the jobs there are of a lower tier; it
+	// may be nil.
+	Exempt Cores
 	// Shares says that the job may share cores with other jobs of its partition (OverSubscribe).
 	Shares bool
 	// Since2411 says that the release is 24.11 or newer.
@@ -70,6 +73,9 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 // kept returns the cores of jobs that the job may not suspend.
 func (t *Table) kept(s Search) Cores {
 	kept, own := nodeset.New(t.cores), t.partitions[s.Partition]
+	if s.Exempt != nil {
+		kept.Or(s.Exempt)
+	}
 	for p, rows := range t.rows {
 		of := t.partitions[p]
 		shared := s.Since2411 && p == s.Partition && of.Rows > 1

@@ -113,7 +113,7 @@ func (m *Machine) NewState() *State {
 		s.cores[i] = int16(m.Nodes[i].CoreCount())
 	}
 	if m.Turns != nil {
-		s.rows = rows.New(m.first[n], m.Turns)
+		s.rows = rows.New(m.first[n], m.Turns, m.Turn.Since2411)
 	}
 	return s
 }

@@ -19,6 +19,13 @@ func (m *Machine) turn(s *State, a *Allocation, add bool) {
 	m.countFree(s, s.rows.Used())
 }
 
+// settle rebuilds the rows that lost jobs. Each test does so, also a test without nodes.
+func (s *State) settle() {
+	if s.rows != nil {
+		s.rows.Settle()
+	}
+}
+
 // Suspend removes the cores of a suspended job. The job keeps its memory and its generic resources.
 func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 
@@ -69,7 +76,7 @@ func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	defer func() { t.state = s }()
 	nodes := NewBits(len(x.Nodes))
 	turn := x.Turn
-	turn.Partition, turn.Extra, turn.Stopped = r.Partition, x.Extra, x.Stopped
+	turn.Partition, turn.Extra, turn.Stopped, turn.Exempt = r.Partition, x.Extra, x.Stopped, x.Exempt
 	return rows.Find(s.rows, turn, func(used, except rows.Cores) (*Allocation, bool) {
 		x.countFree(&view, used)
 		copy(nodes, usable)

@@ -18,6 +18,7 @@ type Horizon = windows.Horizon[Running]
 // may therefore be later than necessary. It returns nil if the job can never start. The allocation
 // has nodes and CPUs, but no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	s.settle()
 	if r.Class == 0 {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
@@ -68,7 +69,9 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h)
 		for k := range h.Ended() {
-			x.leave(&full, h.Running[k])
+			if h.Running[k].Has(set) { // others change how rows are packed
+				x.leave(&full, h.Running[k])
+			}
 		}
 		if a := full.test(x.future, c, false); a != nil {
 			return answer{allocation: a, now: true}

@@ -40,13 +40,12 @@ func (h *Horizon[J]) BeginsLater() bool { return h.Since2411 && h.Begin > 0 }
 
 // Ended returns how many running jobs will have ended at Begin; 0 before 24.11.
 func (h *Horizon[J]) Ended() int {
-	if !h.BeginsLater() {
-		return 0
-	}
-	return sort.Search(len(h.Running), func(k int) bool {
-		end := h.Running[k].Ends()
-		return end > h.Begin || end == h.Begin && !h.Since2605
-	})
+	return sort.Search(len(h.Running), func(k int) bool { return !h.HasEnded(h.Running[k].Ends()) })
+}
+
+// HasEnded reports whether a job that ends at a second will have ended when the job may begin.
+func (h *Horizon[J]) HasEnded(end int64) bool {
+	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
 
 // Considered returns how many running jobs end before the caller's next try; 0 for all.
