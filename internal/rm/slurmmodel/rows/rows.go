@@ -93,8 +93,12 @@ func New(cores int, partitions []Partition, late bool) *Table {
 	return t
 }
 
-// Settle builds the rows that have lost jobs anew (part_data_rebuild_rows). Each test of a job begins with it.
+// Settle rebuilds the rows that have lost jobs (part_data_rebuild_rows). Each test of a job begins
+// with it, also a test without nodes. t may be nil.
 func (t *Table) Settle() {
+	if t == nil {
+		return
+	}
 	for p := range t.stale {
 		t.settle(p)
 	}

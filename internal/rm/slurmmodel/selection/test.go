@@ -142,7 +142,7 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // Test looks for nodes of a set on which a job can run (_job_test). It returns an allocation, or
 // nil. It does not change the set.
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
-	s.settle()
+	s.rows.Settle()
 	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
 		return x.repeated.possible(x, s, r, set, c)
 	}
@@ -330,7 +330,7 @@ func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.
 
 // test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
-	s.settle()
+	s.rows.Settle()
 	switch {
 	case !t.counts:
 		return t.x.test(s, t.r, t.set, c, WillRun, busy)

@@ -19,13 +19,6 @@ func (m *Machine) turn(s *State, a *Allocation, add bool) {
 	m.countFree(s, s.rows.Used())
 }
 
-// settle rebuilds the rows that lost jobs. Each test does so, also a test without nodes.
-func (s *State) settle() {
-	if s.rows != nil {
-		s.rows.Settle()
-	}
-}
-
 // Suspend removes the cores of a suspended job. The job keeps its memory and its generic resources.
 func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 

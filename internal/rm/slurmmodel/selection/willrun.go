@@ -18,7 +18,7 @@ type Horizon = windows.Horizon[Running]
 // may therefore be later than necessary. It returns nil if the job can never start. The allocation
 // has nodes and CPUs, but no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
-	s.settle()
+	s.rows.Settle()
 	if r.Class == 0 {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
