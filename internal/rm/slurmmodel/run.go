@@ -133,7 +133,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		j.end = j.times.Since
 	}
 	j.among.running--
-	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
+	a := answers.Expect(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	e.account.end(j)
 	e.touch()
