@@ -241,6 +241,30 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
+// TestPresetJobs holds the waits against those of metrics, of a run with a window: those of preset jobs do not count.
+func TestPresetJobs(t *testing.T) {
+	window := hpc.Unix(1709640000)
+	rows := []run.Row{
+		{Job: "preset", Task: -1, Submit: window.Add(-time.Hour), Start: window.Add(-time.Minute), End: window.Add(time.Hour)},
+		{Job: "a", Task: -1, Submit: window, Start: window.Add(2 * time.Minute), End: window.Add(time.Hour)},
+		{Job: "b", Task: -1, Submit: window, Start: window.Add(4 * time.Minute), End: window.Add(time.Hour)},
+	}
+	h := &history{rows: map[key]*run.Row{}, window: window}
+	waited := 0
+	for i := range rows {
+		rows[i].State, rows[i].NodeCount, rows[i].Processors = hpc.Completed, 1, 4
+		k := key{rows[i].Job, -1}
+		h.rows[k], h.keys = &rows[i], append(h.keys, k)
+		if h.waited(k, h.start(k, hpc.Never), hpc.Never) {
+			waited++
+		}
+	}
+	m := metrics.Compute(rows, metrics.Options{Processors: 4, Window: window})
+	if f := h.figures(hpc.Never); f[0] != 2 || f[1] != m.Wait.Mean || f[1] != 180 || waited != 2 {
+		t.Errorf("%v and %d that waited, metrics a mean of %v", f, waited, m.Wait.Mean)
+	}
+}
+
 // TestCompareRefuses checks that records that do not belong together are refused.
 func TestCompareRefuses(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)

@@ -52,8 +52,9 @@ type Divergence struct {
 
 // history has the jobs of a run.
 type history struct {
-	rows map[key]*run.Row
-	keys []key // in the order of the record
+	rows   map[key]*run.Row
+	keys   []key // in the order of the record
+	window hpc.Time
 }
 
 func historyOf(r *run.Run) (*history, error) {
@@ -61,7 +62,7 @@ func historyOf(r *run.Run) (*history, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &history{rows: make(map[key]*run.Row, len(list))}
+	h := &history{rows: make(map[key]*run.Row, len(list)), window: r.Manifest.WindowStart}
 	for i := range list {
 		k := key{list[i].Job, list[i].Task}
 		h.rows[k] = &list[i]
@@ -101,7 +102,7 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 		}
 		a, b := slurm.start(k, end), model.start(k, end)
 		w.Starts.add(a == b)
-		if waited(slurm.rows[k], a, end) {
+		if slurm.waited(k, a, end) {
 			w.Waited.add(a == b)
 		}
 		if a == 0 && b == 0 {
@@ -117,10 +118,11 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 	return w
 }
 
-// waited reports whether a job waited a minute in the replay.
-func waited(row *run.Row, start int64, end hpc.Time) bool {
+// waited reports whether a job waited a minute. Preset jobs did not.
+func (h *history) waited(k key, start int64, end hpc.Time) bool {
+	row := h.rows[k]
 	switch {
-	case row == nil || row.Submit == 0 || row.State == hpc.Rejected:
+	case row == nil || row.Submit == 0 || row.State == hpc.Rejected || row.Preset(h.window):
 		return false
 	case start != 0:
 		return row.Start.Sub(row.Submit) > long
@@ -229,11 +231,11 @@ func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
 	return list
 }
 
-// figures returns what [figuresOf] shows of a run.
+// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], waits are those of jobs that are not preset.
 func (h *history) figures(end hpc.Time) []metrics.Float {
 	var all []float64
 	for _, k := range h.keys {
-		if row := h.rows[k]; h.start(k, end) != 0 {
+		if row := h.rows[k]; h.start(k, end) != 0 && !row.Preset(h.window) {
 			if d, ok := waits.Wait(row); ok {
 				all = append(all, d.Seconds())
 			}
@@ -265,7 +267,7 @@ func (r *Report) renderWhole(b *strings.Builder) {
 		fmt.Fprintf(b, "  first            %s: Slurm %s; the model %s\n", f.Job, f.Slurm, f.Model)
 		fmt.Fprintf(b, "  cause            %s\n", f.Cause)
 	}
-	fmt.Fprintf(b, "\nwaits of the jobs that started, means over the seeds (lowest to highest)\n")
+	fmt.Fprintf(b, "\nwaits of the jobs that started, preset jobs apart: means over the seeds (lowest to highest)\n")
 	for _, f := range r.Figures {
 		m, low, high := mean(f.Slurm)
 		n, lowest, highest := mean(f.Model)

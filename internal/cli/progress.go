@@ -45,8 +45,7 @@ func (p *runProgress) observe(n replay.Progress) {
 	s := pace.Snapshot{Elapsed: now.Sub(p.begun), Progress: n}
 	p.history.Add(s)
 	if p.Due() {
-		left, known := p.history.Left()
-		p.Show(pace.Parts(&s, p.zone, left, known)...)
+		p.Show(pace.Parts(&s, p.zone, p.history.Left())...)
 	}
 }
 

@@ -110,8 +110,7 @@ func (t *sweepTable) left() pace.Part {
 	for _, begun := range t.running {
 		t.batch.Running = append(t.batch.Running, pace.Running{Elapsed: time.Since(begun)})
 	}
-	left, known := t.batch.Left()
-	return pace.Remaining(left, known && t.over < t.runs)
+	return pace.Remaining(t.batch.Left(), t.over < t.runs)
 }
 
 // state is the line of the running runs.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
@@ -88,6 +89,18 @@ func (d *Divergence) notEligible(a, b *table) string {
 		}
 	}
 	return ""
+}
+
+// suspect adds to divergences of starts and nodes, as a likely cause, that the clusters have other settings.
+func suspect(list []Divergence, settings []clusters.Setting) {
+	if len(settings) == 0 {
+		return
+	}
+	for i := range list {
+		if d := &list[i]; d.Kind == DivergedStart || d.Kind == DivergedNodes {
+			d.Causes = append(d.Causes, Cause{Text: "the clusters have other settings: " + clusters.Names(settings)})
+		}
+	}
 }
 
 // circumstances notes what else differed when a job started at another time or on other nodes.

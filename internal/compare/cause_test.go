@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -305,8 +306,8 @@ func TestNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := mustCompare(t, Options{EveryJob: true}, single("a", test.a...), single("b", test.b...))
 			v := c.Pairs[0].Jobs
-			if v.Matched != test.want || v.ByName != test.said {
-				t.Fatalf("%d matched, by name %v; want %d, %v", v.Matched, v.ByName, test.want, test.said)
+			if v.Matched != test.want || (v.MatchedBy == jobrows.ByName) != test.said {
+				t.Fatalf("%d matched, by name %v; want %d, %v", v.Matched, v.MatchedBy, test.want, test.said)
 			}
 			for _, d := range v.All {
 				if strings.HasPrefix(test.name, "names that are") && (d.Wait != 7 || !strings.HasPrefix(d.Job, "jobid_")) {
@@ -321,6 +322,58 @@ func TestNames(t *testing.T) {
 				t.Errorf("said %v:\n%s", said, b.String())
 			}
 		})
+	}
+}
+
+// TestNumbers matches a run with what the resource manager's accounting says of it, whose IDs are its job numbers.
+func TestNumbers(t *testing.T) {
+	numbered := func(r run.Row, number uint32, task int, name string) run.Row {
+		r.RMJob, r.Task, r.Name = number, task, name
+		return r
+	}
+	of := func(r run.Row, id, name string) run.Row { r.Job, r.Name = id, name; return r }
+	ran := []run.Row{
+		numbered(job("a", 0, 0, 5, "n1"), 1, -1, "x"), numbered(job("b", 10, 10, 5, "n1"), 3, 1, "y"),
+		numbered(job("b", 10, 20, 5, "n1"), 2, 2, "y"), numbered(job("c", 20, 30, 5, "n1"), 4, -1, "x"),
+	}
+	rejected := job("d", 25, 25, 5, "n1")
+	rejected.RMJob, rejected.State = 0, hpc.Rejected
+	told := []run.Row{of(ran[0], "1", "x"), of(ran[1], "2", "y"), of(ran[2], "2", "y"), of(ran[3], "4", "x")}
+	anew := []run.Row{of(ran[0], "1", "x"), of(ran[1], "2", "y"), of(ran[2], "2", "y"), of(ran[3], "3", "x")}
+	mixed := func(rows []run.Row) []run.Row { // its IDs are numbers, too, but not the resource manager's
+		rows = slices.Clone(rows)
+		for i := range rows {
+			rows[i].Job = map[string]string{"a": "4", "b": "1", "c": "2"}[rows[i].Job]
+			rows[i].Name = "of " + rows[i].Job
+		}
+		return rows
+	}
+	renamed := slices.Clone(told)
+	for i := range renamed {
+		renamed[i].Name = map[string]string{"1": "of 4", "2": "of 1", "4": "of 2"}[renamed[i].Job]
+	}
+	for _, c := range []struct {
+		name string
+		a, b []run.Row
+		want int
+		by   jobrows.Match
+	}{
+		{"a run and its accounting", append(ran[:4:4], rejected), told, 4, jobrows.ByNumber},
+		{"the accounting and its run", told, append(ran[:4:4], rejected), 4, jobrows.ByNumber},
+		{"numbers that name other jobs", ran, anew, 4, jobrows.BySubmission},
+		{"IDs that name other jobs", mixed(ran), renamed, 4, jobrows.ByNumber},
+		{"the same IDs", ran, ran, 4, jobrows.ByID},
+	} {
+		for i := range c.a {
+			c.a[i].User = "ada"
+		}
+		for i := range c.b {
+			c.b[i].User = "ada"
+		}
+		v := mustCompare(t, Options{}, single("a", c.a...), single("b", c.b...)).Pairs[0].Jobs
+		if v.Matched != c.want || v.MatchedBy != c.by {
+			t.Errorf("%s: %d matched by %q, want %d by %q", c.name, v.Matched, v.MatchedBy, c.want, c.by)
+		}
 	}
 }
 

@@ -13,13 +13,14 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
+	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/fairstart"
@@ -27,7 +28,6 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/stats"
 )
 
@@ -45,9 +45,13 @@ type Realization struct {
 	// Log is what slurmctld logged; nil if it is not known. It explains divergences, for which the sets' first runs are
 	// compared.
 	Log *releases.Log
+	// Cluster are the files of the cluster, of a set's first run ([run.Run.ClusterFiles]).
+	Cluster map[string]string
 
 	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
-	ids    map[string]string // the result of [jobrows.SameNames]
+	ids    map[string]string // the result of [jobrows.Partners]
+	// matchedBy says by what ids match; [jobrows.ByID] without ids.
+	matchedBy jobrows.Match
 }
 
 // rows returns the rows. It reads them unless they are in memory.
@@ -96,33 +100,14 @@ func unread(s *run.Set) (Set, error) {
 		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, record: r})
 	}
 	if len(s.Runs) > 0 {
-		log, err := controllerLog(s.Runs[0])
-		if err != nil {
+		var err, missing error
+		out.Runs[0].Log, err = releases.OpenLog(s.Runs[0])
+		out.Runs[0].Cluster, missing = s.Runs[0].ClusterFiles()
+		if err := errors.Join(err, missing); err != nil {
 			return Set{}, err
 		}
-		out.Runs[0].Log = log
 	}
 	return out, nil
-}
-
-// controllerLog reads the log of slurmctld. It returns nil for a run without this log.
-func controllerLog(r *run.Run) (*releases.Log, error) {
-	release, err := slurmspec.ParseRelease(r.Manifest.Versions.Slurm)
-	if err != nil {
-		return nil, nil
-	}
-	file, err := r.OpenLog("slurmctld.log")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	log, err := releases.ReadLog(file, release)
-	if err != nil {
-		return nil, fmt.Errorf("reading run record %s: slurmctld.log: %w", r.Dir, err)
-	}
-	return log, nil
 }
 
 // Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
@@ -298,6 +283,8 @@ type Pair struct {
 	// nil if a set has one run.
 	Schedules *ScheduleTests `json:"schedules,omitempty"`
 	Jobs      JobView        `json:"jobs"`
+	// Clusters are the settings that the clusters of the first runs have otherwise, as far as the records have them.
+	Clusters []clusters.Setting `json:"clusters,omitempty"`
 	// Releases says what differed between the first runs of both sides before any decision of the
 	// scheduler, if they ran on different releases of Slurm; otherwise nil.
 	Releases *releases.Difference `json:"releases,omitempty"`
@@ -310,6 +297,14 @@ type Pair struct {
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
 	Draws *Draws `json:"draws,omitempty"`
+}
+
+// ClusterRows returns the name of each setting of Clusters, with its values in the baseline and in the set.
+func (p *Pair) ClusterRows() (rows [][]string) {
+	for _, s := range p.Clusters {
+		rows = append(rows, []string{s.Name, cmp.Or(s.Baseline, clusters.Unset), cmp.Or(s.Set, clusters.Unset)})
+	}
+	return rows
 }
 
 // Compare compares sets of runs with the first set. It returns an error for fewer than two
@@ -375,13 +370,15 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.oneRealization(tables)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
-		pair.Jobs.ByName = tables[i][0].ids != nil
+		pair.Jobs.MatchedBy = tables[i][0].matchedBy
 		if c.Inference {
 			pair.Schedules = vectors.test(0, i, opts)
 		}
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
+		pair.Clusters = clusters.Between(a.Cluster, b.Cluster)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
+		suspect(pair.Divergences, pair.Clusters)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)

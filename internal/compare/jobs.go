@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/metrics"
 )
 
@@ -19,11 +20,10 @@ const largestJobs = 20
 // several runs, a job's value is its median over them.
 type JobView struct {
 	Matched int `json:"matched"` // jobs on both sides
-	// ByName says that jobs are matched by their names, since no job has the same ID on both sides. The set's jobs
-	// have the IDs of the baseline here.
-	ByName  bool  `json:"matched_by_name,omitempty"`
-	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
-	NoStart []int `json:"never_started"` // jobs that did not start in the baseline, and in the set
+	// MatchedBy says by what jobs are matched if not by their IDs. The set's jobs have the IDs of the baseline here.
+	MatchedBy jobrows.Match `json:"matched_by,omitempty"`
+	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
+	NoStart   []int         `json:"never_started"` // jobs that did not start in the baseline, and in the set
 	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when it
 	// ended early. They do not count in Only and NoStart.
 	NotReached int `json:"not_reached,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
@@ -108,8 +109,13 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	renderDraws(b, p.Draws)
 	renderJobs(b, &p.Jobs, name)
+	clusters.Render(b, p.Clusters, Letter(p.Baseline), Letter(p.Set))
 	if p.Releases != nil {
-		renderReleases(b, p)
+		first := hpc.Never
+		if len(p.Divergences) > 0 {
+			first = hpc.Time(p.Divergences[0].At)
+		}
+		p.Releases.Render(b, Letter(p.Baseline), Letter(p.Set), first)
 	}
 	renderDivergences(b, p, zone)
 }
@@ -272,9 +278,7 @@ func signedPercent(v metrics.Float) string {
 
 func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "\njob by job, %s: %s on both sides", name, quantity.Regular(v.Matched, "job"))
-	if v.ByName {
-		b.WriteString(" by their names, as no ID is the same")
-	}
+	b.WriteString(v.MatchedBy.Text())
 	if v.Only[0]+v.Only[1] > 0 {
 		fmt.Fprintf(b, ", %d and %d on one only", v.Only[0], v.Only[1])
 	}
@@ -311,51 +315,6 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 		parts = append(parts, fmt.Sprintf("%s %s%s", d.Key, sign, d.Wait.Text()))
 	}
 	fmt.Fprintf(b, "  largest changes of wait: %s\n", strings.Join(parts, ", "))
-}
-
-// renderReleases writes what two releases of Slurm make of the same workload and configuration.
-func renderReleases(b *bytes.Buffer, p *Pair) {
-	r := p.Releases
-	fmt.Fprintf(b, "\nSlurm %s in %s and %s in %s, in their first runs:\n", r.Baseline, Letter(p.Baseline), r.Set,
-		Letter(p.Set))
-	if len(r.Configuration) == 0 {
-		b.WriteString("  configuration: adapted to both in the same way\n")
-	}
-	for _, key := range r.Configuration {
-		fmt.Fprintf(b, "  configuration: %s is %s instead of %s\n", key.Key, orNone(key.Set), orNone(key.Baseline))
-		if key.Effect != "" {
-			fmt.Fprintf(b, "    %s\n", key.Effect)
-		}
-	}
-	for _, w := range r.Warnings {
-		side := p.Baseline
-		if w.InSet {
-			side = p.Set
-		}
-		fmt.Fprintf(b, "  only %s warns: %s\n", Letter(side), w.Text)
-	}
-	fmt.Fprintf(b, "  submissions: sbatch makes %d of %d otherwise\n", r.Submissions.Different, r.Submissions.Compared)
-	for _, f := range r.Submissions.Fields {
-		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, quantity.Regular(f.Jobs, "job"), f.Job, f.Set,
-			f.Baseline)
-	}
-	if q := r.Priorities; q.Different > 0 {
-		when := "after"
-		if len(p.Divergences) == 0 || q.At <= hpc.Time(p.Divergences[0].At) {
-			when = "before"
-		}
-		fmt.Fprintf(b, "  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d "+
-			"instead of %d\n",
-			q.Different, q.Compared, q.First, when, q.Set, q.Baseline)
-	} else if q.Compared > 0 {
-		fmt.Fprintf(b, "  priorities at submission: the same for all of %s\n", quantity.Regular(q.Compared, "job"))
-	}
-	if len(r.Known) > 0 {
-		b.WriteString("  known changes of Slurm between the two (not a complete list):\n")
-	}
-	for _, change := range r.Known {
-		fmt.Fprintf(b, "    %-9s%s (%s)\n", change.Since, change.What, change.Source)
-	}
 }
 
 // Agreement says in how many jobs the first runs of a pair without divergences agree.

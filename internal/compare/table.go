@@ -88,9 +88,9 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		if first.Rows, err = first.rows(); err != nil {
 			return nil, err
 		}
-		if ids := jobrows.SameNames(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
+		if ids, by := jobrows.Partners(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
 			for k := range out[i] {
-				out[i][k].ids = ids
+				out[i][k].ids, out[i][k].matchedBy = ids, by
 			}
 			first.Rows = jobrows.Renamed(first.Rows, ids)
 		}

@@ -242,6 +242,9 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
+	if err := keep(record, e.cluster, p.workload.Actions); err != nil {
+		return nil, err
+	}
 	var asked *counters.Counters
 	engine.At(p.begin, func() { // as a replay asks slurmctld, so that the records have the same statistics
 		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })

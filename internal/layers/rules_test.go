@@ -67,7 +67,7 @@ var rules = []rule{
 		"texts of users are shown by one rule, whoever shows them"},
 	{"nouns", "internal/input", nil, offline,
 		"files that somebody else may have made are read with the same bounds by every package"},
-	{"nouns", "internal/httpjson", nil, []string{"os/..."},
+	{"nouns", "internal/httpjson", []string{"internal/spelling"}, []string{"os/..."},
 		"servers answer with JSON in one way"},
 	{"nouns", "internal/origin", nil, []string{"os/exec"},
 		"servers refuse web pages of other sites by one rule, whatever they serve"},
@@ -178,9 +178,13 @@ var rules = []rule{
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
 	{"use cases", "internal/compare/releases", []string{
-		"internal/hpc", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
+		"internal/hpc", "internal/quantity", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
 	}, computes,
 		"what two releases of Slurm make of one workload follows from run records and from what is known of the releases"},
+	{"use cases", "internal/compare/clusters", []string{
+		"internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
+	}, computes,
+		"what two clusters set differently follows from their files alone"},
 	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/run"}, computes,
 		"which job is which, and why its runs ended otherwise, follows from the rows of two records"},
 	{"use cases", "internal/formats", []string{
@@ -193,7 +197,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/jobrows", "internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/clusters", "internal/compare/jobrows", "internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
@@ -309,7 +313,7 @@ var rules = []rule{
 		"sdiag's figures are those of a replay's slurmctld; they need to know neither jobs nor pages"},
 	{"accounting", "internal/accounting/elastic", []string{"internal/access", "internal/accounting/document", "internal/accounting/forward", "internal/accounting/question", "internal/accounting/search/query", "internal/accounting/store", "internal/lines", "internal/quantity"}, []string{"os/exec"},
 		"a cluster answers questions; it knows neither pages nor who asks"},
-	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/httpjson", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",

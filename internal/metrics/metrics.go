@@ -403,7 +403,7 @@ func (a *accumulator) addTimes(r *run.Row) {
 		return
 	}
 	a.m.Started++
-	if r.Start < a.opts.Window {
+	if r.Preset(a.opts.Window) {
 		a.m.LeftOut[Preset]++
 		return
 	}

@@ -114,7 +114,7 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 func (o *Overview) count(r *run.Row, opts Options) {
 	o.Jobs++
 	o.States[r.State]++
-	preset := r.Start != 0 && r.Start < opts.Window
+	preset := r.Preset(opts.Window)
 	switch {
 	case preset:
 		o.Preset++

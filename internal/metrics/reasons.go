@@ -41,7 +41,7 @@ func ReasonsOfAll(rows iter.Seq[*run.Row], m *run.Manifest) []ReasonTotal {
 	totals, all, given := map[string]*ReasonTotal{}, 0.0, false
 	for row := range rows {
 		given = given || row.HasReasons()
-		if row.State == hpc.Rejected || row.Start != 0 && row.Start < m.WindowStart {
+		if row.State == hpc.Rejected || row.Preset(m.WindowStart) {
 			continue
 		}
 		had, last := map[string]bool{}, ""

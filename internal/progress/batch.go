@@ -12,13 +12,15 @@ type Batch struct {
 
 // Running is one run that has begun.
 type Running struct {
-	Elapsed, Left time.Duration
-	Known         bool // whether Left is known
+	Elapsed time.Duration
+	Estimate
 }
 
 // Left predicts how much real time the batch will still take. A run whose time is not known counts
-// with the mean time of the other runs. Left returns false as long as the time of no run is known.
-func (b *Batch) Left() (left time.Duration, known bool) {
+// with the mean time of the other runs; if it goes on for longer, the estimate is a lower bound. The
+// estimate is also a lower bound if the estimate of a running run is. Left is not known as long as the
+// time of no run is known.
+func (b *Batch) Left() (e Estimate) {
 	var sum time.Duration
 	n := 0
 	for _, d := range b.Ended {
@@ -26,20 +28,27 @@ func (b *Batch) Left() (left time.Duration, known bool) {
 	}
 	for _, r := range b.Running {
 		if r.Known {
-			sum, n = sum+r.Elapsed+r.Left, n+1
+			sum, n = sum+r.Elapsed+r.Estimate.Left, n+1
+			e.AtLeast = e.AtLeast || r.AtLeast
 		}
 	}
 	if n == 0 {
-		return 0, false
+		return Estimate{}
+	}
+	for _, r := range b.Running {
+		if mean := sum / time.Duration(n); !r.Known && r.Elapsed > mean { // it shows that runs may need so much
+			sum, n, e.AtLeast = sum+r.Elapsed, n+1, true
+		}
 	}
 	mean := sum / time.Duration(n)
 	longest, all := time.Duration(0), time.Duration(b.Waiting)*mean
 	for _, r := range b.Running {
-		one := r.Left
+		one := r.Estimate.Left
 		if !r.Known {
 			one = max(0, mean-r.Elapsed)
 		}
 		longest, all = max(longest, one), all+one
 	}
-	return max(longest, all/time.Duration(max(1, min(b.Parallel, b.Waiting+len(b.Running))))), true
+	e.Left, e.Known = max(longest, all/time.Duration(max(1, min(b.Parallel, b.Waiting+len(b.Running))))), true
+	return e
 }

@@ -34,6 +34,12 @@ const (
 	recentPart, recentWeight = 0.4, 0.4
 	// most is the largest factor by which the recent speed may differ from the speed of the whole run.
 	most = 3
+	// latestPart is the part of a run whose speed says that the run has become far slower.
+	latestPart = 0.1
+	// early is the share up to which a run says little about its rest.
+	early = 1. / 3
+	// A queue grows if it is longer by this factor, and by so many jobs, than at the beginning of the recent part.
+	growth, fewPending = 1.25, 20
 	// fullMachine is the utilization of a machine with a queue.
 	fullMachine = 0.92
 )
@@ -76,32 +82,51 @@ func drain(p *replay.Progress) float64 {
 	return max(0, work-p.WorkDone) / (fullMachine * float64(p.Processors))
 }
 
-// Left predicts how much real time a run will still take, from snapshots of it in their order.
-// It returns false as long as too little is known.
-func Left(history []Snapshot) (left time.Duration, known bool) {
+// Estimate is how much real time a run will still take. The zero value says that it is not known.
+type Estimate struct {
+	Left  time.Duration
+	Known bool
+	// AtLeast says that Left is a lower bound: the run may become slower than it was, or has just become so.
+	AtLeast bool
+}
+
+// Left predicts how much real time a run will still take, from snapshots of it in their order. It is a lower bound in
+// the first third of a run, while the queue grows, and if the last part of the run was far slower than the whole.
+func Left(history []Snapshot) (e Estimate) {
 	if len(history) < 2 {
-		return 0, false
+		return e
 	}
 	now := &history[len(history)-1]
 	share, elapsed := Share(&now.Progress), now.Elapsed.Seconds()
 	if share < 0.02 || elapsed <= 0 {
-		return 0, false
+		return e
 	}
 	overall := elapsed * (1 - share) / share
-	recent := most * overall
-	for i := range history {
-		s := &history[i]
-		if s.Elapsed.Seconds() < (1-recentPart)*elapsed {
-			continue
-		}
-		if gain := share - Share(&s.Progress); gain > 0 {
-			recent = (1 - share) / gain * (elapsed - s.Elapsed.Seconds())
-		}
-		break
-	}
+	recent, since := atSpeed(history, recentPart)
+	latest, _ := atSpeed(history, latestPart)
+	e = Estimate{Known: true, AtLeast: share < early || latest > most*overall ||
+		float64(now.Pending) > growth*float64(since.Pending)+fewPending}
 	recent = min(max(recent, overall/most), overall*most)
 	seconds := math.Pow(overall, 1-recentWeight) * math.Pow(recent, recentWeight)
-	return time.Duration(seconds * float64(time.Second)), true
+	e.Left = time.Duration(seconds * float64(time.Second))
+	return e
+}
+
+// atSpeed returns how many seconds a run will still take at the speed of its last part, and the snapshot at which that
+// part begins. The time is infinite if that part made no progress.
+func atSpeed(history []Snapshot, part float64) (seconds float64, since *Snapshot) {
+	now := &history[len(history)-1]
+	share := Share(&now.Progress)
+	for i := range history {
+		if since = &history[i]; since.Elapsed.Seconds() >= (1-part)*now.Elapsed.Seconds() {
+			break
+		}
+	}
+	gain := share - Share(&since.Progress)
+	if since == now || gain <= 0 {
+		return math.Inf(1), since
+	}
+	return (1 - share) / gain * (now.Elapsed - since.Elapsed).Seconds(), since
 }
 
 // History keeps snapshots of a run for [Left]: few, evenly spread, and the latest. Its zero
@@ -131,4 +156,4 @@ func (h *History) Add(s Snapshot) {
 }
 
 // Left predicts how much real time the run will still take; see [Left].
-func (h *History) Left() (left time.Duration, known bool) { return Left(h.list) }
+func (h *History) Left() Estimate { return Left(h.list) }

@@ -69,26 +69,28 @@ func TestLeft(t *testing.T) {
 	for _, run := range recordedRuns(t) {
 		total := run.snapshots[len(run.snapshots)-1].Elapsed
 		var history History
-		worst, early, looked := 0.0, 0.0, 0
+		worst, early, looked, bounds := 0.0, 0.0, 0, 0
 		for i, s := range run.snapshots {
 			history.Add(s)
 			if 3*s.Elapsed < total || i == len(run.snapshots)-1 {
 				continue
 			}
-			left, known := history.Left()
-			if !known {
+			e := history.Left()
+			if !e.Known {
 				t.Errorf("%s: nothing is known after %v of %v", run.Run, s.Elapsed, total)
 				continue
 			}
-			looked++
-			off := float64(s.Elapsed+left)/float64(total) - 1
+			if looked++; e.AtLeast {
+				bounds++
+			}
+			off := float64(s.Elapsed+e.Left)/float64(total) - 1
 			if math.Abs(off) > math.Abs(worst) {
 				worst, early = off, float64(s.Elapsed)/float64(total)
 			}
 		}
 		t.Logf("%-28s %4.0f s, %d estimates, the worst %+.0f%% after %.0f%% of the time", run.Run, total.Seconds(), looked, 100*worst, 100*early)
-		if math.Abs(worst) > 0.3 || looked < 20 {
-			t.Errorf("%s: %d estimates, the worst is off by %+.0f%%", run.Run, looked, 100*worst)
+		if math.Abs(worst) > 0.3 || looked < 20 || 2*bounds > looked {
+			t.Errorf("%s: %d estimates, %d of them lower bounds, the worst is off by %+.0f%%", run.Run, looked, bounds, 100*worst)
 		}
 	}
 }
@@ -122,8 +124,8 @@ func TestAnyProgress(t *testing.T) {
 				t.Fatalf("%+v: a share of %v", p, share)
 			}
 			history.Add(Snapshot{elapsed, p})
-			if left, known := history.Left(); left < 0 || !known && left != 0 {
-				t.Fatalf("%v left, %t", left, known)
+			if e := history.Left(); e.Left < 0 || !e.Known && e != (Estimate{}) {
+				t.Fatalf("%+v", e)
 			}
 		}
 	})
@@ -148,23 +150,56 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// A run that becomes slower than it was, or whose queue grows, has a lower bound: what it said before would be far too
+// little.
+func TestSlower(t *testing.T) {
+	snapshot := func(elapsed float64, ended, pending int) Snapshot {
+		begin := hpc.Unix(0)
+		return Snapshot{time.Duration(elapsed * float64(time.Second)), replay.Progress{
+			Now: begin.Add(time.Duration(ended) * time.Second), LastInput: begin.Add(1000 * time.Second), Submitted: ended + pending, Pending: pending,
+			Ended: ended, Load: replay.Load{Begin: begin, LastEnd: begin.Add(1000 * time.Second), Tasks: 1000},
+		}}
+	}
+	var steady, slower, growing, first History
+	for i := range 60 {
+		steady.Add(snapshot(float64(i), 10*i, 5))
+		first.Add(snapshot(float64(i), 3*i, 5))
+		growing.Add(snapshot(float64(i), 10*i, 5+3*i))
+		slower.Add(snapshot(float64(i), 10*i, 5))
+	}
+	for i := range 7 { // ten seconds for what took one
+		slower.Add(snapshot(float64(60+i), 600+i, 5))
+	}
+	for name, c := range map[string]struct {
+		of      *History
+		low     float64
+		atLeast bool
+	}{"steady": {&steady, 30, false}, "growing": {&growing, 30, true}, "early": {&first, 250, true}, "slower": {&slower, 40, true}} {
+		if e := c.of.Left(); !e.Known || e.AtLeast != c.atLeast || e.Left.Seconds() < c.low || e.Left.Seconds() > 2*c.low {
+			t.Errorf("%s: %+v, want %v s or a little more, at least %v", name, e, c.low, c.atLeast)
+		}
+	}
+}
+
 // A batch needs the time of the runs that are left, divided by the number of runs at once, and at
 // least the time of the longest run.
 func TestBatch(t *testing.T) {
 	s := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
+	known := func(left time.Duration) Estimate { return Estimate{Left: left, Known: true} }
+	bound := func(left time.Duration) Estimate { return Estimate{Left: left, Known: true, AtLeast: true} }
 	for name, test := range map[string]struct {
 		batch Batch
-		want  time.Duration
-		known bool
+		want  Estimate
 	}{
-		"no ended run and no estimate":          {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, 0, false},
-		"from ended runs":                       {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, s(30), true},
-		"from a running run":                    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), s(15), true}, {Elapsed: s(10)}}}, s(32) + s(1)/2, true},
-		"longest estimate of parallel runs":     {Batch{Parallel: 4, Running: []Running{{s(5), s(60), true}, {s(5), s(4), true}}}, s(60), true},
-		"running for longer than the ended run": {Batch{Parallel: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, 0, true},
+		"no ended run and no estimate":          {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, Estimate{}},
+		"from ended runs":                       {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, known(s(30))},
+		"from a running run":                    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), known(s(15))}, {Elapsed: s(10)}}}, known(s(32) + s(1)/2)},
+		"longest estimate of parallel runs":     {Batch{Parallel: 4, Running: []Running{{s(5), known(s(60))}, {s(5), known(s(4))}}}, known(s(60))},
+		"a lower bound":                         {Batch{Parallel: 4, Running: []Running{{s(5), bound(s(60))}, {s(5), known(s(4))}}}, bound(s(60))},
+		"running for longer than the ended run": {Batch{Parallel: 1, Waiting: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, bound(s(20))},
 	} {
-		if left, known := test.batch.Left(); left != test.want || known != test.known {
-			t.Errorf("%s: %v, %t, want %v, %t", name, left, known, test.want, test.known)
+		if e := test.batch.Left(); e != test.want {
+			t.Errorf("%s: %+v, want %+v", name, e, test.want)
 		}
 	}
 }

@@ -65,8 +65,8 @@ func shorten(text string, width int) string {
 }
 
 // Parts describes a run after some real time: virtual time in a zone, and the rest. left is how
-// long it will still take, if that is known.
-func Parts(s *Snapshot, zone *time.Location, left time.Duration, known bool) []Part {
+// long it will still take.
+func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{
 		{3, p.Now.Std().In(zone).Format("2006-01-02 15:04")},
@@ -81,7 +81,7 @@ func Parts(s *Snapshot, zone *time.Location, left time.Duration, known bool) []P
 	if p.Refused > 0 {
 		parts = append(parts, Part{5, fmt.Sprintf("rejected %d", p.Refused)})
 	}
-	return append(parts, Remaining(left, known && Share(p) < 1))
+	return append(parts, Remaining(left, Share(p) < 1))
 }
 
 // beforeWindow says that a run plays the time before its window, and when the window begins.
@@ -100,18 +100,22 @@ func utilization(p *replay.Progress) Part {
 	return Part{2, fmt.Sprintf("utilization %.0f%%", 100*float64(p.Held)/float64(p.Processors))}
 }
 
-// Remaining is the part about the time that is left, empty if that is not known.
-func Remaining(left time.Duration, known bool) Part {
-	if !known {
+// Remaining is the part about the time that is left. It is empty if nothing is left, if the time is not known,
+// and if it is a lower bound of less than a second.
+func Remaining(e Estimate, something bool) Part {
+	if !something || !e.Known || e.AtLeast && e.Left < time.Second {
 		return Part{}
 	}
 	round := time.Second
-	if left > 10*time.Minute {
+	if e.Left > 10*time.Minute {
 		round = time.Minute
 	}
-	text := left.Round(round).String()
+	text := e.Left.Round(round).String()
 	if round == time.Minute {
 		text = strings.TrimSuffix(text, "0s")
+	}
+	if e.AtLeast {
+		text = "at least " + text
 	}
 	return Part{1, "left " + text}
 }

@@ -20,7 +20,7 @@ var busy = Snapshot{
 }
 
 func TestLine(t *testing.T) {
-	parts := Parts(&busy, time.FixedZone("CET", 3600), 83*time.Minute+20*time.Second, true)
+	parts := Parts(&busy, time.FixedZone("CET", 3600), Estimate{Left: 83*time.Minute + 20*time.Second, Known: true})
 	for width, want := range map[int]string{
 		0:   "2024-03-05 15:46   73%  ended 79766 of 118791  utilization 87%  120x  running 1234  pending 20000  rejected 12  left 1h23m",
 		200: "2024-03-05 15:46   73%  ended 79766 of 118791  utilization 87%  120x  running 1234  pending 20000  rejected 12  left 1h23m",
@@ -47,19 +47,19 @@ func TestLine(t *testing.T) {
 func TestBeforeWindow(t *testing.T) {
 	early := busy
 	early.Window = early.Now.Add(time.Hour)
-	parts := Parts(&early, time.UTC, 0, false)
+	parts := Parts(&early, time.UTC, Estimate{})
 	if got, want := Fit(79, parts...), "2024-03-05 14:46   73%  before the window (2024-03-05 15:46)"; !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	early.Window = early.Now
-	if got := Fit(0, Parts(&early, time.UTC, 0, false)...); strings.Contains(got, "window") {
+	if got := Fit(0, Parts(&early, time.UTC, Estimate{})...); strings.Contains(got, "window") {
 		t.Errorf("in the window: %q", got)
 	}
 }
 
 // Unknown values are left out.
 func TestUnknown(t *testing.T) {
-	if got, want := Fit(0, Parts(&Snapshot{Progress: replay.Progress{Now: hpc.Unix(60)}}, time.UTC, 0, false)...), "1970-01-01 00:01    0%  ended 0 of 0  60000x  running 0  pending 0"; got != want {
+	if got, want := Fit(0, Parts(&Snapshot{Progress: replay.Progress{Now: hpc.Unix(60)}}, time.UTC, Estimate{})...), "1970-01-01 00:01    0%  ended 0 of 0  60000x  running 0  pending 0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := Fit(10); got != "" {
@@ -71,8 +71,11 @@ func TestRemaining(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		0: "left 0s", 59*time.Second + 600*time.Millisecond: "left 1m0s", 9 * time.Minute: "left 9m0s", 83*time.Minute + 31*time.Second: "left 1h24m", 26 * time.Hour: "left 26h0m",
 	} {
-		if got := Remaining(left, true).Text; got != want {
+		if got := Remaining(Estimate{Left: left, Known: true}, true).Text; got != want {
 			t.Errorf("%v: %q, want %q", left, got, want)
+		}
+		if bound := Remaining(Estimate{Left: left, Known: true, AtLeast: true}, true).Text; bound != strings.Replace(want, "left", "left at least", 1) && left > 0 || left == 0 && bound != "" {
+			t.Errorf("at least %v: %q", left, bound)
 		}
 	}
 }

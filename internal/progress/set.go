@@ -49,15 +49,13 @@ func (s *Set) Parts(now time.Time) []Part {
 	sum := float64(ended)
 	s.batch.Waiting, s.batch.Running = s.total-ended-len(s.running), nil
 	for _, r := range s.running {
-		left, known := r.history.Left()
-		s.batch.Running = append(s.batch.Running, Running{Elapsed: now.Sub(r.begun), Left: left, Known: known})
+		s.batch.Running = append(s.batch.Running, Running{now.Sub(r.begun), r.history.Left()})
 		sum += r.share
 	}
-	left, known := s.batch.Left()
 	return []Part{
 		{0, fmt.Sprintf("%3.0f%%", 100*sum/float64(s.total))},
 		{2, fmt.Sprintf("%d of %d %s done", ended, s.total, quantity.Plural(s.total, "realization", "realizations"))},
 		{3, fmt.Sprintf("%d running", len(s.running))},
-		Remaining(left, known && ended < s.total),
+		Remaining(s.batch.Left(), ended < s.total),
 	}
 }

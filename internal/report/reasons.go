@@ -73,7 +73,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Time)) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.State == hpc.Rejected || row.Start != 0 && row.Start < r.Manifest.WindowStart {
+		if row.State == hpc.Rejected || row.Preset(r.Manifest.WindowStart) {
 			continue // a preset job did not wait
 		}
 		for _, span := range waits.Decompose(row, r.Manifest.VirtualEnd) {

@@ -734,7 +734,7 @@ func (r *Report) jobs() (Section, error) {
 		}
 		t := &Table{
 			Caption: fmt.Sprintf("%s over %s%s%s", name, quantity.Counted(v.Matched, "job", "jobs"),
-				map[bool]string{true: ", matched by their names"}[v.ByName], median),
+				v.MatchedBy.Text(), median),
 			Head: []string{"difference of", "changed by more than " + quantity.Duration(v.Tolerance), "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
@@ -751,6 +751,10 @@ func (r *Report) jobs() (Section, error) {
 			return s, err
 		}
 		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
+		if len(p.Clusters) > 0 {
+			s.Blocks = append(s.Blocks, Block{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
+				Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}})
+		}
 		s.Blocks = append(s.Blocks, r.releases(p)...)
 		s.Blocks = append(s.Blocks, r.divergences(p)...)
 		if len(v.Largest) > 0 {

@@ -213,6 +213,31 @@ func ClusterDir(dir string) string {
 	return path
 }
 
+// maxClusterFile bounds what is read of one of the files of [Run.ClusterFiles], in bytes.
+const maxClusterFile = 64 << 20
+
+// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if the record
+// has no such copies.
+func (r *Run) ClusterFiles() (map[string]string, error) {
+	dir := ClusterDir(r.Dir)
+	if dir == "" {
+		return nil, nil
+	}
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := input.ReadFile(path, maxClusterFile)
+		files[path[len(dir)+1:]] = string(text)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading run record %s: %w", r.Dir, err)
+	}
+	return files, nil
+}
+
 // LogDir returns the directory with the logs of the run's processes.
 func (r *Run) LogDir() string { return filepath.Join(r.Dir, logsDir) }
 

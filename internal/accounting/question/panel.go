@@ -214,10 +214,10 @@ var Panels = map[string]*Panel{
 		Measure{Kind: Count, Where: completedJobs}, Measure{Kind: Count, Where: Failed{}},
 		Measure{Kind: Count, Where: otherJobs}).
 		lacking(noCPUHours, noUnused),
-	"exits": {Questions: func(v View) []Question {
-		return []Question{{Where: All{v.Ended(), last}, By: overTime(Values{Column: Exit, Most: 500})(v),
+	"exits": (&Panel{Questions: func(v View) []Question {
+		return []Question{{Where: All{v.Ended(), started, last}, By: overTime(Values{Column: Exit, Most: 500})(v),
 			Measures: []Measure{countRuns}, Clock: v.Clock()}}
-	}},
+	}}).lacking(neverRan),
 	"week": about(fixed(WeekHours{}), countJobs, meanWait),
 }
 

@@ -240,7 +240,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 	}
 	f := runFields(r, m, cluster)
 	f.Eligible = instant(r.FirstEligible())
-	if r.Start != 0 && r.Start < m.WindowStart {
+	if r.Preset(m.WindowStart) {
 		f.Waits = document.WaitsPreset
 	} else if s, ok := waits.Sum(r); ok {
 		f.Waits = document.WaitsText(&s)

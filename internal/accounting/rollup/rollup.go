@@ -176,10 +176,11 @@ var Rollups = func() map[string]*Rollup {
 				to.x, to.a = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.state
 				return true
 			}},
-		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, Last, []string{"runs"},
+		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, Started + " AND " + Last,
+			[]string{"runs"},
 			func(j *Job, to *cellKey) bool {
 				to.x, to.y, to.z = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.exitCode, j.exitSignal
-				return j.lost.N == 0
+				return j.start.OK && j.lost.N == 0
 			}},
 		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"runs", "jobs", "waits", "wait_s"},
 			func(j *Job) columnar.Optional { return j.submit }),

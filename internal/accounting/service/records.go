@@ -209,7 +209,7 @@ func read(ctx context.Context, from Records, out *Imported,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d %s: they would all be the cluster %s (want one run for --cluster-name)",
+		return fmt.Errorf("reading %d %s: all of them would be named %s (want a single run with --cluster-name)",
 			len(runs), quantity.Plural(len(runs), "run", "runs"), from.ClusterName)
 	}
 	names := runNames(runs)

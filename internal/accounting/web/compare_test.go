@@ -34,7 +34,7 @@ var inSQLite = map[string]string{
 	"requested":  "SELECT min(20 * elapsed_s / limit_s, 20), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND start_time IS NOT NULL GROUP BY 1",
 	"limits":     "SELECT CAST(floor(log2(limit_s + 0.5)) AS INTEGER), CAST(floor(log2(elapsed_s + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND elapsed_s >= 0 AND start_time IS NOT NULL GROUP BY 1, 2",
 	"waste":      "SELECT (end_time - {from}) / {step}, sum(cpu_hours) FILTER (WHERE state = 'COMPLETED'), sum(cpu_hours) FILTER ({failed}), sum(cpu_hours), sum({unused}) / 3600.0 FROM jobs GROUP BY 1",
-	"exits":      "SELECT (end_time - {from}) / {step}, exit_code, exit_signal, count(*) FROM jobs GROUP BY 1, 2, 3",
+	"exits":      "SELECT (end_time - {from}) / {step}, exit_code, exit_signal, count(*) FROM jobs WHERE start_time IS NOT NULL GROUP BY 1, 2, 3",
 	"week":       "SELECT (submit_time / 3600 + 72) % 168, count(*), avg(wait_s) FROM jobs GROUP BY 1",
 	"partitions": `SELECT "partition", {top} FROM jobs GROUP BY 1 ORDER BY 4 DESC LIMIT 10`,
 	"names":      `SELECT job_name, {top} FROM jobs GROUP BY 1 ORDER BY 2 DESC LIMIT 10`,

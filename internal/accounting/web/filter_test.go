@@ -110,6 +110,9 @@ func TestWrongRequests(t *testing.T) {
 		"rows=0":                           "want 1 to 1000",
 		"rows=1001":                        "want 1 to 1000",
 		"format=xml":                       "want json, csv or html",
+		"cluster=vale":                     "want the filter f=cluster=VALUE",
+		"form=2024-03-01":                  "want from",
+		"nonsense=1":                       "want from, until, last",
 	} {
 		values, err := url.ParseQuery(query)
 		if err != nil {
@@ -126,6 +129,11 @@ func TestWrongRequests(t *testing.T) {
 	s.get("assets/page.html", 404)
 	s.get("reports/..%2f..%2fjobs.duckdb", 404)
 	s.get("compare", 404) // there is only one cluster
+	for _, path := range []string{"?user=ann", "?cluster=vale", "api/v1/clusters?last=7d", "api/v1/views?f=x", "health?clusters=vale", "jobs/1?zones=UTC", "api/v1/?x"} {
+		if text := s.get(path, 400); !strings.Contains(text, "is not a parameter (want ") {
+			t.Errorf("%s: %.2000s", path, text)
+		}
+	}
 }
 
 // TestMistakes checks that the page for a request with a mistake keeps all other parameters.

@@ -75,7 +75,7 @@ var panels = []*panel{
 	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
 		draw: drawTimeline("jobs")},
 	{name: "utilization", title: "Utilization",
-		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not in it.",
+		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not counted.",
 		shape: shapeUtilization,
 		draw:  drawTimeline("")},
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring " +
@@ -84,7 +84,7 @@ var panels = []*panel{
 		shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
 		shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Waits", about: "From submission to start, less lost runs. Jobs that never ran are not in it.",
+	{name: "waits", title: "Waits", about: "From submission to start, less lost runs. Jobs that never ran are not counted.",
 		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
 		draw:  drawDistribution("wait_s")},
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",
@@ -92,7 +92,7 @@ var panels = []*panel{
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
 		"their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times",
-		about: "From start to end of each job's last run. Jobs that never ran are not in it.",
+		about: "From start to end of each job's last run. Jobs that never ran are not counted.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.",
 		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
@@ -102,7 +102,7 @@ var panels = []*panel{
 		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost " +
 		"among them, and above them what jobs that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
+	{name: "exits", title: "Exit codes", about: "How the scripts of jobs that ran ended.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
@@ -111,7 +111,7 @@ var panels = []*panel{
 	{name: "names", title: "Top job names", about: "The ten job names with the most runs.",
 		shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs",
-		about: "One row for each run of a job. The number opens everything that is known of the job.",
+		about: "One row for each run of a job. A click on the number opens all fields of the job.",
 		wide:  true, shape: shapeJobs},
 }
 
@@ -352,6 +352,9 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	for k := range busy {
 		busy[k] = max(0, level*(edge(k+1)-edge(k))+changes[k]*edge(k+1)-instants[k])
 		level += changes[k]
+	}
+	if b.edges[n-1].Before(r.after) && r.after.Before(b.edges[n]) {
+		b.edges[n] = r.after // the last quarter of an hour has nothing but idle time after the newest end
 	}
 	t := timeTable(r, b)
 	capacity := s.capacity(r.chosen)

@@ -51,8 +51,8 @@ func TestUtilization(t *testing.T) {
 	}
 	for from, until := range map[string]string{"2024-03-01T00:20:00": "2024-03-01T03:10:30", "2024-03-01T02:07:13": "2024-03-02T18:40:05", "2024-03-01T00:40:00": "2024-03-04T05:20:00"} {
 		r := s.panel("utilization", "from", from, "until", until)
-		if len(r.Rows) < 40 {
-			t.Errorf("from %s until %s: %d buckets", from, until, len(r.Rows))
+		if n := len(r.Rows); n < 40 || strings.TrimSuffix(r.Rows[n-1][1].(string), "Z") < until {
+			t.Errorf("from %s until %s: %d buckets, the last is %v", from, until, n, r.Rows[n-1])
 		}
 		for _, row := range r.Rows {
 			from, errFrom := time.Parse(time.RFC3339, row[0].(string))
@@ -71,6 +71,15 @@ func TestUtilization(t *testing.T) {
 				t.Errorf("%v: %v %%, want %v", row[0], got, want)
 			}
 		}
+	}
+}
+
+// TestUtilizationAtEnd checks that the last bucket ends with the newest end, not with a quarter of an hour.
+func TestUtilizationAtEnd(t *testing.T) {
+	const job = `{"jobid":1,"cluster":"vale","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-02T07:07:29","total_cpus":8,"nodes":"n"}`
+	rows := serve(t, 0, job).panel("utilization", "last", "1d").Rows
+	if last := rows[len(rows)-1]; last[1] != "2024-03-02T07:07:30Z" || last[2].(float64) < 7.9 || last[2].(float64) > 8 {
+		t.Errorf("the last bucket is %v, want 8 processors until 07:07:30", last)
 	}
 }
 
@@ -350,6 +359,7 @@ func TestUnknownAmounts(t *testing.T) {
 		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
 		"waits":  "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
 		"sizes":  "[[2 4 1 <nil> 100]] 50 % or more are below 4, where a bar ends. 90 % or more are below 4, where a bar ends. 1 job never ran and is not in it. 1 job that ran is not in it: its record does not say how many nodes it had.",
+		"exits":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z 2]] 1 job never ran and is not in it.",
 		"limits": "[] 1 job never ran and is not in it. 2 jobs that ran are not in it" + limits,
 		"waste":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z <nil> 0 0 <nil>]] 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in what was asked for and not used" + limits,
 	} {

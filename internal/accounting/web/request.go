@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/rollup"
+	"rmreplay/internal/httpjson"
 )
 
 // Limits of a request's parameters.
@@ -50,7 +52,8 @@ type request struct {
 	chosen  question.Filter // combines filters and query, without the range of time
 
 	from, until time.Time
-	whole       bool // also shows jobs without an end
+	after       time.Time // the second after the newest end: no job ends then or later
+	whole       bool      // also shows jobs without an end
 
 	by         string
 	columns    []string
@@ -67,9 +70,28 @@ type request struct {
 	suffix string // distinguishes the figures of a panel that a page shows twice
 }
 
+// parameters are those of a [request], and those of single pages and panels: static, refresh, part and format.
+var parameters = []string{
+	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "by", "width",
+	"static", "refresh", "part", "format",
+}
+
+// checkParameters returns an error for an unknown parameter. A column of jobs is a filter.
+func checkParameters(values url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if f, err := question.LookUp(name); err == nil && !slices.Contains(parameters, name) {
+			return fmt.Errorf("%q is not a parameter (want the filter f=%s=VALUE)", name, f.Name)
+		}
+	}
+	return httpjson.CheckParameters(values, parameters...)
+}
+
 // parseRequest reads the parameters of a URL. If the range of time depends on the newest job, it is
 // open until [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
+	if err := checkParameters(values); err != nil {
+		return nil, err
+	}
 	r := &request{values: url.Values{}, zone: time.UTC, now: now, by: "partition", columns: defaultColumns,
 		sort: "end_time", descending: true, rows: 25, width: 640}
 	for name, list := range values {
@@ -185,9 +207,9 @@ func (r *request) clusters() (names []string) {
 // bound sets the range of time, and then the filter. oldest and newest are the instants at which
 // the first and the last of all jobs ended.
 func (r *request) bound(oldest, newest time.Time) error {
-	after := newest.Add(time.Second) // until itself is outside of the range
+	r.after = newest.Add(time.Second).Truncate(time.Second) // until itself is outside of the range
 	if r.until.IsZero() {
-		r.until = after
+		r.until = r.after
 	}
 	if r.from.IsZero() {
 		switch last := r.values.Get("last"); last {
@@ -365,12 +387,7 @@ func (r *request) buckets() buckets {
 	from, until := r.from, r.until
 	if r.panel != nil && r.panel.name == utilization && b.quarters() {
 		const quarter = rollup.Quarter * time.Second
-		if from.Truncate(quarter).Before(until.Truncate(quarter)) {
-			from, until = from.Truncate(quarter), until.Truncate(quarter)
-			if n := len(b.edges) - 1; !b.edges[n-1].Before(until) {
-				b.edges = b.edges[:n]
-			}
-		}
+		from, until = from.Truncate(quarter), until.Add(quarter-time.Second).Truncate(quarter)
 	}
 	b.edges[0], b.edges[len(b.edges)-1] = from, until
 	return b

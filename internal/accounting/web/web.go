@@ -41,6 +41,7 @@ import (
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/httpjson"
 	"rmreplay/internal/inert"
 	"rmreplay/internal/quantity"
 )
@@ -123,6 +124,14 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 			}
 		})
 	}
+	alone := func(h func(w http.ResponseWriter, r *http.Request) error) func(w http.ResponseWriter, r *http.Request) error {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			if err := httpjson.CheckParameters(r.URL.Query()); err != nil {
+				return bad(err)
+			}
+			return h(w, r)
+		}
+	}
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
 	handle("GET /health", v.health)
@@ -131,13 +140,13 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	handle("GET /jobs/{seq}", v.jobPage)
 	handle("GET /assets/{name}", asset)
 	handle("GET /reports/{name}", v.report)
-	handle("GET /api/v1/{$}", v.index)
-	handle("GET /api/v1/clusters", v.clusters)
+	handle("GET /api/v1/{$}", alone(v.index))
+	handle("GET /api/v1/clusters", alone(v.clusters))
 	handle("GET /api/v1/panels/{name}", v.panel)
 	handle("GET /api/v1/jobs/{seq}", v.jobJSON)
-	handle("GET /api/v1/views", v.listViews)
-	handle("PUT /api/v1/views/{name}", v.saveView)
-	handle("DELETE /api/v1/views/{name}", v.deleteView)
+	handle("GET /api/v1/views", alone(v.listViews))
+	handle("PUT /api/v1/views/{name}", alone(v.saveView))
+	handle("DELETE /api/v1/views/{name}", alone(v.deleteView))
 	return routes
 }
 

@@ -57,10 +57,10 @@ and which it accepts and never starts: grouped by the cause, with slurmctld's an
 number of jobs, a few of them, and a remedy.
 
 For that it starts the daemons of Slurm under the virtual clock, and submits each
-different request once to the idle machine: a day's workload takes some seconds. Jobs that
-name a reservation, and those beyond the 5,000 most frequent requests, are judged by
-rules. With --rules all are, and no Slurm is needed. Rules also judge the jobs of a
-workload that has errors.
+different request once to the idle machine. That takes some seconds for a day's
+workload. For jobs that name a reservation, and for requests beyond the 5,000 most
+frequent, rules decide instead. With --rules they decide for all jobs, and Slurm is not
+needed. Rules also decide for a workload with errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl

@@ -2,64 +2,165 @@ package jobrows
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/run"
 )
 
-// identity is one of the texts by which a job may be known: its ID or its name.
+// Match says by what the jobs of two sides are taken for the same.
+type Match string
+
+// The matches. By ID is the usual one.
+const (
+	ByID         Match = ""
+	ByNumber     Match = "rm_job"     // the resource manager's number on one side is the ID on the other
+	ByName       Match = "name"       // the same name, or the name of one is the ID of the other
+	BySubmission Match = "submission" // the same user and name, and submitted in the same second
+)
+
+// Text continues "3 jobs on both sides"; it is empty for [ByID].
+func (m Match) Text() string {
+	return map[Match]string{
+		ByNumber:     " by the resource manager's job numbers, which are the IDs of one side",
+		ByName:       " by their names, as no ID is the same",
+		BySubmission: " by user, name and submission, as no ID is the same",
+	}[m]
+}
+
+// identity is a text by which a job may be known; "" if it has none.
 type identity func(row *run.Row) string
 
 func byID(row *run.Row) string   { return row.Job }
 func byName(row *run.Row) string { return row.Name }
 
-// SameNames matches the jobs of two sides that have no ID in common, and returns the baseline's ID of each job of a
-// set. Partners have the same name, or the name of one is the ID of the other, as when a replay's jobs were named
-// after a log's. It returns nil if names repeat, or fewer than half of the jobs of either side have a partner.
-func SameNames(baseline, set []run.Row) (best map[string]string) {
-	ids, known := jobsBy(baseline, byID)
-	if !known {
-		return nil
+func byNumber(row *run.Row) string {
+	if row.RMJob == 0 {
+		return ""
 	}
-	for i := range set {
-		if ids[set[i].Job] != "" {
-			return nil
-		}
+	return strconv.FormatUint(uint64(row.RMJob), 10)
+}
+
+func bySubmission(row *run.Row) string {
+	if row.Submit == 0 || row.User == "" || row.Name == "" {
+		return ""
 	}
-	for _, by := range [][2]identity{{byName, byName}, {byID, byName}, {byName, byID}} {
-		a, unique := jobsBy(baseline, by[0])
-		b, alsoUnique := jobsBy(set, by[1])
-		if !unique || !alsoUnique {
-			continue
-		}
-		found := map[string]string{}
-		for text, job := range b {
-			if partner, both := a[text]; both {
-				found[job] = partner
+	return strings.Join([]string{row.User, row.Name, strconv.FormatInt(row.Submit.UnixSeconds(), 10)}, "\x00")
+}
+
+// Partners matches the jobs of two sides whose IDs do not name the same jobs: they have no ID in common, or most jobs
+// of the same ID have other users or names. It returns the baseline's ID of each job of the set, and by what they
+// match. The map is nil if the jobs match by ID, or if fewer than half of the jobs of either side have a partner.
+func Partners(baseline, set []run.Row) (ids map[string]string, by Match) {
+	own, others := firstRows(baseline), firstRows(set)
+	common, unlike := 0, 0
+	for id, row := range others {
+		if same := own[id]; same != nil {
+			common++
+			if contradict(same, row) {
+				unlike++
 			}
 		}
-		if len(found) > len(best) && 2*len(found) >= max(len(a), len(b)) {
-			best = found
+	}
+	if common > 2*unlike {
+		return nil, ByID
+	}
+	for _, try := range []struct {
+		by   Match
+		a, b identity
+	}{
+		{ByNumber, byNumber, byID}, {ByNumber, byID, byNumber}, {ByName, byName, byName}, {ByName, byID, byName},
+		{ByName, byName, byID}, {BySubmission, bySubmission, bySubmission},
+	} {
+		found := match(baseline, set, try.a, try.b, try.by)
+		if try.by == ByNumber && !agree(found, own, others) || common > 0 && try.by != ByNumber {
+			continue
+		}
+		if len(found) > len(ids) && 2*len(found) >= max(len(own), len(others)) {
+			ids, by = found, try.by
+		}
+		if by == ByNumber {
+			break
 		}
 	}
-	return best
+	for id := range others {
+		if ids != nil && ids[id] == "" && own[id] != nil { // another job of the baseline has its ID
+			ids[id] = id + "@set"
+		}
+	}
+	return ids, by
 }
 
-// jobsBy returns the IDs of jobs by one of their texts. It reports false if a job has no such text, or two jobs have
-// the same text.
+// firstRows returns the first row of each job.
+func firstRows(rows []run.Row) map[string]*run.Row {
+	first := make(map[string]*run.Row, len(rows))
+	for i := range rows {
+		if first[rows[i].Job] == nil {
+			first[rows[i].Job] = &rows[i]
+		}
+	}
+	return first
+}
+
+// contradict reports whether two rows cannot be of one job: they have other users or names.
+func contradict(a, b *run.Row) bool {
+	other := func(x, y string) bool { return x != "" && y != "" && x != y }
+	return other(a.User, b.User) || other(a.Name, b.Name)
+}
+
+// agree reports whether no pair of jobs contradicts, and each has a user, a name or the second of its submission in
+// common. Numbers alone prove little, since every resource manager counts from 1.
+func agree(found map[string]string, own, others map[string]*run.Row) bool {
+	partners := map[string]bool{}
+	for job, partner := range found {
+		a, b := own[partner], others[job]
+		known := a.User != "" && b.User != "" || a.Name != "" && b.Name != "" ||
+			a.Submit.UnixSeconds() == b.Submit.UnixSeconds()
+		if !known || contradict(a, b) || partners[partner] {
+			return false
+		}
+		partners[partner] = true
+	}
+	return true
+}
+
+// match returns the baseline's ID of each job of the set with the same text. Names must be unique; of other texts,
+// those that two jobs of a side have match nothing.
+func match(baseline, set []run.Row, one, other identity, by Match) map[string]string {
+	a, unique := jobsBy(baseline, one)
+	b, alsoUnique := jobsBy(set, other)
+	if by == ByName && (!unique || !alsoUnique) {
+		return nil
+	}
+	found := map[string]string{}
+	for text, job := range b {
+		if partner := a[text]; partner != "" && job != "" {
+			found[job] = partner
+		}
+	}
+	return found
+}
+
+// jobsBy returns the IDs of jobs by one of their texts; "" for a text that two jobs have. It reports false if there is
+// such a text, or a job without a text.
 func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool) {
-	jobs = map[string]string{}
+	jobs, unique = map[string]string{}, true
 	for i := range rows {
 		row, name := &rows[i], text(&rows[i])
-		if job, taken := jobs[name]; name == "" || taken && job != row.Job {
-			return nil, false
+		job, taken := jobs[name]
+		switch {
+		case name == "":
+			unique = false
+		case taken && job != row.Job:
+			jobs[name], unique = "", false
+		default:
+			jobs[name] = row.Job
 		}
-		jobs[name] = row.Job
 	}
-	return jobs, true
+	return jobs, unique
 }
 
-// Renamed returns the rows with the IDs of the baseline's jobs; ids is from [SameNames].
+// Renamed returns the rows with the IDs of the baseline's jobs; ids is from [Partners].
 func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 	if ids == nil {
 		return rows

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"time"
 
@@ -43,6 +45,26 @@ var (
 // maxLine is the number of bytes that are read of a line of the log. The rest of a longer line is a
 // part of a host list: the job's number comes before it.
 const maxLine = 4096
+
+// OpenLog reads the log of a run's slurmctld. It returns nil for a run without one.
+func OpenLog(r *run.Run) (*Log, error) {
+	release, err := slurmspec.ParseRelease(r.Manifest.Versions.Slurm)
+	if err != nil {
+		return nil, nil
+	}
+	file, err := r.OpenLog("slurmctld.log")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	log, err := ReadLog(file, release)
+	if err != nil {
+		return nil, fmt.Errorf("reading run record %s: slurmctld.log: %w", r.Dir, err)
+	}
+	return log, nil
+}
 
 // ReadLog reads the log of a release's slurmctld. The error is the reader's.
 func ReadLog(r io.Reader, release slurmspec.Release) (*Log, error) {

@@ -406,6 +406,9 @@ func (s *Service) submittedNow() []Try {
 
 func (s *Service) answerList(r *http.Request, w who) (map[string]any, error) {
 	values, most := r.URL.Query(), maxListed
+	if err := httpjson.CheckParameters(values, "user", "partition", "most"); err != nil {
+		return nil, &statusError{http.StatusBadRequest, err}
+	}
 	if text := values.Get("most"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > maxListed {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/httpjson"
 	"rmreplay/internal/inert"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
@@ -191,6 +192,9 @@ func percent(share *float64) string {
 // overview makes the page of all jobs, or of the jobs of a user or a partition.
 func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	user, partition := r.URL.Query().Get("user"), r.URL.Query().Get("partition")
+	if err := httpjson.CheckParameters(r.URL.Query(), "user", "partition"); err != nil {
+		return "", nil, &statusError{http.StatusBadRequest, err}
+	}
 	o := overview{frame: s.frame("When will my job start?")}
 	if s.known.Round == nil {
 		return "", nil, s.errNone()

@@ -189,7 +189,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d, %d of %d", path, status, len(a.Jobs), a.Pending)
 		}
 	}
-	for path, want := range map[string]int{"/v1/jobs/99": 404, "/v1/jobs/x": 400, "/v1/jobs?most=-1": 400, "/v1/x": 404} {
+	for path, want := range map[string]int{"/v1/jobs/99": 404, "/v1/jobs/x": 400, "/v1/jobs?most=-1": 400, "/v1/jobs?users=ann": 400, "/?user_name=ann": 400, "/v1/x": 404} {
 		if status := get(t, h, path, nil); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}

@@ -322,7 +322,7 @@ func (m *Model) Before(w *workload.Workload) error {
 		begin = w.Jobs.Submit(0)
 	}
 	if w.Jobs.Len() > 0 && begin < m.until {
-		return fmt.Errorf("the workload begins at %v, and the model knows what happened until %v (want a later workload, "+
+		return fmt.Errorf("the workload begins at %v, and the model's data go up to %v (want a later workload, "+
 			"or a model that was trained with --until)", begin, m.until)
 	}
 	return nil

@@ -178,7 +178,9 @@ func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 	}
 }
 
-// ranBefore returns the total time of the runs that a job lost before its last run.
+// ranBefore returns the total time of the runs that a job lost before its last run. The accounting
+// has the last start in whole seconds, so it can be a microsecond before the end of a run that was
+// lost in the same second.
 func ranBefore(row *run.Row) (d time.Duration) {
 	begin := hpc.Time(0)
 	for _, s := range row.Segments {
@@ -186,7 +188,7 @@ func ranBefore(row *run.Row) (d time.Duration) {
 			begin = s.Start
 		}
 		if s.EndedBy == rm.Requeue {
-			d += s.End.Sub(begin)
+			d += min(s.End, row.Start).Sub(begin)
 			begin = 0
 		}
 	}

@@ -156,8 +156,8 @@ func TestDecodeJobInfoRefuses(t *testing.T) {
 		return &Message{Type: ResponseJobInfo, Version: V2205, Body: jobRecord(change)}
 	}
 	for want, m := range map[string]*Message{
-		"ESLURM_INVALID_JOB_ID":        {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
-		"which is not an answer to it": {Type: ResponsePing},
+		"ESLURM_INVALID_JOB_ID":                  {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
+		"which is not an answer to this request": {Type: ResponsePing},
 		"21.08 is not supported": {
 			Type: ResponseJobInfo, Version: V2108, Body: jobRecord(nil),
 		},

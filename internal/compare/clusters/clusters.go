@@ -1,0 +1,249 @@
+// Package clusters says what two cluster directories set differently: keys of slurm.conf and of the files beside it,
+// nodes, partitions, QOS, accounts and users.
+//
+// It compares what the files say, not what it means: a key that one side sets to Slurm's default is a difference.
+package clusters
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/lines"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/workload"
+)
+
+// Setting is a setting with its values on both sides.
+type Setting struct {
+	// Name is as [rmreplay/internal/rm/slurm/conf/edit] has it: "PreemptType", "SchedulerParameters.bf_interval",
+	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; of other files "gres.conf: ...".
+	Name string `json:"name"`
+	// Baseline and Set are "" where the side does not set it. An object that only one side has, such as a partition,
+	// is a single setting, whose value is all that the side says of it.
+	Baseline string `json:"baseline"`
+	Set      string `json:"set"`
+}
+
+const slurmConf = "slurm.conf"
+
+// Between returns what differs between two clusters, in the order of the baseline's files: slurm.conf first, with what
+// it includes, then the others by name. Each side has its files by their names below the cluster's directory; nil files
+// are not known, and then nothing is known to differ.
+func Between(baseline, set map[string]string) []Setting {
+	if baseline == nil || set == nil {
+		return nil
+	}
+	a, b := read(baseline), read(set)
+	var list []Setting
+	for _, name := range a.order {
+		list = append(list, a.objects[name].differences(b.objects[name], name)...)
+	}
+	for _, name := range b.order {
+		if a.objects[name] == nil {
+			list = append(list, (*object)(nil).differences(b.objects[name], name)...)
+		}
+	}
+	return list
+}
+
+// maxLines is how many settings [Render] writes, and maxNames how many [Names] names.
+const maxLines, maxNames = 20, 3
+
+// Render writes what differs between two clusters, a line for each setting. a and b are the letters of the sides.
+func Render(w io.Writer, list []Setting, a, b string) {
+	if len(list) == 0 {
+		return
+	}
+	print := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
+	print("\nthe clusters of the first runs differ in %s, %s instead of %s:\n", quantity.Regular(len(list), "setting"), b, a)
+	for _, s := range list[:min(len(list), maxLines)] {
+		print("  %s: %s instead of %s\n", s.Name, cmp.Or(s.Set, Unset), cmp.Or(s.Baseline, Unset))
+	}
+	if more := len(list) - maxLines; more > 0 {
+		print("  and %d more (compare --json has all)\n", more)
+	}
+}
+
+// Unset stands for the value of a setting that a side does not set.
+const Unset = "unset"
+
+// Names names the first settings, and says how many more there are.
+func Names(list []Setting) string {
+	var names []string
+	for _, s := range list[:min(len(list), maxNames)] {
+		names = append(names, s.Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(list) - maxNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// object is a partition, a node, a QOS and so on, or all keys of a file that stand alone.
+type object struct {
+	order  []string // of the keys, by their names in lower case
+	names  map[string]string
+	values map[string]string
+}
+
+func (o *object) set(key, value string) {
+	lower := strings.ToLower(key)
+	if before, twice := o.values[lower]; twice {
+		o.values[lower] = before + ", " + value // SlurmctldHost; nodes in several lines of gres.conf
+		return
+	}
+	o.order, o.names[lower], o.values[lower] = append(o.order, lower), key, value
+}
+
+// whole writes all that is set of an object.
+func (o *object) whole() string {
+	var list []string
+	for _, key := range o.order {
+		list = append(list, strings.Trim(o.names[key]+"="+o.values[key], "="))
+	}
+	return cmp.Or(strings.TrimSpace(strings.Join(list, " ")), "declared")
+}
+
+// differences returns what two sides say otherwise of an object of this name. Either side may be nil.
+func (o *object) differences(other *object, name string) (list []Setting) {
+	isObject := name != "" && !strings.HasSuffix(name, ":")
+	switch {
+	case isObject && o == nil:
+		return []Setting{{name, "", other.whole()}}
+	case isObject && other == nil:
+		return []Setting{{name, o.whole(), ""}}
+	case o == nil:
+		o = newObject()
+	case other == nil:
+		other = newObject()
+	}
+	for _, key := range o.order {
+		if o.values[key] != other.values[key] {
+			list = append(list, Setting{strings.TrimSpace(name + " " + o.names[key]), o.values[key], other.values[key]})
+		}
+	}
+	for _, key := range other.order {
+		if _, both := o.values[key]; !both {
+			list = append(list, Setting{strings.TrimSpace(name + " " + other.names[key]), "", other.values[key]})
+		}
+	}
+	return list
+}
+
+func newObject() *object { return &object{names: map[string]string{}, values: map[string]string{}} }
+
+// cluster is what a side's files say. The object "" has the keys of slurm.conf that stand alone, "gres.conf:" those of
+// gres.conf.
+type cluster struct {
+	files   map[string]string
+	seen    map[string]bool // files that were read
+	order   []string
+	objects map[string]*object
+}
+
+func read(files map[string]string) *cluster {
+	c := &cluster{files: files, seen: map[string]bool{}, objects: map[string]*object{}}
+	c.statements(slurmConf, "")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch {
+		case c.seen[name]:
+		case name == "accounts.sacctmgr" || name == "sacctmgr.script" && files["accounts.sacctmgr"] == "":
+			c.accounts(files[name])
+		case path.Ext(name) == ".conf":
+			c.statements(name, name+":")
+		default:
+			c.lines(name)
+		}
+	}
+	return c
+}
+
+func (c *cluster) object(name string) *object {
+	if c.objects[name] == nil {
+		c.order, c.objects[name] = append(c.order, name), newObject()
+	}
+	return c.objects[name]
+}
+
+// kinds are the keys that begin a line about an object, in lower case, and what such an object is called.
+var kinds = map[string]string{
+	"nodename": "node", "partitionname": "partition", "downnodes": "downnodes", "nodeset": "nodeset",
+	"frontendname": "frontend", "switchname": "switch", "blockname": "block", "name": "gres",
+}
+
+// statements reads a file of Slurm's grammar, and the files that it includes. prefix begins the names of its objects.
+func (c *cluster) statements(name, prefix string) {
+	if c.seen[name] {
+		return
+	}
+	c.seen[name] = true
+	for line := range syntax.Lines([]byte(c.files[name])) {
+		if included, _, ok := syntax.CutInclude(line.Text); ok {
+			if _, there := c.files[included]; !there {
+				included = path.Base(included) // a whole path
+			}
+			c.statements(included, prefix)
+			continue
+		}
+		p, rest, ok := syntax.CutPair(line.Text)
+		if kind := kinds[strings.ToLower(p.Key)]; ok && kind != "" {
+			o := c.object(strings.TrimSpace(prefix + " " + kind + " " + p.Value))
+			for p, rest, ok = syntax.CutPair(rest); ok; p, rest, ok = syntax.CutPair(rest) {
+				o.set(p.Key, p.Value)
+			}
+			continue
+		}
+		for ; ok; p, rest, ok = syntax.CutPair(rest) {
+			c.key(c.object(prefix), p.Key, p.Value)
+		}
+	}
+}
+
+// key sets a key that stands alone. Of a list of parameters each is a setting.
+func (c *cluster) key(o *object, key, value string) {
+	if !strings.HasSuffix(strings.ToLower(key), "parameters") {
+		o.set(key, value)
+		return
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		if name, value, given := strings.Cut(strings.TrimSpace(item), "="); given {
+			o.set(key+"."+name, value)
+		} else if name != "" {
+			o.set(key+"."+name, "true")
+		}
+	}
+}
+
+// accounts reads commands for sacctmgr, or a dump of it.
+func (c *cluster) accounts(text string) {
+	if first, _ := lines.First([]byte(text)); strings.HasPrefix(first, "Cluster - ") {
+		if commands, _, err := workload.ConvertAccountsDump(bytes.NewReader([]byte(text)), "accounts"); err == nil {
+			text = commands
+		}
+	}
+	for _, s := range associations.Settings([]byte(text)) {
+		if o := c.object(s.Object); s.Option != "" {
+			o.set(s.Option, s.Value)
+		}
+	}
+}
+
+// lines reads a file of another form. Each line that only one side has is a difference.
+func (c *cluster) lines(name string) {
+	o := c.object(name + ":")
+	for line := range strings.Lines(c.files[name]) {
+		line = strings.TrimSpace(line)
+		if _, twice := o.values[strings.ToLower(line)]; line != "" && line[0] != '#' && !twice {
+			o.set(line, "there")
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package httpjson
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/spelling"
+)
+
+// CheckParameters returns an error for the first parameter of a request, in the order of the alphabet, that is not
+// known. It names the nearest known one, or all. An unknown parameter is a mistake: without it the answer would be
+// about something else than was asked.
+func CheckParameters(values url.Values, known ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		near := spelling.Nearest(name, 2, known)
+		if near == "" && len(known) == 0 {
+			return fmt.Errorf("%.40q is not a parameter (want a request without parameters)", name)
+		}
+		return fmt.Errorf("%.40q is not a parameter (want %s)", name, cmp.Or(near, strings.Join(known, ", ")))
+	}
+	return nil
+}

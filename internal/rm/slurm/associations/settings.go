@@ -1,0 +1,111 @@
+package associations
+
+import (
+	"slices"
+	"strings"
+)
+
+// Setting is what commands for sacctmgr give an option of a QOS, an account, a user or a cluster.
+type Setting struct {
+	// Object is "qos high", "account physics", "user ada in physics", "user ada in physics on long" (a partition) or
+	// "cluster vale". A command may change a user in all accounts: "user ada".
+	Object string
+	// Option is in lower case; "" says that a command declares the object.
+	Option string
+	Value  string
+}
+
+// Settings returns what the commands of a file set, in the order of the commands. An option that is set again has its
+// last value; changes of a list (preempt+=low) are applied to it. Commands that sacctmgr would refuse are left out:
+// [Read] has the mistakes.
+func Settings(commands []byte) []Setting {
+	s := settings{at: map[Setting]int{}}
+	for line := range strings.Lines(string(commands)) {
+		text := strings.TrimSpace(line)
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		words, err := split(text)
+		if err != nil {
+			continue
+		}
+		v, err := verbOf(words[0])
+		if err != nil || !v.changes {
+			continue
+		}
+		c, err := parseCommand(v, words)
+		if err != nil || c.entity.options == nil || c.entity.name == "coordinator" {
+			continue
+		}
+		for _, object := range c.objects() {
+			s.apply(c, object)
+		}
+	}
+	return s.list
+}
+
+// settings are settings in the order in which they were made. at has their places, by their objects and options.
+type settings struct {
+	list []Setting
+	at   map[Setting]int
+}
+
+// objects returns the names of what a command declares, changes or removes.
+func (c *command) objects() (list []string) {
+	for _, name := range c.list("names") {
+		object := c.entity.name + " " + name
+		accounts := c.list("accounts")
+		if len(accounts) == 0 && c.verb.name == "add" {
+			accounts = c.list("defaultaccount")
+		}
+		if c.entity.name != "user" || len(accounts) == 0 {
+			list = append(list, object)
+			continue
+		}
+		on := ""
+		if partitions := c.list("partitions"); len(partitions) > 0 {
+			on = " on " + strings.Join(partitions, ",")
+		}
+		for _, account := range accounts {
+			list = append(list, object+" in "+account+on)
+		}
+	}
+	return list
+}
+
+// apply applies a command to the settings of an object.
+func (s *settings) apply(c *command, object string) {
+	if c.verb.name == "delete" {
+		s.list = slices.DeleteFunc(s.list, func(o Setting) bool {
+			return o.Object == object || strings.HasPrefix(o.Object, object+" in ") || strings.HasPrefix(o.Object, object+" on ")
+		})
+		clear(s.at)
+		for i, o := range s.list {
+			s.at[Setting{Object: o.Object, Option: o.Option}] = i
+		}
+		return
+	}
+	if c.verb.name == "add" {
+		s.put(object, "", assignment{})
+	}
+	for _, a := range c.set {
+		switch option, _, _ := c.entity.options.find(a.word); option {
+		case "names", "clusters", "accounts", "partitions":
+		default:
+			s.put(object, option, a)
+		}
+	}
+}
+
+func (s *settings) put(object, option string, a assignment) {
+	key := Setting{Object: object, Option: option}
+	i, ok := s.at[key]
+	if !ok {
+		i, s.at[key] = len(s.list), len(s.list)
+		s.list = append(s.list, key)
+	}
+	if a.sign != 0 {
+		a.value = strings.Join(changed(splitLower(s.list[i].Value), a), ",")
+	}
+	s.list[i].Value = a.value
+}
