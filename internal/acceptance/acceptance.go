@@ -194,7 +194,7 @@ type submission struct {
 
 // newInquiry chooses the requests to ask about: the most frequent requests, and among equally frequent
 // requests the first in the workload.
-func newInquiry(w *workload.Workload, most int) *inquiry {
+func newInquiry(w *workload.Workload, limit int) *inquiry {
 	q := &inquiry{w: w, answers: map[request]*answer{}, of: map[string]submission{}}
 	jobs := map[request]int{}
 	var order []request
@@ -208,7 +208,7 @@ func newInquiry(w *workload.Workload, most int) *inquiry {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b request) int { return cmp.Compare(jobs[b], jobs[a]) })
-	for _, r := range order[:min(most, len(order))] {
+	for _, r := range order[:min(limit, len(order))] {
 		q.answers[r] = &answer{}
 		q.add(r, q.answers[r])
 	}

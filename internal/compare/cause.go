@@ -110,12 +110,12 @@ func (d *Divergence) circumstances(between *releases.Difference, likely func(str
 		likely("the jobs that ran just before were others, or on other nodes")
 	}
 	if between != nil {
-		if text := between.Submissions.Of(d.Job); text != "" {
+		if text := between.Submissions.Difference(d.Job); text != "" {
 			likely("sbatch of %s makes another submission of its options: %s", between.Set, text)
 		}
 		var others []string
 		for _, key := range d.overtook {
-			if between.Submissions.Of(key.Job) != "" {
+			if between.Submissions.Difference(key.Job) != "" {
 				others = append(others, key.String())
 			}
 		}

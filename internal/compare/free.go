@@ -10,9 +10,9 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// mostWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second
+// maxWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second
 // wait, every third and so on.
-const mostWaits = 2000
+const maxWaits = 2000
 
 // freeNodes returns the share of the recorded waits during which the record's running jobs left as many nodes of the
 // partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Running
@@ -55,7 +55,7 @@ func freeNodes(recorded, replayed *table) float64 {
 		}
 	}
 	var all, free float64
-	for i := 0; i < len(list); i += 1 + len(list)/mostWaits {
+	for i := 0; i < len(list); i += 1 + len(list)/maxWaits {
 		w := &list[i]
 		all += w.To.Sub(w.From).Seconds()
 		at, exact := slices.BinarySearch(times, w.From)

@@ -214,13 +214,13 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 
 // RoundStep returns the smallest round step that fits into a span at most the given number
 // of times; 0 if the span is not above 0.
-func RoundStep(span float64, most int) float64 {
+func RoundStep(span float64, maxTicks int) float64 {
 	if !(span > 0) || math.IsInf(span, 0) {
 		return 0
 	}
-	for power := math.Pow(10, math.Floor(math.Log10(span/float64(most)))); ; power *= 10 {
+	for power := math.Pow(10, math.Floor(math.Log10(span/float64(maxTicks)))); ; power *= 10 {
 		for _, factor := range []float64{1, 2, 5} {
-			if step := factor * power; span/step <= float64(most) {
+			if step := factor * power; span/step <= float64(maxTicks) {
 				return step
 			}
 		}

@@ -44,11 +44,11 @@ type PartitionOccupied struct {
 	P90       []float64 `json:"p90"`
 }
 
-// mostInstants is the largest number of instants of an occupancy; a [mask] has as many bits.
-const mostInstants = 192
+// maxInstants is the largest number of instants of an occupancy; a [mask] has as many bits.
+const maxInstants = 192
 
 // mask has a bit for each instant.
-type mask [mostInstants / 64]uint64
+type mask [maxInstants / 64]uint64
 
 // grid are the instants of an occupancy.
 type grid struct {
@@ -63,8 +63,8 @@ func (o *Options) grid(at hpc.Time) grid {
 	if o.Horizon != 0 {
 		span = min(span, o.Horizon)
 	}
-	step := max((span / mostInstants).Truncate(time.Second), time.Minute)
-	return grid{at, step, min(int(span/step), mostInstants)}
+	step := max((span / maxInstants).Truncate(time.Second), time.Minute)
+	return grid{at, step, min(int(span/step), maxInstants)}
 }
 
 // use has the instants at which jobs occupy a node, by partition and node name.

@@ -18,7 +18,7 @@ func TestOccupied(t *testing.T) {
 	if g.step != time.Minute || g.n != 180 {
 		t.Fatalf("grid %+v", g)
 	}
-	if g := (&Options{Occupancy: 48 * time.Hour}).grid(from); g.step != 15*time.Minute || g.n != mostInstants {
+	if g := (&Options{Occupancy: 48 * time.Hour}).grid(from); g.step != 15*time.Minute || g.n != maxInstants {
 		t.Fatalf("grid of two days %+v", g)
 	}
 	u := &occupied{grid: g, use: use{}, running: map[Key]placed{}}

@@ -87,22 +87,22 @@ const (
 	near   = 0.1
 )
 
-// mostSticks bounds the sticks of a draw. With a large concentration, many sticks are close to the wider distribution
+// maxSticks bounds the sticks of a draw. With a large concentration, many sticks are close to the wider distribution
 // itself.
-const mostSticks = 200
+const maxSticks = 200
 
 // sticks draws the part of the wider distribution in a group's distribution. The weights add up to a gamma variable
 // whose mean is the concentration.
 func sticks(rng *rand.Rand, concentration float64, wider empirical) (list []mass) {
-	if math.IsInf(concentration, 1) || concentration > mostSticks/5 {
-		for i := range mostSticks {
-			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/mostSticks, 0),
-				gamma(rng, min(concentration, 1e6)/mostSticks)})
+	if math.IsInf(concentration, 1) || concentration > maxSticks/5 {
+		for i := range maxSticks {
+			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/maxSticks, 0),
+				gamma(rng, min(concentration, 1e6)/maxSticks)})
 		}
 		return list
 	}
 	left := gamma(rng, concentration)
-	for total := left; len(list) < mostSticks && left > total/1000; {
+	for total := left; len(list) < maxSticks && left > total/1000; {
 		share, at := 1-math.Pow(rng.Float64(), 1/concentration), rng.Float64()
 		for k := range pieces {
 			place := math.Abs(at + near*(float64(k)/(pieces-1)-0.5))

@@ -38,10 +38,10 @@ const (
 // wrong, or that it stands for more than [MaxNames] names.
 func Expand(s string) ([]string, error) { return ExpandAtMost(s, MaxNames) }
 
-// ExpandAtMost is [Expand] with a lower limit: an expression that stands for more than most
-// names is an error. most must not be above [MaxNames].
-func ExpandAtMost(s string, most int) ([]string, error) {
-	entries, total, err := parse(s, most)
+// ExpandAtMost is [Expand] with a lower limit: an expression that stands for more than maxNames
+// names is an error. maxNames must not be above [MaxNames].
+func ExpandAtMost(s string, maxNames int) ([]string, error) {
+	entries, total, err := parse(s, maxNames)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +204,9 @@ func appendPadded(buf []byte, n int64, width int) []byte {
 
 var zeros = []byte(strings.Repeat("0", maxDigits))
 
-// parse reads an expression of at most most names, and returns its entries and the number of
+// parse reads an expression of at most maxNames names, and returns its entries and the number of
 // their names.
-func parse(s string, most int) (entries []entry, total int, err error) {
+func parse(s string, maxNames int) (entries []entry, total int, err error) {
 	for s != "" {
 		var word string
 		word, s, err = cutEntry(s)
@@ -221,8 +221,8 @@ func parse(s string, most int) (entries []entry, total int, err error) {
 			return nil, 0, fmt.Errorf("host list %s: %w", quote(word), err)
 		}
 		entries = append(entries, e)
-		if n := e.count(); n > int64(most-total) {
-			return nil, 0, fmt.Errorf("host list %s: more than %d names", quote(word), most)
+		if n := e.count(); n > int64(maxNames-total) {
+			return nil, 0, fmt.Errorf("host list %s: more than %d names", quote(word), maxNames)
 		}
 		total += int(e.count())
 	}

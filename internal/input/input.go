@@ -30,15 +30,15 @@ func Open(path string) (*os.File, error) {
 
 // ReadFile returns the content of a regular file that has at most a number of bytes. It returns the errors
 // of [Open], and an error for a longer file.
-func ReadFile(path string, most int64) ([]byte, error) {
+func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: more than %d bytes (want a smaller file)", path, most)
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && int64(len(text)) > maxBytes {
+		err = fmt.Errorf("%s: more than %d bytes (want a smaller file)", path, maxBytes)
 	}
 	if err != nil {
 		return nil, err

@@ -136,8 +136,8 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxError], "")
 }
 
-// text returns a field that is a string or a number, as a text of at most most bytes.
-func (r request) text(name string, most int) (string, error) {
+// text returns a field that is a string or a number, as a text of at most maxLength bytes.
+func (r request) text(name string, maxLength int) (string, error) {
 	raw, found := r[name]
 	if !found {
 		return "", fmt.Errorf("%s not specified", name)
@@ -150,8 +150,8 @@ func (r request) text(name string, most int) (string, error) {
 		}
 		s = n.String()
 	}
-	if len(s) > most {
-		return "", fmt.Errorf("%s: %d bytes (want at most %d)", name, len(s), most)
+	if len(s) > maxLength {
+		return "", fmt.Errorf("%s: %d bytes (want at most %d)", name, len(s), maxLength)
 	}
 	return strings.TrimSpace(s), nil
 }

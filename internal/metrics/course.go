@@ -62,19 +62,19 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 // bars are the heights of a column, from nothing to full.
 var bars = []rune(" ▁▂▃▄▅▆▇█")
 
-// spark draws a series as bars. The largest value, or the parameter most if it is larger, is a full
+// spark draws a series as bars. The largest value, or the parameter maxValue if it is larger, is a full
 // bar. Every value above 0 has a bar.
-func spark(values []float64, most float64) string {
+func spark(values []float64, maxValue float64) string {
 	for _, v := range values {
-		if v > most {
-			most = v
+		if v > maxValue {
+			maxValue = v
 		}
 	}
 	line := make([]rune, len(values))
 	for i, v := range values {
 		height := 0
-		if v > 0 && most > 0 {
-			height = max(1, int(math.Round(v/most*float64(len(bars)-1))))
+		if v > 0 && maxValue > 0 {
+			height = max(1, int(math.Round(v/maxValue*float64(len(bars)-1))))
 		}
 		line[i] = bars[height]
 	}

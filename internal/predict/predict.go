@@ -89,11 +89,11 @@ func (p Prediction) Sound() Prediction {
 
 // within returns x if it is between the bounds, and otherwise the nearer bound. For NaN it returns
 // the lower bound.
-func within(x, least, most float64) float64 {
-	if !(x > least) {
-		return least
+func within(x, lowest, highest float64) float64 {
+	if !(x > lowest) {
+		return lowest
 	}
-	return min(x, most)
+	return min(x, highest)
 }
 
 // A run time is drawn from a log-normal distribution (of seconds + 1), with a different spread on

@@ -52,9 +52,9 @@ func ending(r *compare.Realization) hpc.Time {
 func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + quantity.Name(s.Name) }
 
 // distributions returns, for each set, the share of jobs whose value is at most x. The
-// points x have equal ratios, from least to the largest value.
-func distributions(sets []compare.Set, least float64, value func(*run.Row) float64) []figure.Series {
-	largest := least
+// points x have equal ratios, from minValue to the largest value.
+func distributions(sets []compare.Set, minValue float64, value func(*run.Row) float64) []figure.Series {
+	largest := minValue
 	values := make([][][]float64, len(sets))
 	for k, s := range sets {
 		for i := range s.Runs {
@@ -75,12 +75,12 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 			}
 		}
 	}
-	if largest <= least {
-		largest = least * 10
+	if largest <= minValue {
+		largest = minValue * 10
 	}
 	x := make([]float64, bins)
 	for i := range x {
-		x[i] = least * math.Pow(largest/least, float64(i)/(bins-1))
+		x[i] = minValue * math.Pow(largest/minValue, float64(i)/(bins-1))
 	}
 	x[bins-1] = largest
 	var out []figure.Series

@@ -213,8 +213,8 @@ func ClusterDir(dir string) string {
 	return path
 }
 
-// mostOfFile bounds what is read of one of the files of [Run.ClusterFiles], in bytes.
-const mostOfFile = 64 << 20
+// maxClusterFile bounds what is read of one of the files of [Run.ClusterFiles], in bytes.
+const maxClusterFile = 64 << 20
 
 // ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if the record
 // has no such copies.
@@ -228,7 +228,7 @@ func (r *Run) ClusterFiles() (map[string]string, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := input.ReadFile(path, mostOfFile)
+		text, err := input.ReadFile(path, maxClusterFile)
 		files[path[len(dir)+1:]] = string(text)
 		return err
 	})

@@ -111,8 +111,8 @@ type SizeTable struct {
 // durationClasses are the upper bounds of the columns of a [SizeTable]. The last column has no
 // bound.
 var durationClasses = []struct {
-	name string
-	most time.Duration
+	name  string
+	below time.Duration
 }{
 	{"<1m", time.Minute}, {"<10m", 10 * time.Minute}, {"<30m", 30 * time.Minute}, {"<1h", time.Hour},
 	{"<4h", 4 * time.Hour}, {"<12h", 12 * time.Hour}, {"<1d", 24 * time.Hour}, {"1d+", hpc.Unlimited},
@@ -327,10 +327,10 @@ func (t *SizeTable) add(size int, job *hpc.Job) {
 	}
 	d, _ := Occupied(job.RunTime, job.TimeLimit)
 	column := slices.IndexFunc(durationClasses, func(c struct {
-		name string
-		most time.Duration
+		name  string
+		below time.Duration
 	}) bool {
-		return d < c.most
+		return d < c.below
 	})
 	if column < 0 {
 		column = len(durationClasses) - 1

@@ -343,14 +343,14 @@ func negativeField(r *hpc.Request) string {
 		}
 	}
 	for _, f := range []struct {
-		name  string
-		value int64
-		least int64
+		name    string
+		value   int64
+		minimum int64
 	}{
 		{"mem_per_node_mib", r.MemPerNode, hpc.AllMemory}, {"mem_per_cpu_mib", r.MemPerCPU, 0}, {"mem_per_gpu_mib", r.MemPerGPU, 0},
 		{"tmp_disk_mib", r.TmpDisk, 0},
 	} {
-		if f.value < f.least {
+		if f.value < f.minimum {
 			return f.name
 		}
 	}

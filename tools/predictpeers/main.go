@@ -122,7 +122,7 @@ func runTool(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 // compare measures all models on a log, or on its first jobs.
 func compare(
-	ctx context.Context, path string, most int, growth float64, program []string, stderr io.Writer,
+	ctx context.Context, path string, maxJobs int, growth float64, program []string, stderr io.Writer,
 ) (l *Log, err error) {
 	w, err := formats.OpenWith(path, workload.ReadOptions{Lean: true})
 	if err != nil {
@@ -133,8 +133,8 @@ func compare(
 	if err != nil {
 		return nil, err
 	}
-	if most > 0 {
-		cases.List = cases.List[:min(most, len(cases.List))]
+	if maxJobs > 0 {
+		cases.List = cases.List[:min(maxJobs, len(cases.List))]
 	}
 	dir, err := os.MkdirTemp("", "predictpeers")
 	if err != nil {

@@ -194,11 +194,11 @@ func registerText(key string, of func(j *Job) *string) {
 	})
 }
 
-// registerNumber adds a key whose value is a whole number from least to most.
-func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
+// registerNumber adds a key whose value is a whole number from minValue to maxValue.
+func registerNumber(key string, minValue, maxValue int64, of func(j *Job) *Int) {
 	register(key, func(p *parser, v value) bool {
 		n, ok := integer(v)
-		if ok = ok && least <= n && n <= most; ok {
+		if ok = ok && minValue <= n && n <= maxValue; ok {
 			*of(&p.job) = KnownInt(n)
 		}
 		return ok

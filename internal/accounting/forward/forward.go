@@ -91,7 +91,7 @@ type Forwarder struct {
 	index         string // empty to use the documents' own indices
 	authorization string
 	prepared      map[string]bool // indices; used only by Run
-	most          int             // highest number of documents in a request; used only by Run
+	maxDocuments  int             // highest number of documents in a request; used only by Run
 	fine          int             // number of requests in a row that the cluster had room for; used only by Run
 
 	mu     sync.Mutex
@@ -123,7 +123,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Report == nil {
 		opts.Report = func(error) {}
 	}
-	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}, most: maxDocuments}
+	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}, maxDocuments: maxDocuments}
 	target, index, err := Target(opts.URL)
 	switch {
 	case err != nil:
@@ -329,7 +329,7 @@ func oneLine(text []byte) []byte {
 // outcome cannot be written to disk, it returns all documents; those that the cluster has will be
 // replaced.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
-	part := batch[:min(len(batch), f.most)]
+	part := batch[:min(len(batch), f.maxDocuments)]
 	waiting := make([]item, 0, len(part))
 	var refused []refusal
 	for _, i := range part {
@@ -375,10 +375,10 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
-		f.most, f.fine = max(n/2, 1), 0
+		f.maxDocuments, f.fine = max(n/2, 1), 0
 	case fault == nil:
 		if f.fine++; f.fine >= growAfter {
-			f.most, f.fine = min(2*f.most, maxDocuments), 0
+			f.maxDocuments, f.fine = min(2*f.maxDocuments, maxDocuments), 0
 		}
 	}
 }

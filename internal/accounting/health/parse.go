@@ -21,8 +21,8 @@ import (
 // 23.11 (data_parser v0.0.39 and v0.0.40).
 var errMeans = errors.New("sdiag --json has no sums of cycles")
 
-// most is the highest valid counter, so that sums of counters cannot overflow.
-const most = 1 << 53
+// maxNumber is the highest valid counter, so that sums of counters cannot overflow.
+const maxNumber = 1 << 53
 
 // number is a number in sdiag's JSON: plain, or an object with the number ("set", "infinite").
 type number int64
@@ -53,11 +53,11 @@ func counter(text string) (int64, error) {
 	if err != nil {
 		var f float64
 		if f, err = strconv.ParseFloat(text, 64); err == nil {
-			v = int64(math.Max(-1, math.Min(f, 2*most)))
+			v = int64(math.Max(-1, math.Min(f, 2*maxNumber)))
 		}
 	}
-	if err != nil || v < 0 || v > most {
-		return 0, fmt.Errorf("%q is not a counter (want a number from 0 to %d)", text, int64(most))
+	if err != nil || v < 0 || v > maxNumber {
+		return 0, fmt.Errorf("%q is not a counter (want a number from 0 to %d)", text, int64(maxNumber))
 	}
 	return v, nil
 }
@@ -341,7 +341,7 @@ func multiply(s *rm.Statistics, mean means) error {
 		{(*int64)(&s.BackfillSum), s.BackfillCycles, mean.bfCycle}, {&s.BackfillDepth, s.BackfillCycles, mean.bfDepth},
 		{&s.BackfillTried, s.BackfillCycles, mean.bfTried},
 	} {
-		if product.count > 0 && product.average > most/product.count {
+		if product.count > 0 && product.average > maxNumber/product.count {
 			return fmt.Errorf("reading the output of sdiag: the sum of %d cycles with a mean of %d is too large",
 				product.count, product.average)
 		}

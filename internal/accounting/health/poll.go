@@ -143,7 +143,7 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("it did not end within %v", askTime))
 	defer cancel()
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
-	stdout, stderr := &limited{most: maxOutput}, &limited{most: 4096}
+	stdout, stderr := &limited{maxBytes: maxOutput}, &limited{maxBytes: 4096}
 	c.Stdout, c.Stderr, c.WaitDelay = stdout, stderr, endTime
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -163,14 +163,14 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 // limited keeps the beginning of what is written to it. After that, the writer gets an error, so
 // that a program with endless output ends.
 type limited struct {
-	most int
-	text []byte
-	more bool
+	maxBytes int
+	text     []byte
+	more     bool
 }
 
 // Write implements [io.Writer].
 func (l *limited) Write(text []byte) (int, error) {
-	keep := min(len(text), l.most-len(l.text))
+	keep := min(len(text), l.maxBytes-len(l.text))
 	l.text = append(l.text, text[:keep]...)
 	if keep < len(text) {
 		l.more = true

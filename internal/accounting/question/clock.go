@@ -10,8 +10,8 @@ type Clock struct {
 	From, Until time.Time
 }
 
-// mostChanges bounds the number of offset changes that Offsets returns. Two centuries have fewer.
-const mostChanges = 500
+// maxChanges bounds the number of offset changes that Offsets returns. Two centuries have fewer.
+const maxChanges = 500
 
 // Offset is a clock's offset from UTC until an instant. It is positive east of Greenwich.
 type Offset struct {
@@ -28,7 +28,7 @@ func (c Clock) Offsets() (list []Offset) {
 	for {
 		_, offset := at.In(zone).Zone()
 		_, end := at.In(zone).ZoneBounds()
-		if end.IsZero() || end.After(c.Until) || len(list) == mostChanges {
+		if end.IsZero() || end.After(c.Until) || len(list) == maxChanges {
 			return append(list, Offset{Seconds: int64(offset)})
 		}
 		list = append(list, Offset{end, int64(offset)})

@@ -10,9 +10,9 @@ import (
 
 // The limits of a query.
 const (
-	longestQuery = 4096 // bytes
-	mostClauses  = 100
-	deepestQuery = 20 // parentheses and negations within each other
+	longestQuery  = 4096 // bytes
+	maxClauses    = 100
+	maxQueryDepth = 20 // parentheses and negations within each other
 )
 
 // queryFields are the fields that a word without a field name is searched in.
@@ -123,8 +123,8 @@ func (q *query) series(part func() (Filter, error), more func() bool) (list []Fi
 }
 
 func (q *query) not() (Filter, error) {
-	if q.depth++; q.depth > deepestQuery {
-		return nil, fmt.Errorf("more than %d parentheses and negations within each other", deepestQuery)
+	if q.depth++; q.depth > maxQueryDepth {
+		return nil, fmt.Errorf("more than %d parentheses and negations within each other", maxQueryDepth)
 	}
 	defer func() { q.depth-- }()
 	switch {
@@ -145,8 +145,8 @@ func (q *query) not() (Filter, error) {
 }
 
 func (q *query) clause() (Filter, error) {
-	if q.clauses++; q.clauses > mostClauses {
-		return nil, fmt.Errorf("more than %d conditions", mostClauses)
+	if q.clauses++; q.clauses > maxClauses {
+		return nil, fmt.Errorf("more than %d conditions", maxClauses)
 	}
 	name := q.text[q.at:]
 	if end := strings.IndexFunc(name, func(c rune) bool { return c != '_' && c != '@' && (c < 'a' || c > 'z') }); end > 0 {
@@ -214,8 +214,8 @@ func (q *query) values(f *Field) (Filter, error) {
 		return All{from, to}, err
 	case q.take("("):
 		list, err := q.series(func() (Filter, error) {
-			if q.clauses++; q.clauses > mostClauses {
-				return nil, fmt.Errorf("more than %d conditions", mostClauses)
+			if q.clauses++; q.clauses > maxClauses {
+				return nil, fmt.Errorf("more than %d conditions", maxClauses)
 			}
 			return q.value(f, "=")
 		}, func() bool { q.keyword("OR"); return !q.end() && q.text[q.at] != ')' })

@@ -136,9 +136,9 @@ func (b *beyond) add(r *finished.Job) {
 	_ = finished.TakeTRES(r) // the parser has marked a list with a mistake
 }
 
-// within returns n, or 0 if n is not from least to most.
-func within(n, least, most int64) int64 {
-	if n < least || n > most {
+// within returns n, or 0 if n is not from lowest to highest.
+func within(n, lowest, highest int64) int64 {
+	if n < lowest || n > highest {
 		return 0
 	}
 	return n

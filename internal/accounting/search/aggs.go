@@ -57,7 +57,7 @@ type buckets struct {
 	single bool
 	// next returns the key after the given one. It is used to add empty buckets in gaps.
 	next           func(key any) any
-	least, most    any // lowest and highest key that must exist (extended_bounds); nil without bounds
+	minKey, maxKey any // lowest and highest key that must exist (extended_bounds); nil without bounds
 	describe       func(key any, b map[string]any)
 	describeFilter func(i int, b map[string]any)
 }
@@ -240,7 +240,7 @@ func (b *buckets) bounded(m *query.Body, key func(v any) any) {
 		return
 	}
 	limits := m.Read(m.Where+".extended_bounds", m.Members["extended_bounds"], "min", "max")
-	for side, to := range map[string]*any{"min": &b.least, "max": &b.most} {
+	for side, to := range map[string]*any{"min": &b.minKey, "max": &b.maxKey} {
 		if limits.Given(side) && m.Err == nil {
 			*to = key(limits.Members[side])
 		}

@@ -117,7 +117,7 @@ func (b *buckets) complete(children []*aggregation, list []*bucket) (all []*buck
 	if b.minCount > 0 {
 		return slices.DeleteFunc(list, func(x *bucket) bool { return x.count < b.minCount }), nil
 	}
-	least, most := b.least, b.most
+	least, most := b.minKey, b.maxKey
 	if n := len(list); n > 0 {
 		if first := list[0].key(); least == nil || compareKeys(first, least) < 0 {
 			least = first

@@ -74,7 +74,7 @@ type handler struct {
 	do func(c *call) (any, error)
 	// parameters are the allowed query parameters in addition to common; nil allows all.
 	parameters []string
-	most       int64 // highest number of bytes in the body
+	maxBytes   int64 // highest number of bytes in the body
 }
 
 // common are parameters of all paths.
@@ -151,8 +151,8 @@ func (h handler) answer(c *call) (body any, err error) {
 			list[i] = strings.ToValidUTF8(list[i], "\uFFFD")
 		}
 	}
-	if h.most > 0 {
-		if c.text, err = readAll(c.Request, h.most); err != nil {
+	if h.maxBytes > 0 {
+		if c.text, err = readAll(c.Request, h.maxBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func flag(values url.Values, name string) bool {
 	return values.Has(name) && values.Get(name) != "false"
 }
 
-func readAll(r *http.Request, most int64) ([]byte, error) {
+func readAll(r *http.Request, maxBytes int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
@@ -198,13 +198,13 @@ func readAll(r *http.Request, most int64) ([]byte, error) {
 	default:
 		return nil, query.Unsupported("the Content-Encoding [%s]", encoding)
 	}
-	text, err := io.ReadAll(io.LimitReader(from, most+1))
+	text, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
 	switch {
 	case err != nil:
 		return nil, query.Parsing("reading the body: %v", err)
-	case int64(len(text)) > most:
+	case int64(len(text)) > maxBytes:
 		return nil, query.Fault(http.StatusRequestEntityTooLarge, "content_too_long_exception",
-			fmt.Sprintf("the body has more than %d bytes", most))
+			fmt.Sprintf("the body has more than %d bytes", maxBytes))
 	}
 	return text, nil
 }

@@ -37,9 +37,9 @@ const maxShown = 100
 
 // largest returns the clusters with the given names and the clusters with the most jobs, in the
 // order of their names. more is the number of clusters that it leaves out.
-func (s *sizes) largest(most int, names ...string) (list []size, more int) {
+func (s *sizes) largest(limit int, names ...string) (list []size, more int) {
 	list = slices.Clone(s.list)
-	if len(list) > most {
+	if len(list) > limit {
 		wanted := func(c size) int {
 			if slices.Contains(names, c.Name) {
 				return 1
@@ -47,7 +47,7 @@ func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 			return 0
 		}
 		slices.SortStableFunc(list, func(a, b size) int { return cmp.Or(wanted(b)-wanted(a), cmp.Compare(b.Jobs, a.Jobs)) })
-		list, more = list[:most], len(list)-most
+		list, more = list[:limit], len(list)-limit
 		slices.SortFunc(list, func(a, b size) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return list, more

@@ -30,11 +30,11 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// WantRuns accepts least or more arguments.
-func WantRuns(least int) cobra.PositionalArgs {
+// WantRuns accepts minRuns or more arguments.
+func WantRuns(minRuns int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < least {
-			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
+		if len(args) < minRuns {
+			return fmt.Errorf("%d given (want %d or more runs)", len(args), minRuns)
 		}
 		if slices.Contains(args, "") {
 			return errors.New("RUN is empty")

@@ -77,9 +77,9 @@ this machine are possible.`,
 }
 
 // atLeast checks durations of flags.
-func atLeast(name string, d, least time.Duration) error {
-	if d < least {
-		return console.Usagef("--%s %v: want %v or more", name, d, least)
+func atLeast(name string, d, minimum time.Duration) error {
+	if d < minimum {
+		return console.Usagef("--%s %v: want %v or more", name, d, minimum)
 	}
 	return nil
 }

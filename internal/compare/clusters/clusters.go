@@ -54,8 +54,8 @@ func Between(baseline, set map[string]string) []Setting {
 	return list
 }
 
-// mostLines is how many settings [Render] writes, and mostNames how many [Names] names.
-const mostLines, mostNames = 20, 3
+// maxLines is how many settings [Render] writes, and maxNames how many [Names] names.
+const maxLines, maxNames = 20, 3
 
 // Render writes what differs between two clusters, a line for each setting. a and b are the letters of the sides.
 func Render(w io.Writer, list []Setting, a, b string) {
@@ -64,10 +64,10 @@ func Render(w io.Writer, list []Setting, a, b string) {
 	}
 	print := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
 	print("\nthe clusters of the first runs differ in %s, %s instead of %s:\n", quantity.Regular(len(list), "setting"), b, a)
-	for _, s := range list[:min(len(list), mostLines)] {
+	for _, s := range list[:min(len(list), maxLines)] {
 		print("  %s: %s instead of %s\n", s.Name, cmp.Or(s.Set, Unset), cmp.Or(s.Baseline, Unset))
 	}
-	if more := len(list) - mostLines; more > 0 {
+	if more := len(list) - maxLines; more > 0 {
 		print("  and %d more (compare --json has all)\n", more)
 	}
 }
@@ -78,11 +78,11 @@ const Unset = "unset"
 // Names names the first settings, and says how many more there are.
 func Names(list []Setting) string {
 	var names []string
-	for _, s := range list[:min(len(list), mostNames)] {
+	for _, s := range list[:min(len(list), maxNames)] {
 		names = append(names, s.Name)
 	}
 	text := strings.Join(names, ", ")
-	if more := len(list) - mostNames; more > 0 {
+	if more := len(list) - maxNames; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

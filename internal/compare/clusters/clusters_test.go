@@ -90,12 +90,12 @@ func TestDump(t *testing.T) {
 // TestRender bounds the lines and the names.
 func TestRender(t *testing.T) {
 	var list []Setting
-	for i := range mostLines + 2 {
+	for i := range maxLines + 2 {
 		list = append(list, Setting{fmt.Sprint("Key", i), "a", ""})
 	}
 	var b bytes.Buffer
 	Render(&b, list, "A", "B")
-	if text := b.String(); strings.Count(text, "\n") != mostLines+3 || !strings.Contains(text, "  Key0: unset instead of a\n") ||
+	if text := b.String(); strings.Count(text, "\n") != maxLines+3 || !strings.Contains(text, "  Key0: unset instead of a\n") ||
 		!strings.HasSuffix(text, "  and 2 more (compare --json has all)\n") {
 		t.Error(text)
 	}

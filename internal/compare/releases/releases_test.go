@@ -53,10 +53,10 @@ func TestSubmissions(t *testing.T) {
 	if want := []Field{{"minimum of nodes", 2, "wide", "1", "3"}}; s.Compared != 5 || s.Different != 2 || !cmp.Equal(s.Fields, want) {
 		t.Errorf("submissions %+v, want 2 of 5 with %+v", s, want)
 	}
-	if got, want := s.Of("wide"), "minimum of nodes 3 instead of 1"; got != want {
+	if got, want := s.Difference("wide"), "minimum of nodes 3 instead of 1"; got != want {
 		t.Errorf("of wide: %q, want %q", got, want)
 	}
-	if got := s.Of("given"); got != "" {
+	if got := s.Difference("given"); got != "" {
 		t.Errorf("of given: %q", got)
 	}
 	if newer := Between(side("24.11.5", rows), side("26.05.5", rows)); newer.Submissions.Different != 0 {

@@ -35,9 +35,9 @@ type Field struct {
 	Set      string `json:"set"`
 }
 
-// Of describes how a job's submission differs: "minimum of nodes 2 instead of -". It is empty for a
+// Difference describes how a job's submission differs: "minimum of nodes 2 instead of -". It is empty for a
 // job whose submission does not differ.
-func (s *Submissions) Of(job string) string { return s.byJob[job] }
+func (s *Submissions) Difference(job string) string { return s.byJob[job] }
 
 // fields are the numbers that sbatch derives. It writes generic resources in another form since
 // 23.11 (gres/gpu:2), which asks for the same.
@@ -45,7 +45,7 @@ var fields = []struct {
 	name  string
 	value func(*rpc.JobDesc) string
 }{
-	{"minimum of nodes", func(j *rpc.JobDesc) string { return leastNodes(j.MinNodes) }},
+	{"minimum of nodes", func(j *rpc.JobDesc) string { return minNodesText(j.MinNodes) }},
 	{"maximum of nodes", func(j *rpc.JobDesc) string { return number(j.MaxNodes) }},
 	{"tasks", func(j *rpc.JobDesc) string { return number(j.Tasks) }},
 	{"minimum of CPUs", func(j *rpc.JobDesc) string { return number(j.MinCPUs) }},
@@ -56,9 +56,9 @@ var fields = []struct {
 
 const unset = "-"
 
-// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends no
+// minNodesText is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends no
 // number (_validate_job_desc in job_mgr.c).
-func leastNodes(n uint32) string {
+func minNodesText(n uint32) string {
 	if n == slurmspec.NoVal {
 		return "1"
 	}

@@ -310,21 +310,21 @@ func copyConfiguration(config, to string) error {
 	return nil
 }
 
-// mostConfiguration is the largest size of a copied configuration file with all its included files. mostIncludes is
+// maxConfiguration is the largest size of a copied configuration file with all its included files. maxIncludes is
 // the largest depth of includes.
 const (
-	mostConfiguration = 64 << 20
-	mostIncludes      = 20
+	maxConfiguration = 64 << 20
+	maxIncludes      = 20
 )
 
-// mostText is the largest size in bytes of a capture's index, and of a file of a configuration.
-const mostText = 64 << 20
+// maxText is the largest size in bytes of a capture's index, and of a file of a configuration.
+const maxText = 64 << 20
 
 // readWhole reads a file of a configuration. The text of an included file replaces its Include line
 // (slurm.conf(5)), so that the copy needs no other file. %c in the name of an included file stands
 // for the cluster.
 func readWhole(path, cluster string, depth int) (string, error) {
-	text, err := input.ReadFile(path, mostText)
+	text, err := input.ReadFile(path, maxText)
 	if err != nil {
 		return "", err
 	}
@@ -339,9 +339,9 @@ func readWhole(path, cluster string, depth int) (string, error) {
 		if !filepath.IsAbs(included) {
 			included = filepath.Join(filepath.Dir(path), included)
 		}
-		if depth == mostIncludes {
+		if depth == maxIncludes {
 			return "", fmt.Errorf("%s: %s: files include each other more than %d deep", path, strings.TrimSpace(line),
-				mostIncludes)
+				maxIncludes)
 		}
 		more, err := readWhole(included, cluster, depth+1)
 		if err != nil { // another error than a missing file
@@ -350,7 +350,7 @@ func readWhole(path, cluster string, depth int) (string, error) {
 		if b.WriteString(more); !strings.HasSuffix(more, "\n") {
 			b.WriteByte('\n')
 		}
-		if b.Len() > mostConfiguration {
+		if b.Len() > maxConfiguration {
 			return "", fmt.Errorf("%s: more than 64 MiB with the files that it includes", path)
 		}
 	}
@@ -360,7 +360,7 @@ func readWhole(path, cluster string, depth int) (string, error) {
 // Private reports whether a site hides jobs from other users than their owners (PrivateData in slurm.conf(5)), as
 // scontrol printed it in a capture.
 func Private(dir string) (bool, error) {
-	text, err := input.ReadFile(filepath.Join(dir, configFile), mostText)
+	text, err := input.ReadFile(filepath.Join(dir, configFile), maxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -377,7 +377,7 @@ func Cluster(dir string) string {
 
 // readIndexFile reads capture.json.
 func readIndexFile(dir string) (i index, err error) {
-	text, err := input.ReadFile(filepath.Join(dir, indexFile), mostText)
+	text, err := input.ReadFile(filepath.Join(dir, indexFile), maxText)
 	if err != nil {
 		return i, err
 	}

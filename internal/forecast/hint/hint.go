@@ -69,8 +69,8 @@ func (s Servers) Line(ctx context.Context, job *Job) string {
 // shorter is the share of the user's own time limit below which a time limit is suggested.
 const shorter = 0.75
 
-// mostAnswered bounds an answer in bytes.
-const mostAnswered = 1 << 20
+// maxAnswerBytes bounds an answer in bytes.
+const maxAnswerBytes = 1 << 20
 
 // limit says which time limit jobs like a job need.
 func (s Servers) limit(ctx context.Context, job *Job) string {
@@ -96,7 +96,7 @@ func (s Servers) limit(ctx context.Context, job *Job) string {
 			P90 float64 `json:"p90_s"`
 		} `json:"predictions"`
 	}
-	err = json.NewDecoder(io.LimitReader(response.Body, mostAnswered)).Decode(&a)
+	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswerBytes)).Decode(&a)
 	if err != nil || response.StatusCode != http.StatusOK || len(a.Predictions) != 1 {
 		return ""
 	}

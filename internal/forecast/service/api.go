@@ -224,8 +224,8 @@ func (s *Service) jobs(id string, w who) (list []Job, err error) {
 		s.known.Round.Report.At.Format(time.RFC3339), hidden)}
 }
 
-// mostListed is the largest number of jobs in a list.
-const mostListed = 10_000
+// maxListed is the largest number of jobs in a list.
+const maxListed = 10_000
 
 // list returns the pending jobs of a user and a partition in the order of their expected starts; "" stands for all
 // users or all partitions.
@@ -405,14 +405,14 @@ func (s *Service) submittedNow() []Try {
 }
 
 func (s *Service) answerList(r *http.Request, w who) (map[string]any, error) {
-	values, most := r.URL.Query(), mostListed
+	values, most := r.URL.Query(), maxListed
 	if err := httpjson.CheckParameters(values, "user", "partition", "most"); err != nil {
 		return nil, &statusError{http.StatusBadRequest, err}
 	}
 	if text := values.Get("most"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > mostListed {
-			return nil, &statusError{http.StatusBadRequest, fmt.Errorf("most: %.20q (want 0 to %d)", text, mostListed)}
+		if err != nil || n < 0 || n > maxListed {
+			return nil, &statusError{http.StatusBadRequest, fmt.Errorf("most: %.20q (want 0 to %d)", text, maxListed)}
 		}
 		most = n
 	}

@@ -30,10 +30,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// mostAnswered bounds an answer in bytes, and patience the time until it is complete.
+// maxAnswerBytes bounds an answer in bytes, and patience the time until it is complete.
 const (
-	mostAnswered = 64 << 20
-	patience     = 30 * time.Second
+	maxAnswerBytes = 64 << 20
+	patience       = 30 * time.Second
 )
 
 // Server is a service that can be asked.
@@ -129,7 +129,7 @@ func (s Server) get(ctx context.Context, path string, to any) error {
 		return fmt.Errorf("asking the server: %w", err)
 	}
 	defer response.Body.Close() // only read
-	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswered))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {
 		return fmt.Errorf("asking the server: %w", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// mostLines is how many partitions a figure shows: the partitions with the most node hours.
-const mostLines = 6
+// maxLines is how many partitions a figure shows: the partitions with the most node hours.
+const maxLines = 6
 
 // ganttPage is the page that shows the machine's next hours.
 type ganttPage struct {
@@ -71,7 +71,7 @@ func (s *Service) ganttPage(*http.Request, who) (string, any, error) {
 			"number lies in the band. A reservation of all nodes is drawn as high as the band.",
 			append(all, s.reservedLine(all)...)},
 		{"partitions", "By partition", "The median of each partition with its band, of those with the most node hours.",
-			parts[:min(len(parts), mostLines)]},
+			parts[:min(len(parts), maxLines)]},
 	} {
 		if len(lines.list) == 0 || len(lines.list[0].X) < 2 {
 			continue

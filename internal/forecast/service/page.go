@@ -78,8 +78,8 @@ type line struct {
 	Bar                                                      bar
 }
 
-// mostShown is the largest number of jobs on a page.
-const mostShown = 500
+// maxShown is the largest number of jobs on a page.
+const maxShown = 500
 
 // overview is the page of the machine, of a user or of a partition.
 type overview struct {
@@ -209,7 +209,7 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	if report.Horizon != nil {
 		o.Horizon = quantity.Duration(report.Horizon.Sub(report.At).Seconds())
 	}
-	list, all := s.list(user, partition, mostShown, w)
+	list, all := s.list(user, partition, maxShown, w)
 	for i := range list {
 		o.Jobs = append(o.Jobs, s.line(&list[i]))
 	}
@@ -294,7 +294,7 @@ func (s *Service) jobPage(r *http.Request, w who) (string, any, error) {
 		return "", nil, err
 	}
 	p := jobPage{frame: s.frame("Job " + id)}
-	for i := range list[:min(len(list), mostShown)] {
+	for i := range list[:min(len(list), maxShown)] {
 		p.List = append(p.List, s.jobView(&list[i]))
 	}
 	return "job", p, nil

@@ -107,8 +107,8 @@ func newRows(r *Round) *rows {
 	return rs
 }
 
-// mostUnpacked bounds a record in bytes.
-const mostUnpacked = 1 << 30
+// maxUnpacked bounds a record in bytes.
+const maxUnpacked = 1 << 30
 
 // pack writes a value as compressed JSON.
 func pack(v any) ([]byte, error) {
@@ -127,7 +127,7 @@ func pack(v any) ([]byte, error) {
 
 func unpack(text []byte, v any) error {
 	r, err := zstd.NewReader(bytes.NewReader(text), zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(mostUnpacked))
+		zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return err
 	}

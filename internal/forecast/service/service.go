@@ -269,7 +269,7 @@ func (s *Service) Run(ctx context.Context) {
 // Asking Slurm takes at most a tenth of the time. While Slurm does not answer, the pauses between attempts grow.
 const (
 	captureShare = 10
-	mostDoubled  = 3
+	maxDoublings = 3
 )
 
 // pause returns how long to wait after a turn that took some time.
@@ -278,7 +278,7 @@ func (s *Service) pause(took time.Duration) time.Duration {
 	defer s.mu.Unlock()
 	every := s.opts.Every
 	if s.fault != nil {
-		every <<= min(s.fault.failures-1, mostDoubled)
+		every <<= min(s.fault.failures-1, maxDoublings)
 	}
 	asked := time.Duration(s.tally.captureSeconds * float64(time.Second))
 	return max(every-took, (captureShare-1)*asked, every/20)
@@ -437,10 +437,10 @@ func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how 
 }
 
 // The first horizon is short, so that there is an answer soon. A horizon grows at most by the
-// factor growth in a turn, and leastHorizon is the shortest horizon.
+// factor growth in a turn, and minHorizon is the shortest horizon.
 const (
 	firstHorizon = time.Hour
-	leastHorizon = 10 * time.Minute
+	minHorizon   = 10 * time.Minute
 	growth       = 8
 )
 
@@ -456,7 +456,7 @@ func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.
 			return nil, err
 		}
 		fits := time.Duration(float64(s.horizon) * min(budget.Seconds()/max(took.Seconds(), 0.001), growth))
-		next := min(max(fits, leastHorizon), longest)
+		next := min(max(fits, minHorizon), longest)
 		again := next > s.horizon && took*2*growth < budget
 		if next < longest {
 			report.Notes = append(slices.Clip(report.Notes), fmt.Sprintf("the forecast looks %s ahead, because a longer one "+
@@ -481,7 +481,7 @@ func (s *Service) lookAhead(ctx context.Context, q *forecast.Queue, how forecast
 	defer cancel()
 	report, err := forecast.NewReport(turn, "the live cluster", q, nil, 0, how)
 	if err != nil && ctx.Err() == nil && turn.Err() != nil {
-		s.horizon = max(s.horizon/4, leastHorizon)
+		s.horizon = max(s.horizon/4, minHorizon)
 		return nil, fmt.Errorf("a forecast %s ahead takes longer than %s (the next one looks %s ahead; want fewer "+
 			"--realizations, or "+
 			"a longer --every)", slurmspec.FormatSpan(how.Horizon), s.opts.Every, slurmspec.FormatSpan(s.horizon))

@@ -83,12 +83,12 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 	}
 }
 
-// mostQueued is the number of queued jobs at which a twin submits no more jobs.
-const mostQueued = 40
+// maxQueued is the number of queued jobs at which a twin submits no more jobs.
+const maxQueued = 40
 
 // feed submits jobs until the context ends: one job every eight seconds, with run times of half a
 // minute or so and limits of a few minutes. The nodes run fewer jobs, so the queue soon has
-// mostQueued jobs. feed returns how many jobs slurmctld accepted.
+// maxQueued jobs. feed returns how many jobs slurmctld accepted.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
@@ -97,7 +97,7 @@ func (w *twin) feed(ctx context.Context) (n int) {
 			return n
 		case <-time.After(time.Duration(rng.ExpFloat64() * float64(8*time.Second))):
 		}
-		if len(strings.Fields(w.Say("squeue", "-h", "-t", "PD", "-o", "%i"))) >= mostQueued {
+		if len(strings.Fields(w.Say("squeue", "-h", "-t", "PD", "-o", "%i"))) >= maxQueued {
 			continue
 		}
 		seconds := min(math.Exp(3.4+0.8*rng.NormFloat64()), 170)

@@ -30,9 +30,9 @@ type Change struct {
 
 // The largest numbers of partitions and QOS that are tried, and the shortest time limit.
 const (
-	mostPartitions = 4
-	mostQOS        = 3
-	leastLimit     = time.Minute
+	maxPartitions = 4
+	maxQOS        = 3
+	minLimit      = time.Minute
 )
 
 // Changes returns the changes of a queue's job that the site allows, the changes that cost the user least first. dir
@@ -99,7 +99,7 @@ func (f *finder) limits() {
 	}
 	for _, part := range []time.Duration{2, 4} {
 		shorter := (limit / part).Truncate(time.Minute)
-		if shorter < leastLimit || shorter < f.job.TimeMin {
+		if shorter < minLimit || shorter < f.job.TimeMin {
 			return
 		}
 		request := f.job.Request
@@ -119,7 +119,7 @@ func (f *finder) partitions() {
 	for i := range others {
 		request := f.job.Request
 		request.Partition = others[i].Name
-		if n < mostPartitions && f.add(Change{Name: "Partition=" + others[i].Name, Request: request}) {
+		if n < maxPartitions && f.add(Change{Name: "Partition=" + others[i].Name, Request: request}) {
 			n++
 		}
 	}
@@ -141,7 +141,7 @@ func (f *finder) qos() {
 		}
 		request := f.job.Request
 		request.QOS = name
-		if n < mostQOS && f.add(Change{Name: "QOS=" + name, Request: request}) {
+		if n < maxQOS && f.add(Change{Name: "QOS=" + name, Request: request}) {
 			n++
 		}
 	}

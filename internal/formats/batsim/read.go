@@ -189,8 +189,8 @@ func (s *reader) add(job *hpc.Job, number int) error {
 	return nil
 }
 
-// deepest is the largest depth of sequences within sequences.
-const deepest = 20
+// maxDepth is the largest depth of sequences within sequences.
+const maxDepth = 20
 
 // runTime returns how long a profile runs, in seconds. Only delays and sequences of delays have a
 // known run time. For all other profiles it is NaN: how long they compute depends on the platform.
@@ -200,7 +200,7 @@ func (s *reader) runTime(name string, depth int) float64 {
 	}
 	p, t := s.doc.Profiles[name], math.NaN()
 	switch {
-	case p == nil || depth > deepest:
+	case p == nil || depth > maxDepth:
 	case p.Delay != nil && (p.Type == "delay" || p.Type == "DelayProfile"):
 		t = *p.Delay
 	case p.Type == "composed" || p.Type == "SequentialCompositionProfile":

@@ -59,7 +59,7 @@ const (
 	category   = 39
 	peTask     = 41
 	reserved   = 43 // the number of an advance reservation
-	least      = 42 // the number of fields of the oldest release
+	minFields  = 42 // the number of fields of the oldest release
 )
 
 // keys are the fields of a record in JSON.
@@ -79,7 +79,7 @@ func recognize(head []byte) workload.Confidence {
 		return workload.Sure
 	}
 	fields := strings.Split(line, ":")
-	if len(fields) < least {
+	if len(fields) < minFields {
 		return workload.No
 	}
 	for _, at := range []int{jobNumber, submission, start, end, slots} {
@@ -145,8 +145,8 @@ func split(line []byte) ([][]byte, error) {
 		return splitJSON(line)
 	}
 	fields := bytes.Split(line, []byte{':'})
-	if len(fields) < least {
-		return nil, fmt.Errorf("%d fields (want at least %d)", len(fields), least)
+	if len(fields) < minFields {
+		return nil, fmt.Errorf("%d fields (want at least %d)", len(fields), minFields)
 	}
 	// A request may contain colons ("-l cpu=24:00:00 -q long"). After the request come iow (a number),
 	// the task (a word) and maxvmem (a number).
@@ -190,10 +190,10 @@ func splitJSON(line []byte) ([][]byte, error) {
 func parse(fields [][]byte) (*finished.Job, error) {
 	j := &finished.Job{ArrayTask: -1, Elapsed: -1}
 	var err error
-	number := func(name string, at int, most uint64) uint64 {
+	number := func(name string, at int, maxValue uint64) uint64 {
 		n, e := strconv.ParseUint(string(fields[at]), 10, 63)
-		if err == nil && (e != nil || n > most) {
-			err = fmt.Errorf("%s %.40q: not a number up to %d", name, fields[at], most)
+		if err == nil && (e != nil || n > maxValue) {
+			err = fmt.Errorf("%s %.40q: not a number up to %d", name, fields[at], maxValue)
 		}
 		return n
 	}

@@ -47,14 +47,14 @@ const (
 	_          // site of execution
 	_          // structure: UNITARY or BoT
 	fieldCount = 29
-	least      = 19 // some files leave out the last fields
+	minFields  = 19 // some files leave out the last fields
 )
 
 // recognize accepts a first record of 19 to 40 fields, which begins with five numbers.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	fields := strings.Fields(line)
-	if len(fields) < least || len(fields) > 40 || strings.HasPrefix(line, ";") {
+	if len(fields) < minFields || len(fields) > 40 || strings.HasPrefix(line, ";") {
 		return workload.No
 	}
 	for _, at := range []int{fieldSubmit, fieldWait, fieldRunTime, fieldProcessors, fieldRequested} {
@@ -135,7 +135,7 @@ func (s *reader) line(line []byte) error {
 	}
 	s.b.Row()
 	fields := strings.Fields(string(line))
-	if len(fields) < least {
+	if len(fields) < minFields {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields (want %d)", len(fields), fieldCount)
 	}
 	j, err := s.job(fields)
@@ -165,10 +165,10 @@ const (
 // job reads a record. An error names the field.
 func (s *reader) job(fields []string) (*finished.Job, error) {
 	var err error
-	number := func(name string, at int, most float64) float64 {
+	number := func(name string, at int, maxValue float64) float64 {
 		n, e := strconv.ParseFloat(fields[at], 64)
-		if err == nil && (e != nil || !(n >= -1 && n <= most)) {
-			err = fmt.Errorf("%s (field %d) %.40q: not a number from -1 to %.0f", name, at+1, fields[at], most)
+		if err == nil && (e != nil || !(n >= -1 && n <= maxValue)) {
+			err = fmt.Errorf("%s (field %d) %.40q: not a number from -1 to %.0f", name, at+1, fields[at], maxValue)
 		}
 		return n
 	}

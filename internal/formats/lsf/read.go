@@ -164,16 +164,16 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number takes a number from least to most. Another number is an error; what is the field's name
+// number takes a number from minValue to maxValue. Another number is an error; what is the field's name
 // for it.
-func (f *fields) number(what string, least, most int64) int64 {
+func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
 	if f.err != nil {
 		return 0
 	}
-	if err != nil || !(n >= float64(least) && n <= float64(most)) {
-		f.err = fmt.Errorf("field %d, %s, %.40q: not a number from %d to %d", f.at, what, field, least, most)
+	if err != nil || !(n >= float64(minValue) && n <= float64(maxValue)) {
+		f.err = fmt.Errorf("field %d, %s, %.40q: not a number from %d to %d", f.at, what, field, minValue, maxValue)
 		return 0
 	}
 	return int64(n)

@@ -42,13 +42,13 @@ func (f *Field) isUnknown(text string, more []string) bool {
 }
 
 // number reads a decimal number and applies the field's factor.
-func (f *Field) number(text string, least, most float64) (float64, error) {
+func (f *Field) number(text string, minValue, maxValue float64) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if f.Times != 0 {
 		n *= f.Times
 	}
-	if err != nil || !(n >= least && n <= most) {
-		return 0, fmt.Errorf("not a number from %.15g to %.15g", least, most)
+	if err != nil || !(n >= minValue && n <= maxValue) {
+		return 0, fmt.Errorf("not a number from %.15g to %.15g", minValue, maxValue)
 	}
 	return n, nil
 }

@@ -96,8 +96,8 @@ const parts = 10
 
 // experience names the groups of users: by the number of the user's earlier submissions.
 var experience = []struct {
-	name string
-	most int
+	name       string
+	maxEarlier int
 }{{"first 10 jobs of a user", 10}, {"jobs 11 to 100", 100}, {"jobs 101 to 1000", 1000}, {"later jobs", math.MaxInt}}
 
 // Run measures models on a workload. It returns an error if no job ran, if a training fails, or
@@ -238,10 +238,10 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 		}
 		curve[part].add(p, y)
 		groups[slices.IndexFunc(experience, func(g struct {
-			name string
-			most int
+			name       string
+			maxEarlier int
 		}) bool {
-			return earlier < g.most
+			return earlier < g.maxEarlier
 		})].add(p, y)
 	})
 	if err == nil {

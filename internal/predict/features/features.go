@@ -145,10 +145,10 @@ type History struct {
 	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// If a kind has more than 2*most groups, or if there are more than maxCrowds crowds, old groups
+	// If a kind has more than 2*maxGroups groups, or if there are more than maxCrowds crowds, old groups
 	// and crowds are forgotten.
-	most, maxCrowds int
-	forgot          int // how often that happened
+	maxGroups, maxCrowds int
+	forgot               int // how often that happened
 
 	observations []stats.Observation // reused
 }
@@ -158,8 +158,8 @@ type History struct {
 func New(t predict.Target) *History {
 	return &History{
 		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
-		places: map[string]*place{},
-		most:   maxKept, maxCrowds: 2 * len(crowds) * maxKept,
+		places:    map[string]*place{},
+		maxGroups: maxKept, maxCrowds: 2 * len(crowds) * maxKept,
 	}
 }
 
@@ -183,7 +183,7 @@ func (h *History) place(r *hpc.Request) *place {
 	if p == nil || p.request != *r {
 		p = &place{request: *r, keys: keysOf(r), asked: h.target.Asked(r)}
 		p.traits = traitsOf(&p.keys)
-		if len(h.places) >= h.most {
+		if len(h.places) >= h.maxGroups {
 			clear(h.places)
 		}
 		h.places[r.User] = p
@@ -365,7 +365,7 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64
 	}
 	h.all.add(value, j.asked, at, state)
 	h.remember(j, value)
-	if slices.Max(h.counts[:]) > 2*h.most {
+	if slices.Max(h.counts[:]) > 2*h.maxGroups {
 		h.forget()
 	}
 	return value, true

@@ -180,7 +180,7 @@ func TestForget(t *testing.T) {
 	}
 	last := named("u9", 99)
 	want := at(t, h, 2000, last)
-	h.most = 10
+	h.maxGroups = 10
 	h.forget()
 	if got := at(t, h, 2000, last); !maps.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
 		t.Errorf("the features of the last group are %v, want %v", got, want)
@@ -212,7 +212,7 @@ func TestForget(t *testing.T) {
 // jobs that leave without a start.
 func TestBounded(t *testing.T) {
 	h := New(predict.RunTime)
-	h.most, h.maxCrowds = 50, 200
+	h.maxGroups, h.maxCrowds = 50, 200
 	for i := range int64(1000) {
 		r := request("a", 4)
 		r.Name = fmt.Sprint(i)
@@ -222,13 +222,13 @@ func TestBounded(t *testing.T) {
 			h.Submit(predict.Submission{Number: 2, At: hpc.Unix(1e9 + i), Request: r})
 			h.End(2, hpc.Unix(1e9+i), hpc.Cancelled)
 		}
-		if len(h.groups) > 4*2*h.most || len(h.users) > 200 {
+		if len(h.groups) > 4*2*h.maxGroups || len(h.users) > 200 {
 			t.Fatalf("after %d names: %d groups and %d crowds", i, len(h.groups), len(h.users))
 		}
 	}
 	for i := range 1000 { // predictions without events
 		at(t, h, 2000, request(fmt.Sprint("asked", i), 4))
-		if len(h.places) > h.most {
+		if len(h.places) > h.maxGroups {
 			t.Fatalf("after questions for %d users: %d places", i, len(h.places))
 		}
 	}
@@ -241,7 +241,7 @@ func TestPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kept, fresh := New(predict.RunTime), New(predict.RunTime)
 	for _, h := range []*History{kept, fresh} {
-		h.most, h.maxCrowds = 4, 20
+		h.maxGroups, h.maxCrowds = 4, 20
 	}
 	var waiting, running []int64
 	take := func(list *[]int64) int64 {

@@ -90,9 +90,9 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// latest returns the groups with the latest ends of jobs, the latest first, and at most most groups
-// of each kind.
-func (h *History) latest(most int) (kept []key) {
+// latest returns the groups with the latest ends of jobs, the latest first, and at most
+// maxGroups groups of each kind.
+func (h *History) latest(maxGroups int) (kept []key) {
 	type named struct {
 		key
 		end hpc.Time
@@ -104,19 +104,19 @@ func (h *History) latest(most int) (kept []key) {
 	slices.SortFunc(latest, func(a, b named) int { return cmp.Or(cmp.Compare(b.end, a.end), compareKeys(a.key, b.key)) })
 	var count [kinds]int
 	for _, k := range latest {
-		if count[k.kind]++; count[k.kind] <= most {
+		if count[k.kind]++; count[k.kind] <= maxGroups {
 			kept = append(kept, k.key)
 		}
 	}
 	return kept
 }
 
-// forget keeps h.most groups of each kind, and the data of these groups and of open jobs. So the
+// forget keeps h.maxGroups groups of each kind, and the data of these groups and of open jobs. So the
 // memory of a service stays bounded, however many names its users invent.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}
-	for _, k := range h.latest(h.most) {
+	for _, k := range h.latest(h.maxGroups) {
 		groups[k] = h.groups[k]
 		h.counts[k.kind]++
 	}
@@ -124,7 +124,7 @@ func (h *History) forget() {
 	h.forgot++
 	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
 	maps.DeleteFunc(h.past, func(user string, _ *ended) bool { return groups[key{kind: ofUser, user: user}] == nil })
-	h.maxCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
+	h.maxCrowds = max(2*len(crowds)*h.maxGroups, 2*len(h.users))
 }
 
 // savedPast returns the ended jobs of the users that have a group in the list, in the order of the

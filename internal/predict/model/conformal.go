@@ -65,9 +65,9 @@ func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 }
 
 // cut limits the prediction for a job without a limit to the largest value of any job so far.
-func cut(p predict.Prediction, most float64) predict.Prediction {
+func cut(p predict.Prediction, longest float64) predict.Prediction {
 	if p.Limit == 0 {
-		p.P10, p.P50, p.P90 = min(p.P10, most), min(p.P50, most), min(p.P90, most)
+		p.P10, p.P50, p.P90 = min(p.P10, longest), min(p.P50, longest), min(p.P90, longest)
 	}
 	return p
 }

@@ -222,8 +222,8 @@ const ahead = time.Minute
 func (e *event) requeued() bool { return e.State == hpc.Pending || e.State == hpc.Requeued }
 
 // check says what is wrong with an event, given the instant of the previous event (last) and the
-// latest allowed instant (most).
-func (e *event) check(last, most hpc.Time) error {
+// latest allowed instant (latest).
+func (e *event) check(last, latest hpc.Time) error {
 	if e.At.IsZero() || e.At.Relative() {
 		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
 	}
@@ -243,8 +243,8 @@ func (e *event) check(last, most hpc.Time) error {
 			e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
-	case at > most: // otherwise every event until then would be too late
-		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, most)
+	case at > latest: // otherwise every event until then would be too late
+		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, latest)
 	}
 	return nil
 }
@@ -311,9 +311,9 @@ func (s *Service) record(events []json.RawMessage) error {
 	return s.options.Journal.Append(record)
 }
 
-// parse reads and checks events, none of which may be later than the instant most. It does not
+// parse reads and checks events, none of which may be later than the instant latest. It does not
 // change the service's state.
-func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error) {
+func (s *Service) parse(texts []json.RawMessage, latest hpc.Time) ([]event, error) {
 	events := make([]event, len(texts))
 	last := s.last
 	opened := map[string]bool{} // whether the job is open, for jobs that these events submit or end
@@ -321,7 +321,7 @@ func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error)
 		e := &events[i]
 		err := jobjson.Unmarshal(text, e)
 		if err == nil {
-			err = e.check(last, most)
+			err = e.check(last, latest)
 		}
 		if err == nil && e.Event == "submit" {
 			open, told := opened[e.ID]

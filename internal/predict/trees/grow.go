@@ -194,11 +194,11 @@ func (g *grower) divide(l *leaf, t *Tree) (left, right *leaf) {
 
 // partition moves the rows whose bin is at most the given one to the front, and returns their
 // number. Both parts keep their order.
-func partition(rows []int32, bins []uint8, most uint8) int {
+func partition(rows []int32, bins []uint8, lastBin uint8) int {
 	var after []int32
 	n := 0
 	for _, r := range rows {
-		if bins[r] <= most {
+		if bins[r] <= lastBin {
 			rows[n] = r
 			n++
 		} else {

@@ -100,7 +100,7 @@ func (a *accounting) readPartitions() error {
 		get := a.e.cfg.Partitions[i].Get
 		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
-			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Of(a.table, a.e.tester.Machine, p.nodes),
+			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Sum(a.table, a.e.tester.Machine, p.nodes),
 		}}
 		if p.maxMinutes >= 0 {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
@@ -215,7 +215,7 @@ func (a *accounting) compute(j *job, now int64) {
 		}
 	}
 	p.Partitions = a.partitions
-	parts := a.settings.Of(&p, a.cluster, now)
+	parts := a.settings.Parts(&p, a.cluster, now)
 	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
@@ -440,8 +440,8 @@ func (a *accounting) preferred(j *job) selection.Bits {
 	return a.limits.Preferred(a.view(j))
 }
 
-// mostNodes returns how many nodes limits allow a job, and the reason if a job needs more nodes.
-func (a *accounting) mostNodes(j *job) (int, slurmspec.Reason) {
+// allowedNodes returns how many nodes limits allow a job, and the reason if a job needs more nodes.
+func (a *accounting) allowedNodes(j *job) (int, slurmspec.Reason) {
 	if a.limits == nil {
 		return math.MaxInt, slurmspec.NoReason
 	}

@@ -227,7 +227,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.names.Of(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.Nodes, o.NodeCount, o.Processors = e.names.HostList(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
 	o.TRES = words.TRES(e.tester.Machine, j.alloc)
 	return o
 }

@@ -129,7 +129,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
-		j.capable = e.servers.Of(j.demand.With(r))
+		j.capable = e.servers.Nodes(j.demand.With(r))
 	}
 	return slurmspec.NoReason
 }

@@ -223,7 +223,7 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 // reservations. It returns true if the partition was already blocked: the pass ends.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
-	if e.rules.Since2411 || len(p.blocked) < mostBlocked {
+	if e.rules.Since2411 || len(p.blocked) < maxBlocked {
 		p.blocked = append(p.blocked, j.reservation)
 	}
 	if !e.rules.Since2411 || !j.reservation.Flexible() {
@@ -239,8 +239,8 @@ func (p *pass) blockReservation(j *job) bool {
 	return false
 }
 
-// mostBlocked is how many blocked reservations a pass keeps before 24.11 (MAX_FAILED_RESV).
-const mostBlocked = 10
+// maxBlocked is how many blocked reservations a pass keeps before 24.11 (MAX_FAILED_RESV).
+const maxBlocked = 10
 
 // fitsReservation reports whether a job's reservation and a partition share as many nodes as the
 // job's last selection had (_job_runnable_test3). Since 24.11 flexible reservations need not.
@@ -316,7 +316,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 	if e.cfg.Guide == nil {
 		return alloc, begun
 	}
-	nodes := e.names.Of(alloc.Nodes)
+	nodes := e.names.HostList(alloc.Nodes)
 	switch on, blocks := e.cfg.Guide.Start(e.view(j), nodes); {
 	case on == nodes:
 		return alloc, begun

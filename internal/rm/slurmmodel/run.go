@@ -136,7 +136,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--
-	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
+	a := answers.Expect(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	e.account.end(j)
 	e.touch()

@@ -294,7 +294,7 @@ func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}
-	most, why := e.account.mostNodes(j)
+	most, why := e.account.allowedNodes(j)
 	c.Max, c.Wanted = min(c.Max, most), c.Min
 	if j.maxNodes > 0 && !j.useMinNodes {
 		c.Wanted = c.Max

@@ -243,7 +243,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.demand = demand.Of(&j.request, d)
-	j.capable = e.servers.Of(j.demand)
+	j.demand = demand.FromRequest(&j.request, d)
+	j.capable = e.servers.Nodes(j.demand)
 	return nil
 }

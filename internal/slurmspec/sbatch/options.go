@@ -68,9 +68,9 @@ func flag(field func(*hpc.Request) *bool) func(*parser, string) error {
 	}
 }
 
-func count(least int, field func(*hpc.Request) *int) func(*parser, string) error {
+func count(minimum int, field func(*hpc.Request) *int) func(*parser, string) error {
 	return func(p *parser, value string) error {
-		n, err := parseCount(value, least)
+		n, err := parseCount(value, minimum)
 		*field(&p.Request) = n
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// parseCount reads a whole number that is at least least.
-func parseCount(s string, least int) (int, error) {
+// parseCount reads a whole number that is at least minimum.
+func parseCount(s string, minimum int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > math.MaxInt32 {
 		return 0, errors.New("not a whole number")
 	}
-	if n < least {
-		return 0, fmt.Errorf("too small (want at least %d)", least)
+	if n < minimum {
+		return 0, fmt.Errorf("too small (want at least %d)", minimum)
 	}
 	return n, nil
 }
@@ -43,21 +43,21 @@ func parseMemory(s string) (int64, error) {
 }
 
 // parseNodes reads a number of nodes, or a range such as "2-4". k means 1024 and m 1024².
-func parseNodes(s string) (least, most int, err error) {
+func parseNodes(s string) (minNodes, maxNodes int, err error) {
 	low, high, isRange := strings.Cut(s, "-")
-	if least, err = parseNodeCount(low); err != nil {
+	if minNodes, err = parseNodeCount(low); err != nil {
 		return 0, 0, err
 	}
-	most = least
+	maxNodes = minNodes
 	if isRange {
-		if most, err = parseNodeCount(high); err != nil {
+		if maxNodes, err = parseNodeCount(high); err != nil {
 			return 0, 0, err
 		}
 	}
-	if most != 0 && most < least {
-		return 0, 0, fmt.Errorf("the maximum of %d is below the minimum of %d", most, least)
+	if maxNodes != 0 && maxNodes < minNodes {
+		return 0, 0, fmt.Errorf("the maximum of %d is below the minimum of %d", maxNodes, minNodes)
 	}
-	return least, most, nil
+	return minNodes, maxNodes, nil
 }
 
 func parseNodeCount(s string) (int, error) {

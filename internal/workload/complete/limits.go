@@ -37,16 +37,16 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + day - 1) / day * day
 }
 
-// roundDown returns the longest popular limit from least to most, or else the longest limit in
+// roundDown returns the longest popular limit from shortest to longest, or else the longest limit in
 // whole minutes. ok is false if no such limit exists.
-func roundDown(least, most time.Duration) (limit time.Duration, ok bool) {
+func roundDown(shortest, longest time.Duration) (limit time.Duration, ok bool) {
 	for i := len(popular) - 1; i >= 0; i-- {
-		if popular[i] <= most && popular[i] >= least {
+		if popular[i] <= longest && popular[i] >= shortest {
 			return popular[i], true
 		}
 	}
-	most = most.Truncate(time.Minute)
-	return most, most >= least && most > 0
+	longest = longest.Truncate(time.Minute)
+	return longest, longest >= shortest && longest > 0
 }
 
 // fixedLimit reads a rule that needs no draw: a duration, or a factor of the run time.

@@ -31,7 +31,7 @@ func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1
 // gets. This gives few heavy and many light users, as in all logs.
 func (m *maker) users(field *workload.MadeField) {
 	names, named := namesOf(field)
-	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), most: maxUsers}
+	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), maxOwners: maxUsers}
 	follow := between(m.rng, 0.4, 0.8)
 	bySize := map[[2]int]string{}
 	draw := func() string {
@@ -80,7 +80,7 @@ func namesOf(field *workload.MadeField) (names []weighted, named bool) {
 // seats is a process of Pitman and Yor.
 type seats struct {
 	concentration, discount float64
-	most                    int
+	maxOwners               int
 	count                   []int
 	total                   int
 }
@@ -96,9 +96,9 @@ func (s *seats) next(u float64) int {
 			return i
 		}
 	}
-	if len(s.count) == s.most {
-		s.count[s.most-1]++
-		return s.most - 1
+	if len(s.count) == s.maxOwners {
+		s.count[s.maxOwners-1]++
+		return s.maxOwners - 1
 	}
 	s.count = append(s.count, 1)
 	return len(s.count) - 1
@@ -107,7 +107,7 @@ func (s *seats) next(u float64) int {
 // accounts gives each user an account.
 func (m *maker) accounts(field *workload.MadeField) {
 	names, named := namesOf(field)
-	table := seats{concentration: betweenLog(m.rng, 2, 8), most: maxAccounts}
+	table := seats{concentration: betweenLog(m.rng, 2, 8), maxOwners: maxAccounts}
 	of := map[string]string{}
 	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
 		for _, f := range lacking {

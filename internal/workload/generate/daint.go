@@ -433,21 +433,21 @@ const maxMCNodes = 256
 
 // other is a partition other than normal.
 type other struct {
-	name    string
-	jobs    int // its jobs, of the 169
-	nodes   [2]int
-	most    time.Duration // run time
-	limit   time.Duration
-	gpuOnly bool
-	mcOnly  bool
+	name       string
+	jobs       int // its jobs, of the 169
+	nodes      [2]int
+	maxRunTime time.Duration // run time
+	limit      time.Duration
+	gpuOnly    bool
+	mcOnly     bool
 }
 
 var others = []other{
-	{name: "large", jobs: 3, nodes: [2]int{129, 4400}, most: 11 * time.Hour, limit: 12 * time.Hour, gpuOnly: true},
-	{name: "debug", jobs: 96, nodes: [2]int{1, 4}, most: 29 * time.Minute, limit: 30 * time.Minute},
-	{name: "prepost", jobs: 38, nodes: [2]int{1, 1}, most: 29 * time.Minute, limit: 30 * time.Minute, mcOnly: true},
-	{name: "low", jobs: 20, nodes: [2]int{1, 64}, most: 5 * time.Hour, limit: 6 * time.Hour},
-	{name: "xfer", jobs: 12, nodes: [2]int{1, 1}, most: 4 * time.Hour, limit: 24 * time.Hour, mcOnly: true},
+	{name: "large", jobs: 3, nodes: [2]int{129, 4400}, maxRunTime: 11 * time.Hour, limit: 12 * time.Hour, gpuOnly: true},
+	{name: "debug", jobs: 96, nodes: [2]int{1, 4}, maxRunTime: 29 * time.Minute, limit: 30 * time.Minute},
+	{name: "prepost", jobs: 38, nodes: [2]int{1, 1}, maxRunTime: 29 * time.Minute, limit: 30 * time.Minute, mcOnly: true},
+	{name: "low", jobs: 20, nodes: [2]int{1, 64}, maxRunTime: 5 * time.Hour, limit: 6 * time.Hour},
+	{name: "xfer", jobs: 12, nodes: [2]int{1, 1}, maxRunTime: 4 * time.Hour, limit: 24 * time.Hour, mcOnly: true},
 }
 
 // assign gives the new jobs of a day their partition and their kind of nodes. The multicore
@@ -489,7 +489,7 @@ func (g *daint) toOthers(day []*draft) []*draft {
 		for i, o := range others {
 			if left[i] > 0 && o.fits(d) {
 				left[i]--
-				d.partition, d.most = o.name, o.limit
+				d.partition, d.maxRunTime = o.name, o.limit
 				if o.mcOnly || !o.gpuOnly && g.rng.IntN(3) == 0 {
 					d.kind = mc
 				}
@@ -504,6 +504,6 @@ func (g *daint) toOthers(day []*draft) []*draft {
 }
 
 func (o *other) fits(d *draft) bool {
-	inLimit := d.runTime <= o.most || d.timesOut && d.runTime <= o.limit
+	inLimit := d.runTime <= o.maxRunTime || d.timesOut && d.runTime <= o.limit
 	return d.nodes >= o.nodes[0] && d.nodes <= o.nodes[1] && inLimit
 }

@@ -109,7 +109,7 @@ func (g *daint) job(d *draft) *hpc.Job {
 	choice := tasksPerNode[d.kind]
 	job.TasksPerNode = choice[g.rng.IntN(len(choice))]
 	job.Tasks = job.TasksPerNode * d.nodes
-	most := d.most
+	most := d.maxRunTime
 	if most == 0 {
 		most = 24 * time.Hour
 	}

@@ -77,13 +77,13 @@ func (p *people) someone(rng *rand.Rand) *person { return &p.users[pick(rng, p.a
 
 // limit returns the time limit that the person asks for, for a job that needs the given time:
 // mostly one of the person's own limits, otherwise any common one.
-func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
+func (p *person) limit(rng *rand.Rand, need, longest time.Duration) time.Duration {
 	own := rng.Float64() < 0.75
 	for _, from := range [][]habit{p.habits, habits} {
 		var fits []habit
 		var weights []float64
 		for _, h := range from {
-			if h.limit >= need && h.limit <= most {
+			if h.limit >= need && h.limit <= longest {
 				fits, weights = append(fits, h), append(weights, h.share)
 			}
 		}
@@ -91,7 +91,7 @@ func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 			return fits[pick(rng, weights)].limit
 		}
 	}
-	return most
+	return longest
 }
 
 // usage returns the users' fair-share usage when the window begins: a week of the whole machine,

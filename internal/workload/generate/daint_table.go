@@ -56,11 +56,11 @@ type draft struct {
 	runTime time.Duration
 	pinned  bool // shape leaves the draft as it is
 
-	partition string
-	kind      kind
-	most      time.Duration // the partition's limit, if it is less than a day
-	age       time.Duration // of a preset job: how long it has run at the window's start
-	taken     []int         // of a preset job: its nodes
+	partition  string
+	kind       kind
+	maxRunTime time.Duration // the partition's limit, if it is less than a day
+	age        time.Duration // of a preset job: how long it has run at the window's start
+	taken      []int         // of a preset job: its nodes
 }
 
 // newDraft draws a draft of a cell.

@@ -187,15 +187,15 @@ func shrinkLists(job *hpc.Job) error {
 	return nil
 }
 
-// times multiplies a count. A count that is not 0 stays at least 1. If most is not 0, the result is
-// at most most.
-func times(n int, factor float64, most int) int {
+// times multiplies a count. A count that is not 0 stays at least 1. If maxNodes is not 0, the result
+// is at most maxNodes.
+func times(n int, factor float64, maxNodes int) int {
 	if n <= 0 {
 		return n
 	}
 	scaled := max(int(math.Round(min(float64(n)*factor, math.MaxInt32))), 1)
-	if most > 0 {
-		scaled = min(scaled, max(most, 1))
+	if maxNodes > 0 {
+		scaled = min(scaled, max(maxNodes, 1))
 	}
 	return scaled
 }

@@ -20,17 +20,17 @@ import (
 // Shake moves every submission by up to the given time in either direction. The schedules of
 // several seeds then show how much of a result is chance: Tsafrir and Feitelson, "Instability in
 // parallel job scheduling simulation" (IPDPS 2006), call it shaking the input. A job stays on its
-// side of the window's start, and after the jobs on which it depends. It returns an error if most
-// is not above 0.
-func Shake(most time.Duration) (Step, error) {
-	if most <= 0 {
-		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", most)
+// side of the window's start, and after the jobs on which it depends. It returns an error if
+// maxShift is not above 0.
+func Shake(maxShift time.Duration) (Step, error) {
+	if maxShift <= 0 {
+		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)
 	}
-	return Step{fmt.Sprintf("--shake %g", most.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{fmt.Sprintf("--shake %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
 		at := make(map[string]hpc.Time, w.Jobs.Len())
 		n := 0
 		for i, job := range w.Jobs.All() { // in the order of their submission
-			shift := time.Duration((2*env.rng.Float64() - 1) * float64(most)).Round(time.Millisecond)
+			shift := time.Duration((2*env.rng.Float64() - 1) * float64(maxShift)).Round(time.Millisecond)
 			if w.Preset(job) {
 				continue
 			}

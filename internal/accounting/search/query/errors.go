@@ -145,10 +145,10 @@ func (r *Reader) Scalar(where string, v any) string {
 	return ""
 }
 
-// Scalars returns the texts of an array, or of a single value. More than most values are an error.
-func (r *Reader) Scalars(where string, v any, most int) (list []string) {
-	if n := len(List(v)); n > most {
-		r.Fail(Illegal("[%s] has %d values (want at most %d)", where, n, most))
+// Scalars returns the texts of an array, or of a single value. More than maxItems values are an error.
+func (r *Reader) Scalars(where string, v any, maxItems int) (list []string) {
+	if n := len(List(v)); n > maxItems {
+		r.Fail(Illegal("[%s] has %d values (want at most %d)", where, n, maxItems))
 		return nil
 	}
 	for _, e := range List(v) {
@@ -197,9 +197,9 @@ func (b *Body) Text(name, byDefault string) string {
 	return b.Scalar(b.Where+"."+name, b.Members[name])
 }
 
-// Whole returns the integer in a member, which must be from least to most, or byDefault without the
+// Whole returns the integer in a member, which must be from minValue to maxValue, or byDefault without the
 // member.
-func (b *Body) Whole(name string, byDefault, least, most int64) int64 {
+func (b *Body) Whole(name string, byDefault, minValue, maxValue int64) int64 {
 	if !b.Given(name) {
 		return byDefault
 	}
@@ -208,8 +208,8 @@ func (b *Body) Whole(name string, byDefault, least, most int64) int64 {
 	switch {
 	case err != nil:
 		b.Fail(Illegal("[%s] %s: %q is no integer", b.Where, name, s))
-	case n < least || n > most:
-		b.Fail(Illegal("[%s] %s: %d (want %d to %d)", b.Where, name, n, least, most))
+	case n < minValue || n > maxValue:
+		b.Fail(Illegal("[%s] %s: %d (want %d to %d)", b.Where, name, n, minValue, maxValue))
 	}
 	return n
 }

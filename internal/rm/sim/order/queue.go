@@ -31,8 +31,8 @@ type class[J any] struct {
 
 // sizeRange summarizes the jobs in a range of sizes.
 type sizeRange[J any] struct {
-	least int64 // smallest time limit; noLimit if there are no jobs
-	first *Entry[J]
+	minLimit int64 // smallest time limit; noLimit if there are no jobs
+	first    *Entry[J]
 }
 
 // noLimit is the smallest time limit of a range without jobs.
@@ -52,7 +52,7 @@ func (q *Queue[J]) Push(j *Entry[J], key float64) {
 	q.classes[i].jobs.Insert(j, sortable(key), int64(j.Seq))
 	q.len++
 	r := &q.ranges[q.leaves+i]
-	r.least = min(r.least, int64(j.Expected))
+	r.minLimit = min(r.minLimit, int64(j.Expected))
 	if r.first == nil || j.before(r.first) {
 		r.first = j
 	}
@@ -73,7 +73,7 @@ func (q *Queue[J]) Remove(j *Entry[J]) {
 // job before that.
 func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
-		return sizeRange[J]{least: noLimit}
+		return sizeRange[J]{minLimit: noLimit}
 	}
 	if first == taken {
 		first = c.jobs.First()
@@ -95,7 +95,7 @@ func (q *Queue[J]) rebuild() {
 	}
 	q.ranges = slices.Grow(q.ranges[:0], 2*q.leaves)[:2*q.leaves]
 	for i := range q.ranges {
-		q.ranges[i] = sizeRange[J]{least: noLimit}
+		q.ranges[i] = sizeRange[J]{minLimit: noLimit}
 	}
 	for i := range q.classes {
 		q.ranges[q.leaves+i] = q.classes[i].summary(nil, nil)
@@ -115,7 +115,7 @@ func (q *Queue[J]) update(i int) {
 // join computes a range from its two halves.
 func (q *Queue[J]) join(i int) {
 	a, b := &q.ranges[2*i], &q.ranges[2*i+1]
-	r := sizeRange[J]{min(a.least, b.least), a.first}
+	r := sizeRange[J]{min(a.minLimit, b.minLimit), a.first}
 	if a.first == nil || b.first != nil && b.first.before(a.first) {
 		r.first = b.first
 	}
@@ -186,7 +186,7 @@ func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 		return best
 	}
 	size := q.classes[first].size // the smallest size in the range
-	if size > s.free || size > s.extra && r.least > int64(s.within) {
+	if size > s.free || size > s.extra && r.minLimit > int64(s.within) {
 		return best
 	}
 	if n > 1 {

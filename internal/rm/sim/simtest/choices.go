@@ -36,15 +36,15 @@ func (c *Choices) number(n int) int {
 	return v % n
 }
 
-// between returns a number from least to most.
-func (c *Choices) between(least, most int) int { return least + c.number(most-least+1) }
+// between returns a number from lowest to highest.
+func (c *Choices) between(lowest, highest int) int { return lowest + c.number(highest-lowest+1) }
 
 // one reports true in one of n cases.
 func (c *Choices) one(n int) bool { return c.number(n) == n-1 }
 
-// seconds returns a duration from least to most seconds.
-func (c *Choices) seconds(least, most int) time.Duration {
-	return time.Duration(c.between(least, most)) * time.Second
+// seconds returns a duration from lowest to highest seconds.
+func (c *Choices) seconds(lowest, highest int) time.Duration {
+	return time.Duration(c.between(lowest, highest)) * time.Second
 }
 
 // pick returns an element of a list.

@@ -122,11 +122,11 @@ type limit struct {
 	// nodes.
 	wall bool
 	// least says that the limit is a minimum: the job asks for too little.
-	least bool
+	isMinimum bool
 }
 
 func (l *limit) asks() string {
-	if l.least {
+	if l.isMinimum {
 		return "the jobs ask for less"
 	}
 	return "the jobs ask for more"
@@ -312,7 +312,7 @@ func (k *checker) policy(q namedPolicy) {
 	for _, name := range inOrder(p.MinTRESPerJob) {
 		if least := p.MinTRESPerJob[name]; !k.set["Min "+name] && k.tres[name] < least {
 			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least),
-				reason: limitReason("QOSMin", name, ""), least: true})
+				reason: limitReason("QOSMin", name, ""), isMinimum: true})
 		} else {
 			k.set["Min "+name] = true
 		}
@@ -396,15 +396,16 @@ func (k *checker) tresMinutes(owner, name, before, behind string, limits associa
 	}
 }
 
-func (k *checker) wall(owner, name, reason string, most *int64, safe bool) {
-	if most != nil && k.takes(owner, name) && k.minutes > *most {
-		k.find(limit{owner: owner, name: fmt.Sprintf("%s=%d (minutes)", name, *most), reason: reason, safe: safe, wall: true})
+func (k *checker) wall(owner, name, reason string, bound *int64, safe bool) {
+	if bound != nil && k.takes(owner, name) && k.minutes > *bound {
+		name = fmt.Sprintf("%s=%d (minutes)", name, *bound)
+		k.find(limit{owner: owner, name: name, reason: reason, safe: safe, wall: true})
 	}
 }
 
-func (k *checker) count(owner, name string, most *int64) {
-	if most != nil && k.takes(owner, name) && k.jobs > *most {
-		k.find(limit{owner: owner, name: fmt.Sprintf("%s=%d", name, *most), always: true})
+func (k *checker) count(owner, name string, bound *int64) {
+	if bound != nil && k.takes(owner, name) && k.jobs > *bound {
+		k.find(limit{owner: owner, name: fmt.Sprintf("%s=%d", name, *bound), always: true})
 	}
 }
 

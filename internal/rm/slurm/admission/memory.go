@@ -44,8 +44,8 @@ func fitMemory(j rpc.JobDesc, p *partition) fitted {
 	return fitted{j, tooMuch(p, "CPU", most*cpus, wanted)}
 }
 
-func tooMuch(p *partition, of string, most, wanted uint64) *Finding {
-	if wanted <= most {
+func tooMuch(p *partition, of string, allowed, wanted uint64) *Finding {
+	if wanted <= allowed {
 		return nil
 	}
 	return reject(errMemory, RuleMemory, fmt.Sprintf("partition %s has MaxMemPer%s=%d; the jobs ask for more memory",
@@ -54,11 +54,11 @@ func tooMuch(p *partition, of string, most, wanted uint64) *Finding {
 }
 
 // moreCPUs gives each task enough CPUs that the wanted memory per task is within the limit per CPU.
-func moreCPUs(j rpc.JobDesc, wanted, most uint64) rpc.JobDesc {
-	if most == 0 || wanted <= most {
+func moreCPUs(j rpc.JobDesc, wanted, allowed uint64) rpc.JobDesc {
+	if allowed == 0 || wanted <= allowed {
 		return j
 	}
-	ratio := (wanted + most - 1) / most
+	ratio := (wanted + allowed - 1) / allowed
 	tasks := uint64(1)
 	if j.CPUsPerTask != slurmspec.NoVal16 {
 		tasks = uint64(j.CPUsPerTask)

@@ -70,7 +70,7 @@ func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	const arrayLength, usualLength = 4096, 1024
 	for _, f := range []struct {
 		option, value string
-		most          int
+		maxLength     int
 	}{
 		{"--account", j.Account, usualLength}, {"--array", j.ArrayIndices, arrayLength},
 		{"--comment", j.Comment, usualLength},
@@ -81,8 +81,8 @@ func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 		{"--gpus", j.TRESPerJob, usualLength},
 		{"--wckey", j.WCKey, usualLength}, {"--mcs-label", j.MCSLabel, usualLength},
 	} {
-		if len(f.value) > f.most {
-			return reject(errTooLong, RuleSubmission, fmt.Sprintf("%s has more than %d characters", f.option, f.most),
+		if len(f.value) > f.maxLength {
+			return reject(errTooLong, RuleSubmission, fmt.Sprintf("%s has more than %d characters", f.option, f.maxLength),
 				"shorten the option's value")
 		}
 	}

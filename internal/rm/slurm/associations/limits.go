@@ -397,9 +397,9 @@ func splitLower(list string) []string {
 // name may be abbreviated. The first entry of the table that fits counts, as in sacctmgr
 // (sacctmgr_set_assoc_rec in common.c, _set_rec in qos_functions.c).
 type limitWord struct {
-	name  string
-	least int
-	set   func(l *Limits, value string)
+	name      string
+	minLength int
+	set       func(l *Limits, value string)
 }
 
 // tres returns a function that sets counts of TRES from a list such as "cpu=10,mem=4G". one returns
@@ -450,7 +450,7 @@ var associationWords = append(slices.Clone(groupWords),
 
 func (l *Limits) assign(a assignment, words []limitWord) {
 	for _, w := range words {
-		if len(a.word) >= min(w.least, len(w.name)) && strings.HasPrefix(w.name, a.word) {
+		if len(a.word) >= min(w.minLength, len(w.name)) && strings.HasPrefix(w.name, a.word) {
 			w.set(l, a.value)
 			return
 		}
@@ -459,9 +459,9 @@ func (l *Limits) assign(a assignment, words []limitWord) {
 
 // policyWord is an option of a QOS, in the form of [limitWord].
 type policyWord struct {
-	name  string
-	least int
-	set   func(p *Policy, value string)
+	name      string
+	minLength int
+	set       func(p *Policy, value string)
 }
 
 // policyWords are the options of a QOS. sacctmgr looks for a word here before it looks among the
@@ -523,7 +523,7 @@ func (p *Policy) assign(a assignment) {
 		return
 	}
 	for _, w := range policyWords {
-		if len(a.word) >= min(w.least, len(w.name)) && strings.HasPrefix(w.name, a.word) {
+		if len(a.word) >= min(w.minLength, len(w.name)) && strings.HasPrefix(w.name, a.word) {
 			w.set(p, a.value)
 			return
 		}

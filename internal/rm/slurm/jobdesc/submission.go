@@ -112,9 +112,9 @@ func (s *Submission) check() error {
 func (s *Submission) checkRanges() error {
 	const small, large = math.MaxUint16 - 2, math.MaxInt32
 	for _, f := range []struct {
-		option string
-		value  int64
-		most   int64
+		option   string
+		value    int64
+		maxValue int64
 	}{
 		{"--nodes", int64(s.MinNodes), large},
 		{"--nodes", int64(s.MaxNodes), large},
@@ -138,8 +138,8 @@ func (s *Submission) checkRanges() error {
 		{"--begin", int64(s.Begin), math.MaxInt64},
 		{"--deadline", int64(s.Deadline), math.MaxInt64},
 	} {
-		if f.value < 0 || f.value > f.most {
-			return fmt.Errorf("%s %d is out of range (want 0 to %d)", f.option, f.value, f.most)
+		if f.value < 0 || f.value > f.maxValue {
+			return fmt.Errorf("%s %d is out of range (want 0 to %d)", f.option, f.value, f.maxValue)
 		}
 	}
 	if s.MemPerNode < hpc.AllMemory {

@@ -14,9 +14,9 @@ const (
 	// Nap is how long an agent's watchdog sleeps before it first looks for answers (_wdog). An
 	// agent keeps its threads that long, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
-	// most is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
+	// maxThreads is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
 	// has up to fanout threads that send (AGENT_THREAD_COUNT), and own threads that do not.
-	most, fanout, own = 256, 10, 2
+	maxThreads, fanout, own = 256, 10, 2
 	// many is a number of agents. If more are at work, slurmctld makes no pass when a node's
 	// message comes (LOTS_OF_AGENTS_CNT).
 	many = 50
@@ -43,7 +43,7 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	threads := own + min(nodes, fanout)
 	at := max(now, p.latest)
 	p.end(at)
-	for p.threads+threads > most {
+	for p.threads+threads > maxThreads {
 		at = p.agents[0].end
 		p.end(at)
 	}

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Of returns the TRES of a set of nodes.
-func Of(table *tres.Table, m *selection.Machine, nodes selection.Bits) tres.Vector {
+// Sum returns the TRES of a set of nodes.
+func Sum(table *tres.Table, m *selection.Machine, nodes selection.Bits) tres.Vector {
 	v := table.Vector()
 	for i := range nodes.All {
 		n := &m.Nodes[i]

@@ -27,10 +27,10 @@ type Answers struct {
 // (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Of returns how a job's nodes report; up are the nodes in service. If an epilog is configured,
+// Expect returns how a job's nodes report; up are the nodes in service. If an epilog is configured,
 // each node sends a message when its epilog ends. Otherwise at most the job's first node sends one:
 // if the end of the job kills the script there (_rpc_terminate_job in slurmd's req.c).
-func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
+func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)
 	a := Answers{Telling: others.Clone(), Others: others}

@@ -29,7 +29,7 @@ func TestOf(t *testing.T) {
 		{"epilogs", "123", "0124567", false, true, "12", "", unreachable},
 		{"all nodes are down", "123", "04567", true, false, "", "", unreachable},
 	} {
-		a := Of(set(c.nodes), set(c.up), c.killed, c.epilog)
+		a := Expect(set(c.nodes), set(c.up), c.killed, c.epilog)
 		if !a.Telling.Equal(set(c.telling)) || !a.Others.Equal(set(c.others)) || a.Delay != c.delay {
 			t.Errorf("%s: got %v, %v after %v; want %s, %s after %v",
 				c.name, a.Telling, a.Others, a.Delay, c.telling, c.others, c.delay)

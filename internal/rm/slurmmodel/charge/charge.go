@@ -42,15 +42,15 @@ func Parse(text string) (c Costs, err error) {
 			c.Backfill, err = time.ParseDuration(backfill)
 		}
 	}
-	if !both || err != nil || c.Main < 0 || c.Backfill < 0 || c.Main > most || c.Backfill > most {
+	if !both || err != nil || c.Main < 0 || c.Backfill < 0 || c.Main > maxCharge || c.Backfill > maxCharge {
 		return Costs{}, fmt.Errorf("%s: not the costs of a job (want those of the main scheduler and of backfill, "+
-			"each at most %v, such as 50us,2ms)", text, most)
+			"each at most %v, such as 50us,2ms)", text, maxCharge)
 	}
 	return c, nil
 }
 
-// most is the largest cost of a job.
-const most = time.Minute
+// maxCharge is the largest cost of a job.
+const maxCharge = time.Minute
 
 // String returns "50µs,2ms".
 func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill) }

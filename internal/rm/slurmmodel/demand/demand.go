@@ -16,8 +16,8 @@ type Demand struct {
 	features                      string
 }
 
-// Of returns the demand of a submission, without its memory.
-func Of(r *selection.Request, d *rpc.JobDesc) Demand {
+// FromRequest returns the demand of a submission, without its memory.
+func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 	h := Demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
 		features: d.Features,
@@ -51,7 +51,7 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 type Servers struct {
 	machine *selection.Machine
 	empty   *selection.State
-	most    int // the most CPUs of a node
+	maxCPUs int // the most CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
 }
@@ -60,11 +60,11 @@ type Servers struct {
 // each node's index in the machine by name.
 func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
 	s := &Servers{
-		machine: m, empty: m.NewState(), most: 1,
+		machine: m, empty: m.NewState(), maxCPUs: 1,
 		configs: make([]*hpc.Node, len(m.Nodes)), known: map[Demand]selection.Bits{},
 	}
 	for i := range m.Nodes {
-		s.most = max(s.most, m.Nodes[i].Sockets*m.Nodes[i].Cores*m.Nodes[i].Threads)
+		s.maxCPUs = max(s.maxCPUs, m.Nodes[i].Sockets*m.Nodes[i].Cores*m.Nodes[i].Threads)
 	}
 	for i := range configs {
 		s.configs[place[configs[i].Name]] = &configs[i]
@@ -72,8 +72,8 @@ func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) 
 	return s
 }
 
-// Of returns the nodes that meet a demand. The caller must not change the set.
-func (s *Servers) Of(h Demand) selection.Bits {
+// Nodes returns the nodes that meet a demand. The caller must not change the set.
+func (s *Servers) Nodes(h Demand) selection.Bits {
 	set, known := s.known[h]
 	if known {
 		return set
@@ -92,7 +92,7 @@ func (s *Servers) Of(h Demand) selection.Bits {
 // the job needs at least. On fewer nodes the job never fits, even if the nodes are empty.
 func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
 	if s.machine.MayBeFull(r) {
-		return set, max(least, (r.MinCPUs+s.most-1)/s.most)
+		return set, max(least, (r.MinCPUs+s.maxCPUs-1)/s.maxCPUs)
 	}
 	if len(r.Devices) == 0 {
 		return set, least

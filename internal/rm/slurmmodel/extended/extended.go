@@ -26,8 +26,8 @@ const infinite = math.MaxInt32
 // Inf returns infinity.
 func Inf() Float { return Float{1 << 63, infinite} }
 
-// Of returns f, or 0 if f is negative or NaN.
-func Of(f float64) Float {
+// FromFloat returns f, or 0 if f is negative or NaN.
+func FromFloat(f float64) Float {
 	switch {
 	case !(f > 0):
 		return Float{}
@@ -176,8 +176,8 @@ func sticky(b uint64) uint64 {
 	return 0
 }
 
-// OfUint returns n as a Float.
-func OfUint(n uint64) Float {
+// FromUint returns n as a Float.
+func FromUint(n uint64) Float {
 	if n == 0 {
 		return Float{}
 	}

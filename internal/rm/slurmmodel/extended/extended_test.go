@@ -51,30 +51,30 @@ func exact(f Float) *big.Float {
 
 // TestEdges checks zero, infinity and the conversion from and to float64.
 func TestEdges(t *testing.T) {
-	for text, want := range map[string]Float{"1": Of(1), "0.5": Of(.5), "0": {}, "-1": {}, "x": {},
-		"123456.000000": Of(123456)} {
+	for text, want := range map[string]Float{"1": FromFloat(1), "0.5": FromFloat(.5), "0": {}, "-1": {}, "x": {},
+		"123456.000000": FromFloat(123456)} {
 		if got := Parse(text); got != want {
 			t.Errorf("%s is %v, want %v", text, got, want)
 		}
 	}
-	if tenth := Parse("0.1"); tenth == Of(0.1) || tenth.Float64() != 0.1 ||
+	if tenth := Parse("0.1"); tenth == FromFloat(0.1) || tenth.Float64() != 0.1 ||
 		tenth.Big().Text('f', 21) != "0.100000000000000000001" {
 		t.Errorf("0.1 is %v", tenth.Big())
 	}
-	zero, one, inf := Of(0), Of(1), Inf()
+	zero, one, inf := FromFloat(0), FromFloat(1), Inf()
 	for name, c := range map[string]struct{ got, want Float }{
 		"0 + 1": {zero.Add(one), one}, "1 + 0": {one.Add(zero), one}, "0 * inf": {zero.Mul(inf), zero},
 		"1 / 0": {one.Quo(zero), inf},
 		"0 / 0": {zero.Quo(zero), zero}, "1 / inf": {one.Quo(inf), zero}, "inf + 1": {inf.Add(one), inf},
 		"1 + inf": {one.Add(inf), inf},
-		"inf * 1": {inf.Mul(one), inf}, "-1": {Of(-1), zero}, "NaN": {Of(math.NaN()), zero}, "+inf": {Of(math.Inf(1)), inf},
+		"inf * 1": {inf.Mul(one), inf}, "-1": {FromFloat(-1), zero}, "NaN": {FromFloat(math.NaN()), zero}, "+inf": {FromFloat(math.Inf(1)), inf},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s is %v, want %v", name, c.got, c.want)
 		}
 	}
 	for _, f := range []float64{1, 0.1, math.Pi, math.MaxFloat64, 1e-300, 86400 * 1234.5, math.Inf(1)} {
-		if got := Of(f).Float64(); got != f {
+		if got := FromFloat(f).Float64(); got != f {
 			t.Errorf("%v became %v", f, got)
 		}
 	}

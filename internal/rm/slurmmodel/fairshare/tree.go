@@ -10,7 +10,7 @@ import (
 )
 
 // noLevel is the Level FS of an account with Fairshare=parent (NO_VAL). Fair Tree does not use it.
-var noLevel = extended.OfUint(uint64(slurmspec.NoVal))
+var noLevel = extended.FromUint(uint64(slurmspec.NoVal))
 
 // rank computes the factors of all users by Fair Tree (fair_tree.c). It sorts the associations of
 // each level by Level FS, and visits them depth first. The first user's rank is the number of
@@ -76,7 +76,7 @@ func (t *tree) setLevel(a *accounts.Association) {
 	}
 	s := &a.FairShare
 	s.Effective, s.Norm = used.Float64(), t.norm(a)
-	switch share := extended.Of(a.Share); {
+	switch share := extended.FromFloat(a.Share); {
 	case a.Shares == associations.SharesOfParent && a.IsUser():
 		s.Level = extended.Inf()
 	case a.Shares == associations.SharesOfParent:

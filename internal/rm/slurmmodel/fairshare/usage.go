@@ -26,7 +26,7 @@ func (f *FairShare) applyDecay(factor float64) {
 }
 
 func scale(u *accounts.Usage, factor float64) {
-	by := extended.Of(factor)
+	by := extended.FromFloat(factor)
 	u.Raw = u.Raw.Mul(by)
 	for i := range u.TRES {
 		u.TRES[i] = u.TRES[i].Mul(by)
@@ -138,13 +138,13 @@ func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) 
 
 func (c *charge) add(u *accounts.Usage, a amount) {
 	u.Wall += a.wall
-	u.Raw = u.Raw.Add(extended.Of(a.billing))
+	u.Raw = u.Raw.Add(extended.FromFloat(a.billing))
 	if !c.limits {
 		return
 	}
 	for i, n := range c.tres {
 		if i != tres.Energy && n > 0 {
-			u.TRES[i] = u.TRES[i].Add(extended.Of(a.wall).Mul(extended.OfUint(n)))
+			u.TRES[i] = u.TRES[i].Add(extended.FromFloat(a.wall).Mul(extended.FromUint(n)))
 		}
 	}
 	c.release(u.Reserved)

@@ -56,8 +56,8 @@ type Settings struct {
 	youngestFirst bool
 	strictOrder   bool
 	rounds        int    // preempt_reorder_count
-	mostPriority  uint32 // jobs with a higher priority are not preempted (min_exempt_priority)
-	mostRetries   int    // MaxBatchRequeue
+	maxPriority   uint32 // jobs with a higher priority are not preempted (min_exempt_priority)
+	maxRetries    int    // MaxBatchRequeue
 	rest          int64  // seconds after a preemption in which the job may not preempt again
 }
 
@@ -69,8 +69,8 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 		return nil
 	}
 	s := &Settings{
-		byQOS: kind == "qos", mode: mode, within: within, rounds: 1, mostPriority: slurmspec.NoVal,
-		mostRetries: int(keys.Number(get, "MaxBatchRequeue", 5)), rest: par.KillWait + keys.Number(get, "MessageTimeout", 10),
+		byQOS: kind == "qos", mode: mode, within: within, rounds: 1, maxPriority: slurmspec.NoVal,
+		maxRetries: int(keys.Number(get, "MaxBatchRequeue", 5)), rest: par.KillWait + keys.Number(get, "MessageTimeout", 10),
 	}
 	if d, err := slurmspec.ParseTimeSpec(keys.Value(get, "PreemptExemptTime")); err == nil && d > 0 {
 		s.exempt = int64(d / time.Second)
@@ -82,7 +82,7 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 		o := keys.Options(strings.ToLower(keys.Value(get, "PreemptParameters")))
 		s.youngestFirst, s.strictOrder = s.youngestFirst || o.Has("youngest_first"), s.strictOrder || o.Has("strict_order")
 		s.rounds = int(o.Number("reorder_count", int64(s.rounds)))
-		s.mostPriority = uint32(o.Number("min_exempt_priority", int64(s.mostPriority)))
+		s.maxPriority = uint32(o.Number("min_exempt_priority", int64(s.maxPriority)))
 	}
 	return s
 }
@@ -207,7 +207,7 @@ func (s *Settings) exemptUntil(job *Job) int64 {
 
 // MayBePreempted reports whether a running job is a candidate for the job by at the second now.
 func (s *Settings) MayBePreempted(job, by *Job, now int64) bool {
-	return s.mayPreempt(by, job) && job.Priority <= s.mostPriority && now >= s.exemptUntil(job) &&
+	return s.mayPreempt(by, job) && job.Priority <= s.maxPriority && now >= s.exemptUntil(job) &&
 		job.Allocation.Nodes.Overlaps(by.Partition.Nodes)
 }
 
@@ -315,7 +315,7 @@ func (s *Settings) Retry(job *Job) bool {
 // TooMany reports whether Retry has returned a job so often that slurmctld holds it
 // (MaxBatchRequeue). If so, it resets the count.
 func (s *Settings) TooMany(job *Job) bool {
-	if s == nil || job.retries < s.mostRetries {
+	if s == nil || job.retries < s.maxRetries {
 		return false
 	}
 	job.retries = 0

@@ -128,7 +128,7 @@ func TestRead(t *testing.T) {
 	if old.strictOrder || old.youngestFirst || old.rounds != 3 || old.rest != 27 || old.exempt != 120 || !old.within {
 		t.Errorf("22.05: %+v", old)
 	}
-	if !now.strictOrder || !now.youngestFirst || now.rounds != 3 || now.mostPriority != 50 {
+	if !now.strictOrder || !now.youngestFirst || now.rounds != 3 || now.maxPriority != 50 {
 		t.Errorf("24.11: %+v", now)
 	}
 }

@@ -441,7 +441,7 @@ func (j *job) compute(now int64) {
 		}
 		of.Own = slices.Index(j.all, j.first)
 	}
-	j.parts = m.priorities.Of(&of, m.size, now)
+	j.parts = m.priorities.Parts(&of, m.size, now)
 	j.inPartitions = nil
 	for i, n := range m.priorities.InPartitions(&of, &j.parts) {
 		j.inPartitions = append(j.inPartitions, fmt.Sprintf("%s:%d", j.all[min(i, len(j.all)-1)].name, n))

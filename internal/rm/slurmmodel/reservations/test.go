@@ -61,8 +61,8 @@ func Admit(names bool, r *Reservation, who Who) error {
 	return nil
 }
 
-// mostMoves is how often Test moves a start to the end of a reservation.
-const mostMoves = 10
+// maxMoves is how often Test moves a start to the end of a reservation.
+const maxMoves = 10
 
 // Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that other
 // reservations have nodes of the partition. With move, Test may return a later start than the
@@ -77,7 +77,7 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 		nodes = l.cluster.all()
 		var end int64
 		end, overlaps, answer = l.exclude(w, now, start, nodes, overlaps)
-		if answer == Free || !move || moves >= mostMoves {
+		if answer == Free || !move || moves >= maxMoves {
 			return nodes, start, overlaps, answer
 		}
 		start = end

@@ -169,7 +169,7 @@ func (p *pick) tightest(first, last int, nodes Bits) int {
 
 // ordered takes nodes in the order of less, until the job has enough.
 func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
-	p.most = p.mostByTasks()
+	p.most = p.maxByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}

@@ -4,7 +4,7 @@ package selection
 // (_eval_nodes_lln). Before 26.05, looking at a node lowers its offer to what the job still needs
 // at that time.
 func (p *pick) leastLoaded(nodes Bits) bool {
-	p.most = p.mostByTasks()
+	p.most = p.maxByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}
@@ -19,7 +19,7 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			classes[k].nodes.AndNot(named)
 		}
 		for last := -1; ; {
-			i, cpus := p.mostFree(classes[k].nodes, last)
+			i, cpus := p.freest(classes[k].nodes, last)
 			if i < 0 {
 				break
 			}
@@ -43,11 +43,11 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 	return p.served()
 }
 
-// mostFree returns the node of a set with the largest free share of its CPUs, and how many CPUs it
+// freest returns the node of a set with the largest free share of its CPUs, and how many CPUs it
 // offers; -1 if no node can serve the job. Of equal nodes it returns the first. A node with last
 // free CPUs, as many as the node that was taken last, ends the search. Since 26.05 slurmctld
 // returns the number of CPUs of the node that it looked at last.
-func (p *pick) mostFree(set Bits, last int) (best, looked int) {
+func (p *pick) freest(set Bits, last int) (best, looked int) {
 	best = -1
 	for i := range set.All {
 		if p.t.rooms[i].cpus == 0 {

@@ -41,10 +41,10 @@ type question struct {
 	ended, considered                      int // numbers of running jobs, see Horizon; since 24.11
 }
 
-// mostRemembered and mostBytes limit the memory.
+// maxRemembered and maxBytes limit the memory.
 const (
-	mostRemembered = 1 << 15
-	mostBytes      = 32 << 20
+	maxRemembered = 1 << 15
+	maxBytes      = 32 << 20
 )
 
 func newMemory(m *Machine) memory {
@@ -53,7 +53,7 @@ func newMemory(m *Machine) memory {
 	for i := range m.Nodes {
 		mem.devices.Put(i, len(m.Nodes[i].Devices) > 0 && !m.Since2411)
 	}
-	mem.most = min(mostRemembered, mostBytes/(400+n/4+2*mem.devices.Count()))
+	mem.most = min(maxRemembered, maxBytes/(400+n/4+2*mem.devices.Count()))
 	return mem
 }
 

@@ -16,8 +16,8 @@ type outlined struct {
 	stuck      bool // see [Request.Stuck]
 }
 
-// mostWords limits the memory: the words of all keys.
-const mostWords = 1 << 18
+// maxWords limits the memory: the words of all keys.
+const maxWords = 1 << 18
 
 // search is [Tester.search] with WillRun, with stored answers. An answer depends on the question,
 // on the weights of its nodes, and on what is free there. The same state often comes back: in a
@@ -27,7 +27,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 		return x.search(s, r, nodes, c, WillRun, busy)
 	}
 	if m.outside != x.outside && !x.Since2411 {
-		m.outside, m.size = x.outside, mostWords
+		m.outside, m.size = x.outside, maxWords
 	}
 	q := about(r, c)
 	q.busy, q.now = busy, x.dedicated
@@ -70,7 +70,7 @@ func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts)
 
 // find returns the stored answer to the question in words, or a new answer to fill in.
 func (m *repeated) find() (*outlined, bool) {
-	if m.size >= mostWords {
+	if m.size >= maxWords {
 		m.size = 0
 		m.table.Clear()
 	}

@@ -4,7 +4,7 @@ package selection
 // these nodes in turn, and takes more nodes while tasks are left (_eval_nodes_spread in 26.05).
 func (p *pick) spread(nodes Bits) bool {
 	r := p.t.request
-	s := spreading{p: p, used: make([]int, len(p.m.Nodes)), cpus: p.cpus, wanted: p.nodes, most: uint32(p.mostByTasks())}
+	s := spreading{p: p, used: make([]int, len(p.m.Nodes)), cpus: p.cpus, wanted: p.nodes, most: uint32(p.maxByTasks())}
 	for i := range nodes.All {
 		if p.has[i] = p.offer(i); p.has[i] == 0 {
 			continue

@@ -607,8 +607,8 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	return &t.pick
 }
 
-// mostByTasks returns how many nodes the job may still get, if each has at least one task.
-func (p *pick) mostByTasks() int {
+// maxByTasks returns how many nodes the job may still get, if each has at least one task.
+func (p *pick) maxByTasks() int {
 	if p.t.request.Tasks > 0 {
 		return min(p.most, p.t.request.Tasks)
 	}

@@ -32,8 +32,8 @@ type Walk[J Job] struct {
 
 const (
 	firstWindow = 30
-	// mostRemovals limits the jobs that are removed in a round: after more jobs, there is no test.
-	mostRemovals = 200
+	// maxRemovals limits the jobs that are removed in a round: after more jobs, there is no test.
+	maxRemovals = 200
 )
 
 // Next removes jobs up to the end of the next window after which slurmctld makes a test. It calls
@@ -85,7 +85,7 @@ func (w *Walk[J]) round(leave func(J)) bool {
 			break
 		}
 		if w.at < len(w.Jobs) {
-			if removed++; removed > mostRemovals+1 {
+			if removed++; removed > maxRemovals+1 {
 				return true
 			}
 		}

@@ -36,8 +36,8 @@ type Names struct {
 	}
 }
 
-// Of returns the names of nodes as a host list.
-func (n *Names) Of(set selection.Bits) string {
+// HostList returns the names of nodes as a host list.
+func (n *Names) HostList(set selection.Bits) string {
 	known := &n.known[set.Hash()%uint64(len(n.known))]
 	if known.set == nil || !known.set.Equal(set) {
 		names := make([]string, 0, set.Count())
@@ -77,7 +77,7 @@ func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	if out.Next(0) < 0 {
 		return "May be reserved for other job"
 	}
-	return "UnavailableNodes:" + n.Of(out)
+	return "UnavailableNodes:" + n.HostList(out)
 }
 
 // TRES returns an allocation in Slurm's form, such as

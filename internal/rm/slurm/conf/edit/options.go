@@ -16,15 +16,15 @@ import (
 
 // option says which values one option of a list may have. The zero option is a flag.
 type option struct {
-	number     bool
-	least, max int64    // of a number
-	words      []string // the values of an option that is neither a flag nor a number
+	number   bool
+	min, max int64    // of a number
+	words    []string // the values of an option that is neither a flag nor a number
 }
 
 const unbounded = math.MaxInt32 // slurmctld reads these numbers with atoi
 
-func from(least int64) option      { return option{number: true, least: least, max: unbounded} }
-func within(a, b int64) option     { return option{number: true, least: a, max: b} }
+func from(minimum int64) option    { return option{number: true, min: minimum, max: unbounded} }
+func within(a, b int64) option     { return option{number: true, min: a, max: b} }
 func oneOf(words ...string) option { return option{words: words} }
 
 // schedulerOptions are the options of SchedulerParameters of 22.05 to 26.05 with the numbers that
@@ -170,13 +170,13 @@ func (o option) check(value string) error {
 	switch {
 	case o.number:
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err == nil && o.least <= n && n <= o.max {
+		if err == nil && o.min <= n && n <= o.max {
 			return nil
 		}
 		if o.max == unbounded {
-			return fmt.Errorf("slurmctld would use its default (want a whole number from %d, or false)", o.least)
+			return fmt.Errorf("slurmctld would use its default (want a whole number from %d, or false)", o.min)
 		}
-		return fmt.Errorf("slurmctld would use its default (want a whole number from %d to %d, or false)", o.least, o.max)
+		return fmt.Errorf("slurmctld would use its default (want a whole number from %d to %d, or false)", o.min, o.max)
 	case o.words != nil:
 		if !slices.Contains(o.words, strings.ToLower(value)) {
 			return fmt.Errorf("not a value of it (want %s or false)", strings.Join(o.words, ", "))

@@ -86,10 +86,10 @@ func prefix(want string, accepted ...string) check {
 }
 
 // atLeast checks a number. The parser has refused values that are not numbers.
-func atLeast(least uint64) check {
+func atLeast(minimum uint64) check {
 	return func(value string) error {
-		if n, err := syntax.ParseUint(value, 1<<32-1); err == nil && n < least {
-			return fmt.Errorf("slurmctld refuses it (want %d or more)", least)
+		if n, err := syntax.ParseUint(value, 1<<32-1); err == nil && n < minimum {
+			return fmt.Errorf("slurmctld refuses it (want %d or more)", minimum)
 		}
 		return nil
 	}
@@ -147,13 +147,13 @@ func overSubscribe(value string) error {
 // schedulerParameters checks the two options whose values have a limit.
 func schedulerParameters(value string) error {
 	for _, limit := range []struct {
-		option string
-		most   int64
+		option   string
+		maxValue int64
 	}{{"max_script_size=", 512 << 20}, {"max_submit_line_size=", 2 << 20}} {
 		_, rest, found := strings.Cut(strings.ToLower(value), limit.option)
 		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-		if n, err := strconv.ParseInt(digits, 10, 64); found && digits != "" && (err != nil || n > limit.most) {
-			return fmt.Errorf("%s%s: more than slurmctld accepts (want at most %d)", limit.option, digits, limit.most)
+		if n, err := strconv.ParseInt(digits, 10, 64); found && digits != "" && (err != nil || n > limit.maxValue) {
+			return fmt.Errorf("%s%s: more than slurmctld accepts (want at most %d)", limit.option, digits, limit.maxValue)
 		}
 	}
 	return nil
