@@ -18,6 +18,9 @@ func (r *Row) interruptions() (i hpc.Interruptions) {
 		if k+1 < len(r.Segments) {
 			stop.To = r.Segments[k+1].Start
 		}
+		if r.End != 0 { // the accounting has the end in whole seconds, which may precede the last events
+			stop.From, stop.To = min(stop.From, r.End), min(stop.To, r.End)
+		}
 		i.Suspensions = append(i.Suspensions, stop)
 	}
 	for _, s := range r.Runs() {

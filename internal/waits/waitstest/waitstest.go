@@ -178,18 +178,18 @@ func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 	}
 }
 
-// ranBefore returns the total time of the runs that a job lost before its last run. The accounting
-// has the last start in whole seconds, so it can be a microsecond before the end of a run that was
-// lost in the same second.
+// ranBefore returns the total time of the runs that a job lost before its last run. The accounting has instants in
+// whole seconds, and events have microseconds. So a run may seem to start a microsecond before the job was in the
+// queue: no part of a wait is negative.
 func ranBefore(row *run.Row) (d time.Duration) {
-	begin := hpc.Time(0)
+	begin, queued := hpc.Time(0), row.Submit
 	for _, s := range row.Segments {
 		if begin == 0 {
-			begin = s.Start
+			begin = max(s.Start, queued)
 		}
 		if s.EndedBy == rm.Requeue {
 			d += min(s.End, row.Start).Sub(begin)
-			begin = 0
+			begin, queued = 0, s.End
 		}
 	}
 	return d
