@@ -1,16 +1,13 @@
 package coverage
 
 import (
-	"slices"
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
-	"rmreplay/internal/slurmspec"
 )
 
-// preemption describes what preemption asks for and the model does not have; empty for nothing. Since 24.11, not all
-// random cases with jobs that preempt/qos suspends agree with Slurm.
+// preemption describes what preemption asks for and the model does not have; empty for nothing.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {
@@ -27,9 +24,7 @@ func preemption(c *slurmmodel.Config) string {
 	}
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
-			suspends := slices.Contains([]string{"SUSPEND", "ON", "GANG"}, strings.TrimSpace(word))
-			unlike := strings.HasSuffix(kind, "qos") && c.Release.Since(slurmspec.R2411)
-			if strings.TrimSpace(word) == "PRIORITY" || suspends && unlike {
+			if strings.TrimSpace(word) == "PRIORITY" {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}
 		}
