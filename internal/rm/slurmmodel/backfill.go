@@ -387,7 +387,8 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
 	}
 	try := preemption.Try{
-		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts, Candidates: e.candidates(t.job, selection.WillRun),
+		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts,
+		Candidates: e.candidates(t.job, selection.WillRun),
 	}
 	alloc, start := e.preempt.WillRun(&try, free, &h)
 	if alloc != nil {

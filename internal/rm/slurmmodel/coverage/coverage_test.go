@@ -52,7 +52,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for what, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"many messages":            site(cons + "SchedulerParameters=max_rpc_cnt=20"),
 		"no CompleteWait":          site(cons + "SchedulerParameters=reduce_completing_frag"),
-		"suspended jobs":           site(cons + "PreemptType=preempt/partition_prio PreemptMode=SUSPEND,GANG"),
+		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
 		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
@@ -66,14 +66,12 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
-		"preemption with PreemptMode=SUSPEND,GANG (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Release, c.Get = slurmspec.R2411, lines(cons+"PreemptType=preempt/qos PreemptMode=SUSPEND,GANG")
-		},
+		"preemption with PreemptMode=PRIORITY (2 jobs)":               site(cons + "PreemptType=preempt/qos PreemptMode=PRIORITY"),
 		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +
 			"SlurmctldParameters=preempt_send_user_signal"),
-		"preemption with PreemptMode=GANG,SUSPEND (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Release, c.Get = slurmspec.R2605, lines(cons+"PreemptType=preempt/qos PreemptMode=CANCEL")
-			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,suspend"}}}
+		"preemption with PreemptMode=GANG,PRIORITY (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
+			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {

@@ -1,17 +1,14 @@
 package coverage
 
 import (
-	"slices"
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
-	"rmreplay/internal/slurmspec"
 )
 
 // preemption describes what the preemption of a configuration uses and the model does not have; ""
-// if it has all. Since 24.11, not all random cases with jobs that preempt/qos suspends agree with
-// Slurm.
+// if it has all.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {
@@ -28,9 +25,7 @@ func preemption(c *slurmmodel.Config) string {
 	}
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
-			suspends := slices.Contains([]string{"SUSPEND", "ON", "GANG"}, strings.TrimSpace(word))
-			unlike := strings.HasSuffix(kind, "qos") && c.Release.Since(slurmspec.R2411)
-			if strings.TrimSpace(word) == "PRIORITY" || suspends && unlike {
+			if strings.TrimSpace(word) == "PRIORITY" {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}
 		}

@@ -43,7 +43,8 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	if used == nil {
 		used = s.rows.Used()
 	}
-	a.Turn = &rows.Job{Partition: r.Partition, CPUs: a.CPUs}
+	n := len(a.Parts)
+	a.Turn = &rows.Job{Partition: r.Partition, CPUs: max(r.MinCPUs, n*max(1, r.TasksPerNode, r.MinCPUsPerNode))}
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n, c := &m.Nodes[p.Node], m.first[p.Node]
