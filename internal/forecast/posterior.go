@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"rmreplay/internal/forecast/empirical"
 )
 
 // posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
@@ -26,17 +28,17 @@ type posterior struct {
 
 // drawn is a distribution that was drawn, with the draw of the wider group.
 type drawn struct {
-	empirical
+	empirical.Distribution
 	wider *drawn // nil for the widest group
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
 // time drawn for its group, the wider group counts: the draw ignores the jobs that still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
-	if d.wider != nil && elapsed > d.seconds[len(d.seconds)-1] {
+	if d.wider != nil && elapsed > d.Longest() {
 		return d.wider.QuantileAfter(q, elapsed)
 	}
-	return d.empirical.QuantileAfter(q, elapsed)
+	return d.Distribution.QuantileAfter(q, elapsed)
 }
 
 func newPosterior(seed uint64, realization int) *posterior {
@@ -66,18 +68,53 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	_, _ = name.Write(p.seed[:])              // a hash returns no error
 	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
-	masses := make([]mass, 0, len(of.masses))
-	for _, m := range of.masses {
-		masses = append(masses, mass{m.seconds, gamma(rng, m.weight*float64(of.ended))})
-	}
 	one := &drawn{}
 	if len(levels) > 1 {
 		one.wider = p.level(levels[1:], limit)
-		masses = append(masses, sticks(rng, of.wider, one.wider.empirical)...)
 	}
-	one.empirical = newEmpirical(sorted(masses), limit)
+	one.Distribution = one.likely(rng, of, limit)
 	p.drawn[key] = one
 	return one
+}
+
+// candidates is the number of distributions from which likely chooses.
+const candidates = 50
+
+// likely draws a group's distribution. If jobs of the group run and none has ended, likely draws several
+// distributions, and takes one with the probability that jobs run longer than these have run (sampling importance
+// resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
+func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
+	if len(of.running) == 0 || d.wider == nil {
+		return d.propose(rng, of, limit)
+	}
+	var best empirical.Distribution
+	highest := math.Inf(-1)
+	for range candidates {
+		one := d.propose(rng, of, limit)
+		weight := -math.Log(rng.ExpFloat64()) // the largest sum of log weight and Gumbel noise is a weighted choice
+		for _, elapsed := range of.running {
+			weight += math.Log(max(one.Longer(elapsed), shortfall))
+		}
+		if weight > highest {
+			best, highest = one, weight
+		}
+	}
+	return best
+}
+
+// shortfall is the probability that a job runs longer than a distribution says.
+const shortfall = 0.01
+
+// propose draws a group's distribution, given the group's ended jobs.
+func (d *drawn) propose(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
+	masses := make([]empirical.Mass, 0, len(of.masses))
+	for _, m := range of.masses {
+		masses = append(masses, empirical.Mass{Seconds: m.Seconds, Weight: gamma(rng, m.Weight*float64(of.ended))})
+	}
+	if d.wider != nil {
+		masses = append(masses, sticks(rng, of.wider, of.spread, d.wider.Distribution)...)
+	}
+	return empirical.New(empirical.Sorted(masses), limit)
 }
 
 // A stick is not a single run time, because all jobs of a group would then have this run time. A stick is a few
@@ -92,21 +129,24 @@ const (
 const maxSticks = 200
 
 // sticks draws the part of the wider distribution in a group's distribution. The weights add up to a gamma variable
-// whose mean is the concentration.
-func sticks(rng *rand.Rand, concentration float64, wider empirical) (list []mass) {
-	if math.IsInf(concentration, 1) || concentration > maxSticks/5 {
+// whose mean is weight. The concentration says how much the groups differ; it is at most weight.
+func sticks(rng *rand.Rand, weight, concentration float64, wider empirical.Distribution) (list []empirical.Mass) {
+	weight = min(weight, 1e6)
+	concentration = min(max(concentration, 0.01), weight)
+	if concentration > maxSticks/5 {
 		for i := range maxSticks {
-			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/maxSticks, 0),
-				gamma(rng, min(concentration, 1e6)/maxSticks)})
+			list = append(list, empirical.Mass{Seconds: wider.QuantileAfter((float64(i)+0.5)/maxSticks, 0),
+				Weight: gamma(rng, concentration/maxSticks) * weight / concentration})
 		}
 		return list
 	}
-	left := gamma(rng, concentration)
+	left := gamma(rng, weight)
 	for total := left; len(list) < maxSticks && left > total/1000; {
 		share, at := 1-math.Pow(rng.Float64(), 1/concentration), rng.Float64()
 		for k := range pieces {
 			place := math.Abs(at + near*(float64(k)/(pieces-1)-0.5))
-			list = append(list, mass{wider.QuantileAfter(min(place, 2-place), 0), left * share / pieces})
+			list = append(list, empirical.Mass{Seconds: wider.QuantileAfter(min(place, 2-place), 0),
+				Weight: left * share / pieces})
 		}
 		left *= 1 - share
 	}

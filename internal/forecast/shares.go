@@ -7,6 +7,8 @@ import (
 	"sort"
 	"time"
 
+	"rmreplay/internal/forecast/empirical"
+	"rmreplay/internal/forecast/nested"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/stats"
@@ -30,6 +32,8 @@ type Shares struct {
 	first hpc.Time
 	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
+	// spread has the concentrations by how alike the jobs of a group are ([nested.Concentrations]).
+	spread []float64
 	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
 	// same time share wide groups.
 	weighed   map[groupLimit]weighed
@@ -42,8 +46,9 @@ type groupLimit struct {
 }
 
 type weighed struct {
-	masses []mass
-	ended  int
+	masses  []empirical.Mass
+	ended   int
+	running []float64 // how long jobs have run so far, in seconds, while the group has no ended job
 }
 
 // share is a job from which the run times of other jobs are predicted.
@@ -145,23 +150,24 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	limit := predict.Limit(job.Request)
 	d := pooled{limit: limit}
 	for level, group := range groupsOf(job.Request) {
-		wider := 0.0
-		if level < len(s.concentration) {
-			wider = s.concentration[level]
+		of := pool{group: group, weighed: s.weighGroup(group, job.At, limit)}
+		if level < levels-1 {
+			of.wider = s.concentration[level]
+			of.spread = min(of.wider, s.spread[level])
 		}
-		d.levels = append(d.levels, pool{group, s.weighGroup(group, job.At, limit), wider})
+		d.levels = append(d.levels, of)
 	}
 	if d.levels[levels-1].ended == 0 { // all shares of the limit are equally likely
 		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
 	}
-	d.empirical = d.mean()
+	d.Distribution = d.mean()
 	return d
 }
 
 // pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). It is the
 // mean of the groups' possible distributions.
 type pooled struct {
-	empirical
+	empirical.Distribution
 	levels []pool
 	limit  float64 // in seconds; 0 for none
 }
@@ -171,11 +177,14 @@ type pool struct {
 	group group
 	weighed
 	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
+	// spread is the concentration with which a draw takes this weight from the wider group's draw. A group whose jobs
+	// are alike differs more from other groups than its weight says, which is learned from groups with ended jobs.
+	spread float64
 }
 
 // mean returns the expected distribution.
-func (d *pooled) mean() empirical {
-	var mixed []mass
+func (d *pooled) mean() empirical.Distribution {
+	var mixed []empirical.Mass
 	left := 1.0 // the share that this group and the wider groups get
 	for i, of := range d.levels {
 		share := 1.0
@@ -183,22 +192,12 @@ func (d *pooled) mean() empirical {
 			share = float64(of.ended) / (float64(of.ended) + of.wider)
 		}
 		for _, m := range of.masses {
-			mixed = append(mixed, mass{m.seconds, m.weight * share * left})
+			mixed = append(mixed, empirical.Mass{Seconds: m.Seconds, Weight: m.Weight * share * left})
 		}
 		left *= 1 - share
 	}
-	return newEmpirical(sorted(mixed), d.limit)
+	return empirical.New(empirical.Sorted(mixed), d.limit)
 }
-
-func sorted(masses []mass) []mass {
-	slices.SortFunc(masses, func(a, b mass) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
-	})
-	return masses
-}
-
-// mass is the weight of a run time in a distribution.
-type mass struct{ seconds, weight float64 }
 
 // weighGroup applies weigh to the last jobs of a group.
 func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
@@ -208,39 +207,11 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	key := groupLimit{of, limit}
 	known, ok := s.weighed[key]
 	if !ok {
-		masses, ended := s.weigh(s.last(of), at, limit)
-		known = weighed{thin(masses), ended}
+		masses, ended, running := s.weigh(s.last(of), at, limit)
+		known = weighed{empirical.Thin(masses), ended, running}
 		s.weighed[key] = known
 	}
 	return known
-}
-
-// points is the largest number of run times that describe a group's distribution.
-const points = 512
-
-// thin returns a distribution of at most [points] run times: neighbouring run times become their mean. Each job of a
-// queue has a distribution, and without this the distributions of five thousand jobs would take a gigabyte.
-func thin(masses []mass) []mass {
-	if len(masses) <= points {
-		return masses
-	}
-	total := 0.0
-	for _, m := range masses {
-		total += m.weight
-	}
-	list := make([]mass, 0, points)
-	var one mass // seconds is a weighted sum until the point is complete
-	passed := 0.0
-	for i, m := range masses {
-		one.seconds += m.seconds * m.weight
-		one.weight += m.weight
-		passed += m.weight
-		if one.weight > 0 && (passed >= total*float64(len(list)+1)/points || i == len(masses)-1) {
-			list = append(list, mass{one.seconds / one.weight, one.weight})
-			one = mass{}
-		}
-	}
-	return list
 }
 
 // weigh returns the distribution that ended and running jobs show, as shares of their limits times the given limit
@@ -248,8 +219,9 @@ func thin(masses []mass) []mass {
 // on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
 // too long. Jobs that are longer than all ended jobs are spread evenly between the longest job and the limit, or
 // without a limit put at the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if
-// no job has ended, there is no distribution.
-func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
+// no job has ended, there is no distribution, and weigh returns how long the jobs have run.
+func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []empirical.Mass, ended int,
+	running []float64) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
@@ -272,7 +244,7 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	}
 	longer := 1.0 // the share of longer jobs
 	for seconds, rest := range stats.ProductLimit(list) {
-		masses = append(masses, mass{seconds, longer - rest})
+		masses = append(masses, empirical.Mass{Seconds: seconds, Weight: longer - rest})
 		longer = rest
 	}
 	const rounding, pieces = 1e-9, 10
@@ -280,10 +252,15 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 	if ended > 0 && longer > rounding {
 		for i := range pieces {
 			after := (float64(i) + 0.5) / pieces * max(limit-longest, 0)
-			masses = append(masses, mass{longest + after, longer / pieces})
+			masses = append(masses, empirical.Mass{Seconds: longest + after, Weight: longer / pieces})
 		}
 	}
-	return masses, ended
+	if ended == 0 {
+		for _, job := range list {
+			running = append(running, job.Time)
+		}
+	}
+	return masses, ended, running
 }
 
 // concentrations are the values from which learnConcentrations chooses. With the last value the narrower group does
@@ -306,6 +283,7 @@ func (s *Shares) learnConcentrations() {
 	for i, job := range ended {
 		shares[i] = job.used()
 	}
+	s.learnSpread(ended, shares)
 	sort.Float64s(shares)
 	var edges [bins - 1]float64
 	for i := range edges {
@@ -377,45 +355,14 @@ func (s *Shares) learnConcentrations() {
 	}
 }
 
-// empirical is a distribution of run times, ascending. Each run time is the quantile at the middle of its weight, the
-// first run time at 0 and the last at 1. Quantiles between them are interpolated.
-type empirical struct {
-	seconds, places []float64
-	limit           float64 // in seconds; 0 for none
-}
-
-// newEmpirical makes a distribution of masses, which are ascending and not empty.
-func newEmpirical(masses []mass, limit float64) empirical {
-	e := empirical{make([]float64, len(masses)), make([]float64, len(masses)), limit}
-	for i, m := range masses {
-		e.seconds[i] = m.seconds
-		if i > 0 {
-			e.places[i] = e.places[i-1] + (masses[i-1].weight+m.weight)/2
-		}
+// learnSpread learns how alike the jobs of a group are, from the ranks of the shares that ended jobs used.
+func (s *Shares) learnSpread(ended []*share, shares []float64) {
+	groups := make([][]group, len(ended))
+	for i, job := range ended {
+		groups[i] = slices.Clone(job.groups[:])
+		groups[i][0].partition, groups[i][0].constraint = groups[i][1].partition, groups[i][1].constraint
 	}
-	return e
-}
-
-// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than all run times of the distribution
-// runs until its limit, or without a limit twice as long as it has run.
-func (e empirical) QuantileAfter(q, elapsed float64) float64 {
-	last := len(e.seconds) - 1
-	if elapsed > e.seconds[last] {
-		return max(elapsed, cmp.Or(e.limit, 2*elapsed))
+	if s.spread = nested.Concentrations(nested.Ranks(shares), groups); s.spread == nil {
+		s.spread = slices.Repeat([]float64{math.Inf(1)}, levels-1)
 	}
-	passed := interpolate(e.seconds, e.places, elapsed)
-	return max(elapsed, interpolate(e.places, e.seconds, passed+q*(e.places[last]-passed)))
-}
-
-// interpolate returns the value at x of the line through points whose xs ascend. Outside of the points it is the
-// value of the nearest point. If several points have the same x, the last point counts.
-func interpolate(xs, ys []float64, x float64) float64 {
-	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
-	switch i {
-	case 0:
-		return ys[0]
-	case len(xs):
-		return ys[i-1]
-	}
-	return ys[i-1] + (x-xs[i-1])/(xs[i]-xs[i-1])*(ys[i]-ys[i-1])
 }

@@ -222,8 +222,12 @@ var rules = []rule{
 		"the agreement makes runs of Slurm and of its model, and compares them; it knows no command line"},
 	{"use cases", "internal/experiment/scenario", []string{"internal/experiment", "internal/hpc", "internal/rm/rmtest", "internal/run", "internal/workload"}, offline,
 		"small clusters and workloads are played alike by a test and by a tool"},
+	{"use cases", "internal/forecast/empirical", nil, computes,
+		"a distribution of run times is arithmetic on weighted numbers"},
+	{"use cases", "internal/forecast/nested", nil, computes,
+		"how alike the members of groups are is arithmetic, whatever the members are"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
 	}, offline,
 		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{
