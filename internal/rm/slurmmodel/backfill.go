@@ -18,7 +18,7 @@ import (
 // cycle is a cycle of the backfill scheduler in progress (_attempt_backfill in backfill.c).
 type cycle struct {
 	e       *Engine
-	queue   []record
+	queue   *queue
 	at      int   // index of the next record in the queue
 	now     int64 // when the cycle began
 	table   *backfill.Table
@@ -46,26 +46,19 @@ func (e *Engine) newCycle() *cycle {
 		e.planned.Reset()
 		e.touch()
 	}
-	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second()}
+	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second(), table: &e.table, depths: &e.depths}
 	e.announce(true, c.queue)
-	if len(c.queue) == 0 {
+	if len(c.queue.order) == 0 {
 		return c
 	}
 	e.cycles++
 	c.blocked = map[*accounts.QOS]int64{}
-	c.depths = &e.depths
 	c.depths.Begin()
 	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.free = e.up.Clone()
-	c.table = &e.table
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
 	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
 	c.end = c.table.End()
-	for _, j := range e.list {
-		if j.state == pending {
-			j.estimate = 0
-		}
-	}
 	for _, p := range e.parts {
 		p.planned = 0
 	}
@@ -87,7 +80,7 @@ func (c *cycle) goOn() time.Duration {
 			c.exit = sdiag.BackfillChanged
 		}
 	}
-	for c.at < len(c.queue) && c.exit == 0 {
+	for c.at < len(c.queue.order) && c.exit == 0 {
 		tried := c.tried
 		switch {
 		case c.tried >= e.par.BF.MaxTest:
@@ -97,7 +90,7 @@ func (c *cycle) goOn() time.Duration {
 		case c.spell >= e.par.Limits.Interval:
 			c.asleep, c.changed = true, e.changed
 			return e.par.Limits.Sleep
-		case c.record(c.queue[c.at]):
+		case c.record(c.queue.at(c.at)):
 			c.at++
 		}
 		if cost := time.Duration(c.tried-tried) * e.cfg.Costs.Backfill; cost > 0 {
@@ -106,23 +99,18 @@ func (c *cycle) goOn() time.Duration {
 			return cost
 		}
 	}
-	if len(c.queue) > 0 {
-		c.passOver(c.queue[c.at:])
+	if len(c.queue.order) > 0 {
+		for ; c.at < len(c.queue.order); c.at++ { // the cycle ended before it reached these jobs
+			if j := c.queue.at(c.at).job; j.state == pending && j.judged != e.cycles {
+				c.judge(j, rm.NotReached)
+			}
+		}
 		e.flagPlanned()
 		e.stats.Backfill(sdiag.Pass{
-			Queue: len(c.queue), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
+			Queue: len(c.queue.order), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
 		}, c.now)
 	}
 	return 0
-}
-
-// passOver records that the cycle ended before it reached the jobs in rest.
-func (c *cycle) passOver(rest []record) {
-	for _, r := range rest {
-		if j := r.job; j.state == pending && j.judged != c.e.cycles {
-			c.judge(j, rm.NotReached)
-		}
-	}
 }
 
 // judge records what the cycle did with a job. If the job has several partitions, judge keeps the

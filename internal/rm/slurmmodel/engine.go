@@ -20,7 +20,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/preemption"
-	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -62,13 +61,12 @@ type Engine struct {
 	byID        map[string]*submission
 	arrays      map[string]*array // by the job's ID in the workload; "" for jobs that are not tasks
 	byNumber    map[uint32]*job
-	list        []*job      // slurmctld's list of jobs, without ended ones
-	pending     []*job      // buffer of pendingJobs
-	queues      [2][]record // buffers of buildQueue
-	unsorted    []record
-	order       []priority.Rank
-	over        []*job // ended jobs that slurmctld has not forgotten
-	running     []*job // sorted by end, and then by place in the list
+	list        []*job   // slurmctld's list of jobs, without ended ones
+	pending     []*job   // buffer of pendingJobs
+	queues      [2]queue // buffers of buildQueue
+	over        []*job   // ended jobs that slurmctld has not forgotten
+	firstOver   int64    // no job in over ended before this second
+	running     []*job   // sorted by end, and then by place in the list
 	horizon     []selection.Running
 	table       backfill.Table // the table of a backfill cycle
 	depths      backfill.Depths

@@ -24,6 +24,15 @@ type record struct {
 	head     bool // the job is a record of several tasks
 }
 
+// queue has the jobs that may start. A pass of a long queue ends after a few records, so the queue
+// sorts their ranks only.
+type queue struct {
+	records []record        // in the order of slurmctld's list of jobs
+	order   []priority.Rank // in slurmctld's order; Place is the index in records
+}
+
+func (q *queue) at(i int) record { return q.records[q.order[i].Place] }
+
 // pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of
 // arrays may start meanwhile. It is valid until the next call.
 func (e *Engine) pendingJobs() []*job {
@@ -39,18 +48,21 @@ func (e *Engine) pendingJobs() []*job {
 
 // buildQueue returns the jobs that may start, in slurmctld's order (build_job_queue and
 // sort_job_queue2 in job_scheduler.c). The next call for the same scheduler overwrites the queue.
-func (e *Engine) buildQueue(forBackfill bool) []record {
+func (e *Engine) buildQueue(forBackfill bool) *queue {
 	e.splitCorresponding()
-	memory := &e.queues[0]
+	q := &e.queues[0]
 	if forBackfill { // the main scheduler may make passes during a cycle
-		memory = &e.queues[1]
+		q = &e.queues[1]
 	}
-	unsorted, order := e.unsorted[:0], e.order[:0]
+	q.records, q.order = q.records[:0], q.order[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // a failed dependency has cancelled the job
 		}
-		e.account.accrue(j)
+		if forBackfill {
+			j.estimate = 0
+		}
+		e.account.accrue(j) // may split tasks off, whose records are not visited
 		if j.preemption.Underway = false; j.array != nil && (forBackfill || !e.rules.Since2411) {
 			j.array.preempting = 0
 		}
@@ -59,9 +71,6 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			e.touch()
 		}
 		independent := e.independent(j)
-		if forBackfill {
-			j.estimate = 0
-		}
 		if j.request.Stuck {
 			j.priority = 0
 		}
@@ -84,27 +93,21 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
-			rank := priority.Rank{
+			q.order = append(q.order, priority.Rank{
 				Reserved: j.reservation != nil, Tier: int32(p.tier), Priority: r.priority,
-				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(unsorted)), // task -1 comes last
-			}
-			order = append(order, rank)
-			unsorted = append(unsorted, r)
+				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(q.records)), // task -1 comes last
+			})
+			q.records = append(q.records, r)
 		}
 	}
 	if e.preempt == nil {
-		slices.SortFunc(order, priority.Rank.Compare)
+		slices.SortFunc(q.order, priority.Rank.Compare)
 	} else {
-		preemption.Sort(order, func(a, b priority.Rank) int {
-			return cmp.Or(e.beforeByPreemption(&unsorted[a.Place], &unsorted[b.Place]), a.Compare(b))
+		preemption.Sort(q.order, func(a, b priority.Rank) int {
+			return cmp.Or(e.beforeByPreemption(&q.records[a.Place], &q.records[b.Place]), a.Compare(b))
 		})
 	}
-	queue := (*memory)[:0]
-	for _, r := range order {
-		queue = append(queue, unsorted[r.Place])
-	}
-	e.unsorted, e.order, *memory = unsorted, order, queue
-	return queue
+	return q
 }
 
 // partitionRefuses returns why a job's partition does not take the job (job_limits_check), or

@@ -1,7 +1,6 @@
 package slurmmodel
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,10 +112,8 @@ func (e *Engine) newReservations() *reservations.List {
 }
 
 func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
-	jobs := slices.Clone(e.running)
-	slices.SortFunc(jobs, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	var held []selection.Bits
-	for _, j := range jobs {
+	for _, j := range e.runningInList() {
 		if j.end > instant && (except == nil || j.reservation == nil || j.reservation.Name != except.Name) {
 			held = append(held, j.alloc.Nodes)
 		}
@@ -300,13 +297,13 @@ func (e *Engine) Look(id string, task int) (v guide.View, ok bool) {
 }
 
 // announce passes the queue of a pass or cycle to the guide.
-func (e *Engine) announce(byBackfill bool, queue []record) {
+func (e *Engine) announce(byBackfill bool, queue *queue) {
 	if e.cfg.Guide == nil {
 		return
 	}
-	list := make([]guide.Task, len(queue))
-	for i, r := range queue {
-		list[i] = taskOf(r.job)
+	list := make([]guide.Task, len(queue.order))
+	for i := range list {
+		list[i] = taskOf(queue.at(i).job)
 	}
 	e.cfg.Guide.Pass(byBackfill, list)
 }

@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -223,7 +224,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		a.failed = true
 	}
 	e.remove(j)
-	e.over = append(e.over, j)
+	e.over, e.firstOver = append(e.over, j), min(e.firstOver, j.end)
 	e.touch()
 }
 
@@ -238,19 +239,24 @@ func (j *job) ends() []int {
 // enforceLimits kills the jobs whose time limits are over, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
-	for _, j := range slices.Clone(e.list) {
-		if j.times.Suspended {
-			continue
-		}
-		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
+	for _, j := range e.runningInList() {
+		over := !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now)
 		switch {
-		case j.state == running && j.preemption.Told != 0:
+		case j.state != running || j.times.Suspended:
+		case j.preemption.Told != 0:
 			e.stop(j, "")
 		case over && e.mayEnd(j):
 			e.vacate(j, hpc.TimedOut, true, false)
 		}
 	}
 }
+
+// runningInList returns a copy of the running jobs in the order of slurmctld's list.
+func (e *Engine) runningInList() []*job {
+	return slices.SortedFunc(slices.Values(e.running), comparePlaces)
+}
+
+func comparePlaces(a, b *job) int { return cmp.Compare(a.place, b.place) }
 
 // purge removes the records of jobs that ended long ago (purge_old_job); this counts as a change.
 // The record with an array's number stays as long as a task has a record.
@@ -264,12 +270,17 @@ func (e *Engine) purge() {
 			e.neverSatisfied(j)
 		}
 	}
-	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
+	if e.firstOver > now-e.par.MinJobAge {
+		return
+	}
+	slices.SortFunc(e.over, comparePlaces)
 	kept := e.over[:0]
+	e.firstOver = math.MaxInt64
 	for _, j := range e.over {
 		heads := j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1)
 		if heads || j.end > now-e.par.MinJobAge {
 			kept = append(kept, j)
+			e.firstOver = min(e.firstOver, j.end)
 			continue
 		}
 		delete(e.byNumber, j.number)

@@ -49,15 +49,15 @@ func (e *Engine) schedule(full bool) {
 	}
 	queue := e.buildQueue(false)
 	e.announce(false, queue)
-	for _, r := range queue {
-		if !p.record(r) {
+	for i := range queue.order {
+		if !p.record(queue.at(i)) {
 			break
 		}
 	}
 	copy(e.available, saved)
 	took := p.took()
 	e.loops.busy = max(e.loops.busy, e.now.Add(took))
-	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit, Took: took})
+	e.stats.Main(sdiag.Pass{Queue: len(queue.order), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
