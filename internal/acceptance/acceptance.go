@@ -38,12 +38,12 @@ type Options struct {
 	Say func(text string)
 }
 
-// mostRequests is the largest number of requests that slurmctld is asked about: each takes some 5 ms of
+// maxRequests is the largest number of requests that slurmctld is asked about: each takes some 5 ms of
 // CPU time, and 20 ms on thousands of nodes.
-const mostRequests = 5000
+const maxRequests = 5000
 
 // Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
-// frequent requests, up to [mostRequests]. Rules judge the other requests, and jobs that name a
+// frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name a
 // reservation: the idle machine has no reservations. Each request is submitted alone, also if a limit
 // such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of [experiment.Run];
 // [experiment.IsMissing] reports that this Slurm is not installed.
@@ -62,7 +62,7 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	if err != nil {
 		return nil, err
 	}
-	q := newInquiry(w, mostRequests)
+	q := newInquiry(w, maxRequests)
 	if len(q.jobs) > 0 {
 		if version := experiment.SlurmVersion(o.Slurm); o.Say != nil && version != "" {
 			o.Say(fmt.Sprintf("asking slurmctld %s about %d %s of %d %s", version, len(q.jobs),

@@ -60,7 +60,7 @@ func TestRandomRequests(t *testing.T) {
 		if n, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("RMREPLAY_CASES=%s: not a number of cases", text)
 		}
-		n = min(n, mostRequests/2)
+		n = min(n, maxRequests/2)
 		seed = rand.Uint64()
 	}
 	for i, named := range []string{"", "24.11", "26.05"} {

@@ -40,9 +40,9 @@ const want = "(want a bundle as rmreplay site export writes it)"
 
 // The bounds of an archive that is read.
 const (
-	mostFile    = 64 << 20 // bytes of each file of the cluster, and of the report
-	mostMembers = 16
-	mostAll     = 64 << 30 // bytes of the unpacked archive
+	maxFile    = 64 << 20 // bytes of each file of the cluster, and of the report
+	maxMembers = 16
+	maxAll     = 64 << 30 // bytes of the unpacked archive
 )
 
 // Bundle is the content of an archive. Cluster has the files of the cluster by name.
@@ -210,9 +210,9 @@ func open(path string, visit func(member string, content io.Reader) error) error
 }
 
 func readBounded(r io.Reader, name string) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, mostFile+1))
-	if err == nil && len(text) > mostFile {
-		err = fmt.Errorf("%s: more than %d MiB (want less)", name, mostFile>>20)
+	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: more than %d MiB (want less)", name, maxFile>>20)
 	}
 	return text, err
 }
@@ -220,7 +220,7 @@ func readBounded(r io.Reader, name string) ([]byte, error) {
 // each visits the members. It refuses an archive that is not a bundle: an archive with other members, links,
 // devices, or the same member twice.
 func each(r io.Reader, visit func(member string, content io.Reader) error) error {
-	t := tar.NewReader(io.LimitReader(r, mostAll))
+	t := tar.NewReader(io.LimitReader(r, maxAll))
 	seen := map[string]bool{}
 	for {
 		h, err := t.Next()
@@ -241,8 +241,8 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 				h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
 		case seen[h.Name]:
 			return fmt.Errorf("%s occurs twice (want it once)", h.Name)
-		case len(seen) == mostMembers:
-			return fmt.Errorf("more than %d members", mostMembers)
+		case len(seen) == maxMembers:
+			return fmt.Errorf("more than %d members", maxMembers)
 		}
 		seen[h.Name] = true
 		if err := visit(h.Name, t); err != nil {

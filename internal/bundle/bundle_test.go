@@ -85,7 +85,7 @@ func TestHostile(t *testing.T) {
 		"pipe":      {[]func(*tar.Writer){entry(tar.TypeFifo, "cluster/users", "")}, "is not a regular file"},
 		"directory": {[]func(*tar.Writer){entry(tar.TypeDir, "other/", "")}, "is not a regular file"},
 		"twice":     {[]func(*tar.Writer){conf, conf}, "occurs twice"},
-		"long":      {[]func(*tar.Writer){file("cluster/slurm.conf", strings.Repeat("#\n", mostFile/2+1))}, "more than 64 MiB"},
+		"long":      {[]func(*tar.Writer){file("cluster/slurm.conf", strings.Repeat("#\n", maxFile/2+1))}, "more than 64 MiB"},
 		"empty":     {nil, "it has no cluster/slurm.conf"},
 		"unpacked":  {[]func(*tar.Writer){entry(tar.TypeDir, "cluster/", ""), conf}, ""},
 	} {

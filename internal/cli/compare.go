@@ -45,13 +45,14 @@ func newCompareCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare RUN RUN...",
 		Short: "Compare runs: what differs, and is it more than chance?",
-		Long: `Compares runs, or sets of realizations, with the first one. Each argument is a run or a
-directory whose subdirectories are runs (realization-001, realization-002, ...), or a
-recorded workload, which counts as a run: what happened, compared with what was replayed.
+		Long: `Compares runs, or sets of realizations, with the first argument. Each argument is a run,
+a directory whose subdirectories are runs (realization-001, realization-002, ...), or a
+recorded workload, which counts as a run: what really happened.
 
 Two runs of one workload under one configuration differ by chance. So two single runs
 prove nothing about their configurations, and the comparison describes these two runs
-only. With several realizations on each side it shows, over the realizations:
+only. With several realizations on each side the command prints statistics over the
+realizations:
 
   metrics      means and differences, each with a bootstrap confidence interval (BCa);
                the p-value of a permutation test, also corrected for the number of
@@ -61,7 +62,7 @@ only. With several realizations on each side it shows, over the realizations:
                Singh by spatial depth
   distances    the distances between runs within each set, and between the sets
 
-It always shows:
+It always prints:
 
   jobs         differences of submission, start, wait and run time, job by job (between
                the medians over realizations)

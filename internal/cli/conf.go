@@ -26,15 +26,16 @@ func newConfAdaptCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "adapt SLURM.CONF|DIR",
 		Short: "List what a replay changes in a configuration, and why",
-		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm does. Lists every key that a
-replay changes, adds or leaves out, with the reason. A replay keeps everything that
-decides scheduling: nodes, partitions, priorities, node selection, preemption, topology,
-generic resources and licences. Warnings name changes that may alter decisions.
+		Long: `Reads a cluster directory, or a slurm.conf, as Slurm does. Lists every key that a replay
+changes, adds or leaves out, with the reason. A replay keeps everything that decides
+scheduling: nodes, partitions, priorities, node selection, preemption, topology, generic
+resources and licences. Warnings name changes that may alter decisions.
 
---slurm adapts to another release than the installed one. The list then ends with what the
-site itself has to change for that release: removed keys, renamed options, and defaults
-that changed scheduling. Defaults depend on the release that the site runs today:
---site-slurm names it. Otherwise the keys tell it as far as they can.
+--slurm adapts the configuration to another release than the installed one. The list
+then ends with the changes that the site itself has to make for that release: removed
+keys, renamed options, and defaults that changed scheduling. --site-slurm names the
+release that the site runs now, since defaults depend on it. Without --site-slurm the
+command infers the release from the keys.
 
 Each replay chooses its own directories and ports. Those in the list are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf

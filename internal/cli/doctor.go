@@ -17,23 +17,23 @@ func newDoctorCommand(g *globals) *cobra.Command {
 	var cluster, slurm string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check this machine, and name the command that mends what is missing",
+		Short: "Check this machine, and say how to install what is missing",
 		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
 supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
 and the file systems of this machine allow: open files, processes, memory, and space. Each
 row shows what was found. The line below a row that is not ok tells how to fix it.
 
 "clock's functions" is limited if Slurm imports a function that the virtual clock does
-not handle. A replay on that Slurm runs and warns.
+not handle. A replay on that Slurm runs, with a warning.
 
-A limit is missing if not even a small replay could run with it, and limited if a cluster
-of 10,000 nodes could not. With --cluster, a limit is missing if that cluster needs
-more.
+A limit of the machine is marked missing if it is too low for a small replay, and
+limited if it is too low for a cluster of 10,000 nodes. With --cluster, it is marked
+missing if it is too low for that cluster.
 
-RMREPLAY_SLURM names the default of --slurm, in replays too.
-RMREPLAY_NETWORK=private refuses replays where the daemons cannot have a network of their
-own, and RMREPLAY_NETWORK=shared does without one. The exit status is 5 if no replay can
-run here.`,
+The environment variable RMREPLAY_SLURM is the default of --slurm, also for replays.
+With RMREPLAY_NETWORK=private, replays refuse to start if the daemons cannot have a
+private network; with RMREPLAY_NETWORK=shared, replays do not make one. The exit status
+is 5 if replays cannot run here.`,
 		Example: `  rmreplay doctor
   rmreplay doctor --cluster demo/cluster
   rmreplay doctor --json

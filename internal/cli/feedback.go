@@ -37,10 +37,11 @@ func modelNames() (names []string) {
 }
 
 // feedbackHelp is the part of a command's help about reacting users.
-const feedbackHelp = `With --feedback think-time, a user submits when the jobs have ended whose results the user
-awaited in the record, after the recorded think time. The models adjusted, fluid and
-distribution are those of Zakay and Feitelson. The workload must have recorded ends: use a
-log or a run. docs/FEEDBACK.md compares the models.`
+const feedbackHelp = `With --feedback think-time, users submit the jobs of a session a think time after the
+ends of those jobs that, in the record, ended before the session began. The think time
+is the recorded one. The models adjusted, fluid and distribution are those of Zakay and
+Feitelson. The workload must have recorded ends: use a log or a run. docs/FEEDBACK.md
+compares the models.`
 
 // users returns the model of users that the flags ask for.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {

@@ -89,9 +89,9 @@ func newMetricsCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "metrics RUN",
 		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
-		Long: `Computes the metrics of a run from its record. The record of a run that was interrupted
-or killed has metrics, too: those of its jobs so far. Such a run is not valid. RUN may
-also be a recorded workload: then these are the metrics of what happened.
+		Long: `Computes the metrics of a run from its record. For a run that was interrupted or killed,
+the metrics are those of its jobs until then; such a run is not valid. RUN may also be a
+recorded workload: then the metrics are those of the recorded jobs.
 
   makespan          last end - first start (of a workload with a window: - its begin)
   utilization       processor time held by jobs / (window x processors); of nodes: the
@@ -111,11 +111,12 @@ On a terminal, small pictures show the use of the machine, the queue and the wai
 time.
 
 --fairness shows how equally users, accounts, QOS and jobs were served: the Gini
-coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json always
-has them. --fair-start counts the jobs that started later than they would have without
-the jobs that came after them (fair start time; Sabin et al., 2004). It simulates each job
-that waited, with a policy of simulate. These figures are exact for a run of the simulator
-with that policy, and a model of other runs. They say which.
+coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json
+always has them. --fair-start counts the jobs that started later than they would have
+without the jobs that came after them (fair start time; Sabin et al., 2004). It
+simulates each job that waited, with a policy of simulate. The figures are exact for a
+run of the simulator with that policy, and approximate for other runs; the output says
+which.
 
 ` + notValidHelp,
 		Example: `  rmreplay metrics demo/run

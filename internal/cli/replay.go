@@ -61,15 +61,15 @@ func newReplayCommand(g *globals) *cobra.Command {
 		Long: `Runs the stock slurmctld with the site's own configuration, and slurmdbd with a private
 MariaDB if the site has accounting. Submits every job of the workload at its time as its
 own user, plays all compute nodes, and records what happens to every job. Virtual time
-stands still while Slurm computes, and jumps to the next event when all daemons wait. With
---clock measured, slurmctld's computing takes virtual time. Then bf_max_time, yields and
-backlogs act as on a controller as fast as this machine, or F times slower.
+stands still while Slurm computes, and jumps to the next event when all daemons wait.
+With --clock measured, slurmctld's computing takes virtual time: then cycles reach
+bf_max_time, pause and fall behind as on a controller that is as fast as this machine,
+or F times slower.
 
-A replay needs no root, and its daemons never run as root. It installs nothing, uses none
-of the machine's services, is out of reach of other machines, and leaves nothing behind
-except RUN. RUN/manifest.json lists every change of the configuration with its reason. To
-see them before a replay, use
-` + "`rmreplay conf adapt`" + `.
+A replay does not need root, and its daemons never run as root. It installs nothing,
+does not use services of the machine, cannot be reached from other machines, and leaves
+only RUN. RUN/manifest.json lists every change of the configuration with its reason. To
+see these changes before a replay, use` + "`rmreplay conf adapt`" + `.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.

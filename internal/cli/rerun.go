@@ -27,13 +27,15 @@ func newRerunCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rerun RUN [changed options]",
 		Short: "Make a run again, as it was or with other options",
-		Long: `Makes the run of a record again, from any directory: with the workload, the cluster, the
-seed and the options that the record names. Options that are given take the place of those
-of the run. They are the options of replay, for a run on Slurm, and of simulate.
+		Long: `Makes a run again, from any directory, with the workload, the cluster, the seed and the
+options that its record names. Options on the command line replace those of the record.
+They are the options of replay for a run on Slurm, and else of simulate.
 
-The record has a copy of the cluster's files, which is used. The workload is the file that
-the run read. If it has changed or is gone, the copy of its jobs in the record is used.
-Of a directory of realizations the command makes all runs again.
+The cluster's files are those that the record keeps. The workload is the file that the
+run read. If that file has changed or is gone, the copy of its jobs in the record is
+used.
+
+If RUN is a directory of realizations, the command makes all its runs again.
 
 The result is the same for the simulator, and on Slurm with the frozen clock and the same
 release.`,

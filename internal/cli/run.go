@@ -190,7 +190,7 @@ const seedOfJobs = "the same seed gives the same bytes"
 
 // addSiteSlurmFlag adds the flag that names the release that the site runs.
 func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
-	f.StringVar(site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: told by its keys)")
+	f.StringVar(site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: inferred from its keys)")
 }
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.

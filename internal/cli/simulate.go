@@ -54,13 +54,13 @@ Policies:
 ` + describePolicies() + `  slurm          a model of Slurm's own scheduler with the slurm.conf of --cluster
 
 easy-textbook, easy-sjbf and easy++ take tie rules, as in
-easy-textbook:extra=first,end=before. Those of EASY can schedule by predicted run times
-instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs still end
-at their limits.
-docs/SIMULATOR.md explains the rules and their sources.
+easy-textbook:extra=first,end=before. All policies of EASY can schedule by predicted run
+times instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs
+still end at their limits. docs/SIMULATOR.md explains the rules and their sources.
 
-The policy slurm needs --cluster. It says what of Slurm it lacks, and a run that needs
-that is not valid. docs/SLURM-MODEL.md has its agreement with Slurm.
+The policy slurm needs --cluster. If the configuration or the workload has features of
+Slurm that the model lacks, the run is not valid, and a warning names the features.
+docs/SLURM-MODEL.md says how closely the model agrees with Slurm.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.

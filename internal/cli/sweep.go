@@ -69,19 +69,20 @@ Each cell is a run in DIR/cells/NAME, or a directory of realizations if there ar
 seeds. metrics, compare and report read them. DIR/summary.json and DIR/summary.txt hold
 the table of all cells.
 
-To continue an interrupted sweep, give the same command again. It keeps complete runs of
-the same inputs and of this version of rmreplay, and makes the others. A run that fails
-does not stop the others. The sweep lists it at the end and tries it again the next time.
+To continue an interrupted sweep, give the same command again. It keeps complete runs
+that have the same inputs and were made by this version of rmreplay, and makes all other
+runs. A failed run does not stop the sweep. The sweep lists failed runs at the end, and
+makes them again the next time.
 
-How many seeds a difference between two cells needs follows from how much the runs of a
-cell differ. If complete runs allow an estimate, the sweep prints that number at the
-start, after the first three seeds, and below the table. --dry-run prints it and makes no
-runs.
+The number of seeds that are needed to find a difference between two cells depends on
+how much the runs of a cell differ. If complete runs allow an estimate, the sweep prints
+this number at the start, after the first three seeds, and below the table. --dry-run
+prints it and makes no runs.
 
-With --policy slurm, the part for Slurm is simulated with the model of Slurm's scheduler,
-in about a second a run and without Slurm. Its cells begin with model_ in place of
-slurm_, so that DIR can have both. Options of replay that simulate does not have are
-errors.
+With --policy slurm, the cells for Slurm are simulated with the model of Slurm's
+scheduler, in about a second a run and without Slurm. The names of these cells begin
+with model_ in place of slurm_, so that DIR can have both. Options of replay that
+simulate does not have are errors.
 
 With --on slurm, the missing runs become the tasks of one job array, submitted with
 sbatch. DIR, the files of the experiment and this program must have the same paths on the

@@ -79,9 +79,9 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 		Short: "Make a workload of a site's accounting",
 		Long: `Makes a workload of accounting records. With --from sacct, SOURCE is a file with the
 output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
-Submit, Start, End and a size. More columns make the replay more accurate; the command
-lists what is missing. Dependencies, switches and other options without a column come from
-SubmitLine and from stored batch scripts.
+Submit, Start and End, and a column with the job's size. More columns make the replay
+more accurate; the command lists what is missing. Dependencies, switches and other
+options without a column come from SubmitLine and from stored batch scripts.
 
 Records of other systems: pbs (accounting logs of Torque, OpenPBS and PBS Professional),
 lsf (lsb.acct), gridengine (accounting) and gwf. --from auto recognizes them. Several
@@ -96,13 +96,15 @@ USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db
 password in the environment variable RMREPLAY_DB_PASSWORD. --from accounting reads a data
 directory of rmreplay accounting, also while its server runs.
 
---cluster-output makes the users, accounts, associations and QOS that the jobs name,
-unless the source or --accounts has them. If the directory has slurm.conf, the command
-names the jobs that its partitions will refuse for their groups or accounts.
+--cluster-output writes the files users and accounts.sacctmgr. If neither the source nor
+--accounts has accounts and QOS, the command makes those that the jobs name. If the
+directory has slurm.conf, the command lists the jobs that partitions will refuse because
+of their groups or accounts.
 
---start and --end cut out a window. Jobs that ran at its start become preset jobs, jobs
-that waited then are submitted before it, and reservations are those of that time. sacct
-prints dates in the zone of its machine, without naming it: name it with --timezone.`,
+--start and --end cut out a window. Jobs that ran at its start become preset jobs, and
+jobs that waited then are submitted before the window. Reservations that held at the
+start hold in the workload. sacct prints dates in the time zone of its machine: name
+this zone with --timezone.`,
 		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,\
 Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,\
 AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,\

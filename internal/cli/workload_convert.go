@@ -43,10 +43,10 @@ func newWorkloadConvertCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert WORKLOAD -o FILE",
 		Short: "Write a workload in another format",
-		Long: `Reads a workload of any format and writes it in another format. Lists the attributes that
-the other format does not have, with the number of jobs that had them, and the rules that
-applied to records of the source, with the number of records. A trace keeps everything: an
-SWF log that becomes a trace and then a log again has the same records.`,
+		Long: `Reads a workload of any format and writes it in another format. Lists the attributes
+that the other format cannot hold, with the number of jobs that have them, and the rules
+for defective records, with the number of records. A trace keeps all attributes: an SWF
+log that becomes a trace and then a log again has the same records.`,
 		Example: `  rmreplay workload convert KTH-SP2-1996-2.1-cln.swf.gz -o kth.jsonl.gz
   rmreplay workload convert kth.jsonl.gz -o kth.swf
   rmreplay workload convert demo/day.jsonl -o day.txt --to events --json`,

@@ -29,10 +29,11 @@ func newWorkloadGenerateCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate a random workload",
-		Long: `Generates random workloads from models, without records of a real cluster. With --like, it
-generates one that resembles a given workload: in the arrivals by hour and weekday and
-their gaps, in the users and how they repeat jobs, and in the joint distribution of sizes,
-run times and time limits. docs/GENERATORS.md describes the models.`,
+		Long: `The subcommands generate random workloads from models, without records of a real
+cluster. With --like, the command generates a workload that resembles a given one: in
+the arrivals by hour and weekday and their gaps, in the users and how often they repeat
+jobs, and in the joint distribution of sizes, run times and time limits.
+docs/GENERATORS.md describes the models.`,
 		Example: `  rmreplay workload generate --like site.jsonl --seed 7 -o another.jsonl
   rmreplay workload generate --like kth.swf --jobs 100000 -o long.jsonl.gz`,
 		Args: cobra.ArbitraryArgs,
@@ -51,9 +52,9 @@ func newGenerateExampleCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "example",
 		Short: "Write the bundled example: a cluster and a day of jobs",
-		Long: `Writes an invented cluster of 50 nodes to DIR/cluster (slurm.conf and the files beside it,
-with accounts, QOS and users), and a day of about 600 jobs to DIR/day.jsonl. Every seed
-gives the same cluster and other jobs.`,
+		Long: `Writes an invented cluster of 50 nodes to DIR/cluster (slurm.conf and the files beside
+it, with accounts, QOS and users), and a day of about 600 jobs to DIR/day.jsonl. Every
+seed gives the same cluster, and another day of jobs.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run`,
 		Args: console.WantArgs(),

@@ -105,10 +105,10 @@ func newGenerateLublinCommand(g *globals) *cobra.Command {
 		Long: `Generates jobs with the model of Lublin and Feitelson ("The workload on parallel
 supercomputers", JPDC 63(11), 2003) and its published parameters. Sizes are two-stage
 uniform, with serial jobs and powers of two. Run times are hyper-gamma and longer for
-larger jobs. Arrivals are log-gamma with a daily cycle. The model has no users and no time
-limits: users follow Zipf's law here, and every job has a limit of 46 hours, which no job
-reaches. "workload transform --time-limit-model tsafrir" replaces these limits by ones
-that resemble users' estimates.`,
+larger jobs. Arrivals are log-gamma with a daily cycle. The model has neither users nor
+time limits: here users follow Zipf's law, and every job has a limit of 46 hours, which
+no job reaches. "workload transform --time-limit-model tsafrir" replaces these limits by
+limits that resemble users' estimates.`,
 		Example: `  rmreplay workload generate lublin --jobs 10000 --processors 512 --seed 1 -o model.jsonl
   rmreplay simulate model.jsonl --policy easy -o run`,
 		Args: console.WantArgs(),

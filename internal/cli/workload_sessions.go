@@ -44,12 +44,12 @@ func newWorkloadSessionsCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sessions WORKLOAD",
 		Short: "Find the sessions of users, and how they depend on each other",
-		Long: `Divides the submissions of each user into sessions, by one of three rules (Zakay
-and Feitelson, 2013). A session depends on the sessions that had ended when it began;
-dependencies that follow from others are left out. The time from the end of one session to
-the start of the next is the think time, which a replay with feedback keeps. Prints the
-number of sessions, the longest chain of dependent sessions, and how many sessions depend
-on one.
+		Long: `Divides the submissions of each user into sessions, by one of three rules (Zakay and
+Feitelson, 2013). A session depends on the sessions that had ended when it began;
+dependencies that follow from others are left out. The think time is the time from the
+end of a session to the start of a session that depends on it; a replay with feedback
+keeps think times. The command prints the number of sessions, the longest chain of
+dependent sessions, and the largest number of sessions that depend on one session.
 
 The workload must record the ends of its jobs. SWF logs, runs, and traces with recorded
 ends do. Replay any other workload first, and use that run.`,

@@ -68,11 +68,11 @@ expr-lang.org. hour and weekday are those of the submission in UTC.
 --start and --end cut out a window, at the position of the first of them. The new workload
 has the jobs that are submitted in the window, and those that run or wait at its start.
 
-With --cluster, time limits and sizes stay within the limits of its partitions, and else
-within the longest time limit of a job in the partition. --anonymize must be the last
-change. It replaces the names of users, accounts, jobs and nodes, with a key of at least
-16 bytes from a file. --cluster-output writes the cluster with the same new names.
-docs/TRANSFORMS.md says how some of the changes work.`,
+With --cluster, time limits and sizes stay within the limits of its partitions. Without
+it, time limits stay within the longest time limit of a job in the same partition.
+--anonymize must be the last change. It replaces the names of users, accounts, jobs and
+nodes, with a key of at least 16 bytes from a file. --cluster-output writes the cluster
+with the same new names. docs/TRANSFORMS.md says how some of the changes work.`,
 		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 -o accurate.jsonl
   rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' \
     --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl

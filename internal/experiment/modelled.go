@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// mostKept is the largest size in bytes of a file that is compared with a cluster's copy.
-const mostKept = 64 << 20
+// maxKept is the largest size in bytes of a file that is compared with a cluster's copy.
+const maxKept = 64 << 20
 
 // Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the
 // same workload and cluster and, with the same seed, the same phase of slurmctld's periodic work. release is as
@@ -74,7 +74,7 @@ func keptAlike(dir string, s *Slurm) bool {
 	}
 	have := map[string]string{}
 	for name := range want {
-		text, err := input.ReadFile(filepath.Join(kept, name), mostKept)
+		text, err := input.ReadFile(filepath.Join(kept, name), maxKept)
 		if err != nil {
 			return false
 		}

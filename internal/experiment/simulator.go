@@ -138,8 +138,8 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 
 // The largest machines without a slurm.conf.
 const (
-	mostProcessors = math.MaxInt32
-	mostNodes      = 1 << 20 // as many as a host list may have
+	maxProcessors = math.MaxInt32
+	maxNodes      = 1 << 20 // as many as a host list may have
 )
 
 // fitMachine makes a machine from the sizes that the specification or the workload gives.
@@ -163,14 +163,14 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 	}
 	if f := e.spec.NodeFactor; f != 0 {
 		scaled := math.Round(float64(processors) * f)
-		if scaled > mostProcessors {
+		if scaled > maxProcessors {
 			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled,
-				mostProcessors)
+				maxProcessors)
 		}
 		processors = int(scaled)
 	}
-	if processors > mostProcessors {
-		return fieldError("processors", "%d: too many (want at most %d)", processors, mostProcessors)
+	if processors > maxProcessors {
+		return fieldError("processors", "%d: too many (want at most %d)", processors, maxProcessors)
 	}
 	e.config.Processors = processors
 	e.cluster = run.Cluster{Processors: processors}
@@ -179,8 +179,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 
 // fitNodes makes a machine of equal nodes.
 func (e *simEngine) fitNodes(nodes, processors int) error {
-	if nodes > mostNodes {
-		return fieldError("nodes", "%d: too many (want at most %d)", nodes, mostNodes)
+	if nodes > maxNodes {
+		return fieldError("nodes", "%d: too many (want at most %d)", nodes, maxNodes)
 	}
 	if processors%nodes != 0 {
 		return fieldError("nodes", "%d: does not divide %d processors", nodes, processors)

@@ -91,7 +91,7 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 		if policy.MaxWall != nil {
 			q.MaxTime = jobjson.Seconds(time.Duration(*policy.MaxWall) * time.Minute)
 		}
-		q.Nodes, q.CPUs = mostOf(policy, "node"), mostOf(policy, "cpu")
+		q.Nodes, q.CPUs = maxPerJob(policy, "node"), maxPerJob(policy, "cpu")
 		if policy.MaxJobs != nil {
 			q.Running = int(*policy.MaxJobs)
 		}
@@ -162,9 +162,9 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// mostOf returns how much of a resource a job of a QOS may have; 0 without a limit. A job that exceeds its user's
+// maxPerJob returns how much of a resource a job of a QOS may have; 0 without a limit. A job that exceeds its user's
 // limit never starts, so these limits count as well.
-func mostOf(policy *associations.Policy, resource string) (most int) {
+func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
 			most = int(limit)

@@ -67,8 +67,8 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 		return fieldError("reasons", "%v: negative (want 0 for none)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && s.ReasonsEvery != 0:
 		return fieldError("reasons", "%v: with the measured clock the questions would take virtual time (want 0)", s.ReasonsEvery)
-	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > mostClockFactor):
-		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(mostClockFactor))
+	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > maxClockFactor):
+		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(maxClockFactor))
 	}
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err
@@ -197,10 +197,10 @@ func ParseClock(model string) (float64, error) {
 	case name == "measured" && !given:
 		return 1, nil
 	case name == "measured":
-		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= mostClockFactor {
+		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= maxClockFactor {
 			return f, nil
 		}
-		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(mostClockFactor))
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(maxClockFactor))
 	}
 	meant := spelling.Nearest(name, 2, []string{"frozen", "measured"})
 	if meant == "" {

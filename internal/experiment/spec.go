@@ -141,9 +141,9 @@ func Ties(name string) sim.Ties { return sim.Ties(name) }
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
 const ShortestLead = 5 * time.Second
 
-// mostClockFactor is the largest factor that is accepted. No real controller is a million times slower than this
+// maxClockFactor is the largest factor that is accepted. No real controller is a million times slower than this
 // machine.
-const mostClockFactor = 1e6
+const maxClockFactor = 1e6
 
 // complete sets the defaults of a specification.
 func (s *Spec) complete() {

@@ -83,10 +83,10 @@ const (
 	listedCauses = 10
 	listedRivals = 5
 	examples     = 3
-	// A group's waits for nodes are explained at up to mostLooks instants. A look reads all jobs, and
+	// A group's waits for nodes are explained at up to maxLooks instants. A look reads all jobs, and
 	// rowsRead bounds the work, so a run with many jobs has fewer looks: at least fewLooks for each
 	// group.
-	mostLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
+	maxLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
 	// convincing is the least weight of a cause for which the resource manager gave no reason.
 	convincing = 0.25
 )
@@ -127,7 +127,7 @@ func (rec *Record) groups(jobs []*run.Row, by metrics.By) *Groups {
 		result.OmittedWait += g.Wait
 	}
 	result.Groups = result.Groups[:min(listedGroups, len(result.Groups))]
-	looks := min(mostLooks, rowsRead/max(1, len(rec.rows)))
+	looks := min(maxLooks, rowsRead/max(1, len(rec.rows)))
 	for _, g := range result.Groups {
 		rows := rec.waited(members[g.Name])
 		g.Looks = max(fewLooks, int(float64(looks)*float64(g.Wait)/max(1, total)))

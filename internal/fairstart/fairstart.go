@@ -57,10 +57,10 @@ const OwnPolicy = "own"
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
 const tolerance = time.Second
 
-// mostArrivals is how many jobs may have come since the queue was empty, in an exact computation.
+// maxArrivals is how many jobs may have come since the queue was empty, in an exact computation.
 // After more, the simulation begins with the state at the submission of the job, which takes less
 // time.
-const mostArrivals = 5000
+const maxArrivals = 5000
 
 // Policy is the value of a flag: a name that [Of] takes, or empty if nobody asks for fair start times.
 type Policy string
@@ -313,7 +313,7 @@ func (p *pool) compute(exact bool) error {
 			continue
 		}
 		base := i
-		if exact && i-bases[i] <= mostArrivals {
+		if exact && i-bases[i] <= maxArrivals {
 			base = bases[i]
 		} else if exact {
 			p.approximated++

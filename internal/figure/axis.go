@@ -33,8 +33,8 @@ var calendarSteps = []calendarStep{
 	{months: 24}, {months: 60}, {months: 120},
 }
 
-// mostDates is the number of dates that fit below the axis of a [Wide] figure.
-const mostDates = 10
+// maxDates is the number of dates that fit below the axis of a [Wide] figure.
+const maxDates = 10
 
 // seconds is the length of a step.
 func (s calendarStep) seconds() float64 {
@@ -71,7 +71,7 @@ func (s calendarStep) next(t time.Time) time.Time {
 
 // Ticks implements [plot.Ticker].
 func (d DateTicks) Ticks(low, high float64) []plot.Tick {
-	most := cmp.Or(d.Most, mostDates)
+	most := cmp.Or(d.Most, maxDates)
 	step := calendarSteps[len(calendarSteps)-1]
 	for _, s := range calendarSteps {
 		if (high-low)/s.seconds() <= float64(most) {

@@ -76,7 +76,7 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	of, learner := learned{}, opts.Learner
 	if m, given := learner.(Modelled); given && q.future != nil {
 		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
-			return nil, fmt.Errorf("the model knows what happened until %v, after the instant (want a model that was trained "+
+			return nil, fmt.Errorf("the model's data go up to %v, after the instant (want a model that was trained "+
 				"with --until %v or earlier)", t.until, q.At)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// mostRecent is the number of processed jobs, and of probes, that the state keeps.
-const mostRecent = 10_000
+// maxRecent is the number of processed jobs, and of probes, that the state keeps.
+const maxRecent = 10_000
 
 // state has everything that must survive a crash.
 type state struct {
@@ -142,7 +142,7 @@ func (s *state) finish(at hpc.Time, d *done) {
 	if d.Start != 0 && !s.recent[key] {
 		s.recent[key] = true
 		s.Recent = append(s.Recent, key)
-		if len(s.Recent) > mostRecent {
+		if len(s.Recent) > maxRecent {
 			delete(s.recent, s.Recent[0])
 			s.Recent = s.Recent[1:]
 		}
@@ -182,10 +182,10 @@ func (s *state) forget() {
 	s.Forgotten++
 }
 
-// keepLast shortens a list to its last mostRecent elements when it has twice as many.
+// keepLast shortens a list to its last maxRecent elements when it has twice as many.
 func keepLast[T any](list []T) []T {
-	if len(list) > 2*mostRecent {
-		return append([]T(nil), list[len(list)-mostRecent:]...)
+	if len(list) > 2*maxRecent {
+		return append([]T(nil), list[len(list)-maxRecent:]...)
 	}
 	return list
 }

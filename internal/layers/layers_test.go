@@ -59,7 +59,7 @@ func TestLayers(t *testing.T) {
 // TestPackages bounds what a package may be: small enough to be read, and named by a noun of
 // the field.
 func TestPackages(t *testing.T) {
-	const mostLines = 4000 // without test files
+	const maxLines = 4000 // without test files
 	vague := []string{"util", "utils", "common", "helper", "helpers", "misc", "models", "shared", "types", "base"}
 	for _, p := range list(t) {
 		lines := 0
@@ -70,8 +70,8 @@ func TestPackages(t *testing.T) {
 			}
 			lines += strings.Count(string(text), "\n")
 		}
-		if lines > mostLines {
-			t.Errorf("%s has %d lines without tests (want at most %d: what in it is a package of its own?)", p.ImportPath, lines, mostLines)
+		if lines > maxLines {
+			t.Errorf("%s has %d lines without tests (want at most %d: what in it is a package of its own?)", p.ImportPath, lines, maxLines)
 		}
 		if name := path.Base(p.ImportPath); slices.Contains(vague, name) {
 			t.Errorf("%s: %q says nothing (want a noun of the field)", p.ImportPath, name)

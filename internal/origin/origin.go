@@ -26,7 +26,7 @@ type Policy struct {
 }
 
 // errForeign is the error of a request that a page of another site caused.
-var errForeign = errors.New("a web page of another site had the browser send this request (want it from a program, " +
+var errForeign = errors.New("the request comes from a web page of another site (want it from a program, " +
 	"from the server's own pages, or from a link to a page)")
 
 // Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page

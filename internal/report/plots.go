@@ -73,7 +73,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 			"distribution, " +
 			"the blocks within a set and the blocks between sets would look alike.",
 	}
-	if len(d.Rows) > mostColumns {
+	if len(d.Rows) > maxColumns {
 		return f, nil // the page's table above has the means of the blocks
 	}
 	f.Data = &Table{Head: []string{"run"}, Folded: true}
@@ -90,8 +90,8 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	return f, nil
 }
 
-// mostColumns is the largest number of runs whose distances fit side by side in a table.
-const mostColumns = 12
+// maxColumns is the largest number of runs whose distances fit side by side in a table.
+const maxColumns = 12
 
 func runName(row compare.DistanceRow) string {
 	return fmt.Sprintf("%s%d", compare.Letter(row.Set), row.Run+1)

@@ -406,14 +406,14 @@ func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// mostManifest is the maximum size of a manifest in bytes. The manifest of a run with thousands of
+// maxManifest is the maximum size of a manifest in bytes. The manifest of a run with thousands of
 // warnings has less than a megabyte.
-const mostManifest = 64 << 20
+const maxManifest = 64 << 20
 
 // readManifest reads dir/manifest.json.
 func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
-	data, err := input.ReadFile(path, mostManifest)
+	data, err := input.ReadFile(path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notRun(dir)
 	}

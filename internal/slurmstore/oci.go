@@ -39,9 +39,9 @@ type document struct {
 	Layers    []descriptor `json:"layers"`
 }
 
-// mostJSON is the highest number of bytes in an index or a manifest. Registries refuse manifests
+// maxJSON is the highest number of bytes in an index or a manifest. Registries refuse manifests
 // above 4 MiB.
-const mostJSON = 4 << 20
+const maxJSON = 4 << 20
 
 // fromLayout unpacks the image in an OCI layout, layer by layer from the lowest.
 func fromLayout(ctx context.Context, t *tree, dir string, hooks Hooks) error {
@@ -63,7 +63,7 @@ type ociLayout struct{ dir string }
 
 // manifest returns the manifest of the only image for this machine.
 func (l ociLayout) manifest(ctx context.Context) (*document, error) {
-	text, err := input.ReadFile(filepath.Join(l.dir, layoutFile), mostJSON)
+	text, err := input.ReadFile(filepath.Join(l.dir, layoutFile), maxJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 		return nil, fmt.Errorf("%s: version %q (want 1.0.0)", layoutFile, version.ImageLayoutVersion)
 	}
 	name := "index.json"
-	if text, err = input.ReadFile(filepath.Join(l.dir, name), mostJSON); err != nil {
+	if text, err = input.ReadFile(filepath.Join(l.dir, name), maxJSON); err != nil {
 		return nil, err
 	}
 	for range 4 { // an index may refer to another index
@@ -135,15 +135,15 @@ func (l ociLayout) checkPlatform(ctx context.Context, config descriptor) error {
 
 // read returns the content of a small blob.
 func (l ociLayout) read(ctx context.Context, d descriptor) ([]byte, error) {
-	if d.Size > mostJSON {
-		return nil, fmt.Errorf("%d bytes of JSON (want at most %d)", d.Size, mostJSON)
+	if d.Size > maxJSON {
+		return nil, fmt.Errorf("%d bytes of JSON (want at most %d)", d.Size, maxJSON)
 	}
 	f, err := l.open(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, mostJSON))
+	return io.ReadAll(io.LimitReader(f, maxJSON))
 }
 
 var sha256Digest = regexp.MustCompile(`^sha256:([0-9a-f]{64})$`)

@@ -179,7 +179,7 @@ func listDir(dir string) (list []Slurm, err error) {
 // describe reads the description of a root in the store.
 func describe(dir string) (one Slurm, err error) {
 	path := filepath.Join(dir, description)
-	text, err := input.ReadFile(path, mostJSON)
+	text, err := input.ReadFile(path, maxJSON)
 	if err != nil {
 		return one, fmt.Errorf("listing the store of Slurm releases: %w", err)
 	}

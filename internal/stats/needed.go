@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// mostNeeded bounds the result of [Needed].
-const mostNeeded = 1_000_000
+// maxNeeded bounds the result of [Needed].
+const maxNeeded = 1_000_000
 
 // Needed returns the smallest number of runs in each of two sets with which a test as in [Power]
 // detects a true difference of shift standard deviations of a single run with the given probability,
@@ -24,7 +24,7 @@ func Needed(shift, alpha, power float64) int {
 	}
 	high := 2
 	for !enough(high) {
-		if high *= 2; high > mostNeeded {
+		if high *= 2; high > maxNeeded {
 			return 0
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 
 // stillQueued returns an error while the last array has tasks in the queue.
 func (p *Plan) stillQueued(ctx context.Context) error {
-	text, err := files.ReadFile(p.path(arrayFile), mostRead)
+	text, err := files.ReadFile(p.path(arrayFile), maxRead)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -414,12 +414,12 @@ func plainEnvironment(env []string) []string {
 	})
 }
 
-// mostRead is the largest number of bytes that are read from a file beside a run.
-const mostRead = 64 << 20
+// maxRead is the largest number of bytes that are read from a file beside a run.
+const maxRead = 64 << 20
 
 // lastLines returns the last lines of a file, joined by semicolons.
 func lastLines(path string, n int) string {
-	text, err := files.ReadFile(path, mostRead)
+	text, err := files.ReadFile(path, maxRead)
 	if err != nil {
 		return ""
 	}

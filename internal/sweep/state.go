@@ -31,7 +31,7 @@ func statusFile(path string) string { return path + ".json" }
 
 // readStatus reads the file beside path. It returns an empty status if it cannot read the file.
 func readStatus(path string) (s status) {
-	text, err := files.ReadFile(statusFile(path), mostRead)
+	text, err := files.ReadFile(statusFile(path), maxRead)
 	if err != nil || json.Unmarshal(text, &s) != nil {
 		return status{}
 	}

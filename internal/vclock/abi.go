@@ -14,8 +14,8 @@ const (
 	linkCount  = 4096
 	linkReach  = 64
 	never      = 1<<63 - 1
-	// mostInherited is the largest number of variables in shared.inherited.
-	mostInherited = 8
+	// maxInherited is the largest number of variables in shared.inherited.
+	maxInherited = 8
 )
 
 // What a thread is doing (slot.state).

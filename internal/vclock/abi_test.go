@@ -70,7 +70,7 @@ func TestABI(t *testing.T) {
 	constant("magic", abiMagic)
 	constant("version", abiVersion)
 	constant("slots", slotCount)
-	constant("inherited", mostInherited)
+	constant("inherited", maxInherited)
 	constant("links", linkCount)
 	constant("link reach", linkReach)
 	constant("never", never)

@@ -120,7 +120,7 @@ func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 		path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])),
 		threads: map[int]openThread{}, own: map[int]bool{},
 		stall: stallWatch{
-			after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter, excuses: mostExcused},
+			after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter, excuses: maxExcuses},
 		},
 	}
 	s := c.s
@@ -152,9 +152,9 @@ func (s *shared) decide(p Policy) error {
 		s.fifoDev, s.fifoIno = st.Dev, st.Ino
 	}
 	names := strings.Join(p.Inherited, "\x00")
-	if room := len(s.inherited) - 2; len(names) > room || len(p.Inherited) > mostInherited {
+	if room := len(s.inherited) - 2; len(names) > room || len(p.Inherited) > maxInherited {
 		return fmt.Errorf("%d names of environment variables, %d bytes in all (want at most %d names and %d bytes)",
-			len(p.Inherited), len(names), mostInherited, room)
+			len(p.Inherited), len(names), maxInherited, room)
 	}
 	copy(s.inherited[:], names)
 	return nil

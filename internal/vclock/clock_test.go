@@ -584,10 +584,10 @@ func TestRestWatch(t *testing.T) {
 		{0.3, 0, 0, 0},
 		{0, 0.3, 0, 0},
 		{0.2, 0.2, 0, 0},
-		{0, 0, 0.3, 20 + 20*mostExcused}, // the excuses are limited
+		{0, 0, 0.3, 20 + 20*maxExcuses}, // the excuses are limited
 	} {
-		w, rests := restWatch{after: 20 * time.Second, excuses: mostExcused}, 0.0
-		for s := 0.0; s <= 60+20*mostExcused && rests == 0; s++ {
+		w, rests := restWatch{after: 20 * time.Second, excuses: maxExcuses}, 0.0
+		for s := 0.0; s <= 60+20*maxExcuses && rests == 0; s++ {
 			w.seen = begin.Add(seconds(s - one.away))
 			w.returned(begin.Add(seconds(s)))
 			used := demand{cpu: seconds(0.001 * s), delay: seconds(one.delay * s), driver: seconds(one.driver * s)}

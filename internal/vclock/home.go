@@ -42,8 +42,8 @@ const (
 	homeEvery    = 500 * time.Millisecond // time between two looks
 	homePause    = 2 * time.Second        // the first pause after others used the CPU; it doubles
 	longestPause = time.Minute
-	// mostOthers is the largest share of the chosen CPU that other programs may use.
-	mostOthers = 0.25
+	// maxOthersShare is the largest share of the chosen CPU that other programs may use.
+	maxOthersShare = 0.25
 )
 
 // homes counts the clocks of this process by the CPU on which their threads run.
@@ -84,7 +84,7 @@ func (h *home) look() {
 	h.next = h.last.at.Add(homeEvery)
 	if home := int(h.word.Load()) - 1; home >= 0 {
 		others := h.last.busy[home] - before.busy[home] - (h.last.own - before.own)
-		if others.Seconds() > mostOthers*h.last.at.Sub(before.at).Seconds() {
+		if others.Seconds() > maxOthersShare*h.last.at.Sub(before.at).Seconds() {
 			h.leave()
 			// The pauses are random, because the other programs may be replays that look in the
 			// same way.

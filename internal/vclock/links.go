@@ -73,12 +73,12 @@ func (c *Clock) note(e ends) {
 // it in real time. If it returns false, the driver must close the connection without reading from
 // it.
 func (c *Clock) Accepts(from, to netip.AddrPort) bool {
-	const mostPauses, pause = 10000, 50 * time.Microsecond // as in links.c
+	const maxPauses, pause = 10000, 50 * time.Microsecond // as in links.c
 	if !from.IsValid() || !to.IsValid() {
 		return false
 	}
 	e := endsOf(from, to)
-	for range mostPauses {
+	for range maxPauses {
 		connecting := c.s.connecting.Load() // before the search, as in links.c
 		if c.takeLink(e) {
 			return true

@@ -46,7 +46,7 @@ func TestInherited(t *testing.T) {
 }
 
 func TestTooManyInherited(t *testing.T) {
-	for _, names := range [][]string{slices.Repeat([]string{"A"}, mostInherited+1), {strings.Repeat("A", 255)}} {
+	for _, names := range [][]string{slices.Repeat([]string{"A"}, maxInherited+1), {strings.Repeat("A", 255)}} {
 		c, err := New(t.TempDir(), epoch, Policy{Inherited: names})
 		if err == nil {
 			c.Close()
@@ -55,7 +55,7 @@ func TestTooManyInherited(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c, err := New(t.TempDir(), epoch, Policy{Inherited: slices.Repeat([]string{"A"}, mostInherited)})
+	c, err := New(t.TempDir(), epoch, Policy{Inherited: slices.Repeat([]string{"A"}, maxInherited)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,11 +28,11 @@ const (
 	// If threads waited for a CPU for more than this share of the time, the processes do not rest,
 	// and are not stuck. The same is true if the driver computed, which may take long on a busy
 	// machine.
-	mostWanted = 0.25
+	maxWantedShare = 0.25
 	// This is how many rests in a row are excused because the driver's own threads waited for a
 	// CPU. On a machine that stays busy they wait at each look. Without this limit, a peer that
 	// never answers would not be noticed there.
-	mostExcused = 15
+	maxExcuses = 15
 )
 
 // stallWatch notices when real time passes without progress.
@@ -129,7 +129,7 @@ func (w *stallWatch) stuck(used func() demand) bool {
 		return false
 	}
 	d := used()
-	if d.cpu > w.used.cpu+2*procfs.Tick || d.delay-w.used.delay > time.Duration(mostWanted*float64(w.after)) {
+	if d.cpu > w.used.cpu+2*procfs.Tick || d.delay-w.used.delay > time.Duration(maxWantedShare*float64(w.after)) {
 		w.used = d
 		w.last = time.Now()
 		return false
@@ -171,7 +171,7 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 		return false
 	}
 	d := used()
-	most := time.Duration(mostWanted * float64(w.after))
+	most := time.Duration(maxWantedShare * float64(w.after))
 	cpu, wanted := d.cpu-w.used.cpu, d.delay-w.used.delay+w.away // both shrink when a thread ends
 	driver := d.driver - w.used.driver
 	w.since, w.used, w.away = now, d, 0

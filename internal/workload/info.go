@@ -478,13 +478,13 @@ func (p *printer) wrapped(heading string, parts []string) {
 	}
 }
 
-// mostNames is the number of names of a tally that are printed.
-const mostNames = 8
+// maxNames is the number of names of a tally that are printed.
+const maxNames = 8
 
 func (p *printer) tally(what string, list []Tally) {
 	var parts []string
 	for i, t := range list {
-		if i == mostNames {
+		if i == maxNames {
 			parts = append(parts, fmt.Sprintf("and %d more", len(list)-i))
 			break
 		}
@@ -545,16 +545,16 @@ func (p *printer) deciles(counts [10]int) {
 	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
-// mostBars is the largest number of bars in the histogram of submissions. In a longer window
+// maxBars is the largest number of bars in the histogram of submissions. In a longer window
 // each bar stands for several hours.
-const mostBars = 24
+const maxBars = 24
 
 func (p *printer) hours(perHour []int) {
 	if len(perHour) == 0 {
 		return
 	}
-	step := (len(perHour) + mostBars - 1) / mostBars
-	bars := make([]int, 0, mostBars)
+	step := (len(perHour) + maxBars - 1) / maxBars
+	bars := make([]int, 0, maxBars)
 	for chunk := range slices.Chunk(perHour, step) {
 		bars = append(bars, sum(chunk))
 	}

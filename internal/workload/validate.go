@@ -210,16 +210,16 @@ type validator struct {
 	taskCount int  // number of tasks of arrays
 }
 
-// A few lines can ask for more tasks than any memory holds, so their number is limited: to mostTasks,
+// A few lines can ask for more tasks than any memory holds, so their number is limited: to maxTasks,
 // or on average to tasksPerJob if that is more.
 const (
-	mostTasks   = 1_000_000
+	maxTasks    = 1_000_000
 	tasksPerJob = 100
 )
 
 // allTasks reports a problem if the workload's arrays together have too many tasks.
 func (v *validator) allTasks(parts []*validator) {
-	n, most := 0, max(mostTasks, tasksPerJob*v.w.Jobs.Len())
+	n, most := 0, max(maxTasks, tasksPerJob*v.w.Jobs.Len())
 	for _, part := range parts {
 		n += part.taskCount
 	}

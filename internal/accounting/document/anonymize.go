@@ -34,7 +34,7 @@ type Anonymizer struct {
 // NewAnonymizer returns an [Anonymizer] that replaces the names of the given users by the name as.
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
-		return nil, errors.New("anonymizing documents: no user, or no name to call them (want both)")
+		return nil, errors.New("anonymizing documents: the user or the new name is missing (want both)")
 	}
 	var words []byte
 	for _, name := range users {

@@ -101,7 +101,7 @@ func (p *plan) answer(rows [][]any) (a question.Answer) {
 		a.Rows = append(a.Rows, row[:wide])
 	}
 	switch {
-	case len(names) > 0 && len(rows) > mostGroups:
+	case len(names) > 0 && len(rows) > maxGroups:
 		a.Notes = []string{fmt.Sprintf("There are so many values of %s that jobs with rare ones are left out.",
 			strings.Join(names, " or "))}
 	case len(names) > 0 && left > 0:
@@ -119,9 +119,9 @@ func (p *plan) texts() bool {
 // read returns the rows of a statement.
 func read(v *store.Snapshot, p part) ([][]any, error) { return v.All(p.text, p.args...) }
 
-// mostFirst bounds the requests for which [Source.Jobs] at first searches only the end of the range
+// maxFirstRows bounds the requests for which [Source.Jobs] at first searches only the end of the range
 // of time.
-const mostFirst = 1000
+const maxFirstRows = 1000
 
 // Jobs returns the jobs of a page. A job's ID is the number of its arrival.
 func (s *Source) Jobs(ctx context.Context, page question.Page) (jobs []question.Job, err error) {
@@ -131,7 +131,7 @@ func (s *Source) Jobs(ctx context.Context, page question.Page) (jobs []question.
 	}
 	err = s.store.Read(ctx, func(v *store.Snapshot) error {
 		whole := p.span
-		if rows := page.From + page.Most; page.Sort == "end_time" && page.Descending && rows <= mostFirst &&
+		if rows := page.From + page.Most; page.Sort == "end_time" && page.Descending && rows <= maxFirstRows &&
 			!whole.from.IsZero() && !whole.until.IsZero() {
 			p.span.from = whole.until.Add(-whole.until.Sub(whole.from) / 30) // this part of the range probably has enough jobs
 			if jobs, err = p.jobs(v, page); err != nil || len(jobs) == page.Most {

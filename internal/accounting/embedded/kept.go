@@ -11,8 +11,8 @@ import (
 
 // Limits of the memory of [kept], in bytes.
 const (
-	mostKept    = 32 << 20
-	mostKeptOne = 1 << 20 // for one answer
+	maxKept       = 32 << 20
+	maxKeptAnswer = 1 << 20 // for one answer
 )
 
 // kept keeps the rows of statements until the jobs change, because many readers view the same page
@@ -39,15 +39,15 @@ func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool)
 	return clone(rows), true
 }
 
-// put keeps a copy of rows, unless they need more than mostKeptOne bytes.
+// put keeps a copy of rows, unless they need more than maxKeptAnswer bytes.
 func (k *kept) put(content store.Content, key [sha256.Size]byte, rows [][]any) {
 	size := sizeOf(rows)
-	if size > mostKeptOne {
+	if size > maxKeptAnswer {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.rows == nil || k.content != content || k.bytes+size > mostKept {
+	if k.rows == nil || k.content != content || k.bytes+size > maxKept {
 		k.rows, k.content, k.bytes = make(map[[sha256.Size]byte][][]any), content, 0
 	}
 	if _, known := k.rows[key]; !known {

@@ -43,18 +43,18 @@ func TestKept(t *testing.T) {
 	if _, ok := k.get(content(), name(1)); ok {
 		t.Error("an answer of a former state")
 	}
-	k.put(first, name(2), rows(mostKeptOne))
+	k.put(first, name(2), rows(maxKeptAnswer))
 	if _, ok := k.get(first, name(2)); ok {
 		t.Error("an answer that is too long is kept")
 	}
 	for i := range 200 {
-		k.put(first, name(i), rows(mostKeptOne/2))
+		k.put(first, name(i), rows(maxKeptAnswer/2))
 		held := 0
 		for _, rows := range k.rows {
 			held += sizeOf(rows)
 		}
-		if held > mostKept || held != k.bytes {
-			t.Fatalf("%d bytes are kept, and counted as %d (want at most %d)", held, k.bytes, mostKept)
+		if held > maxKept || held != k.bytes {
+			t.Fatalf("%d bytes are kept, and counted as %d (want at most %d)", held, k.bytes, maxKept)
 		}
 	}
 }

@@ -200,8 +200,8 @@ func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok b
 	return join(clusters, " AND ", "true"), join(keys, " AND ", "true"), true
 }
 
-// mostGroups is the highest number of groups of texts that a statement returns: the largest groups.
-const mostGroups = 20_000
+// maxGroups is the highest number of groups of texts that a statement returns: the largest groups.
+const maxGroups = 20_000
 
 // statement returns a SELECT from source: the keys, the measures, and the number of jobs (or NULL).
 func (p *plan) statement(source part, groups [][]string, measures []part, number string) part {
@@ -230,7 +230,7 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 		// whole text.
 		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, k0, %s LIMIT %d", texts.By, strings.Join(by, ", "), texts.Most)
 	case texts != nil:
-		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", mostGroups+1)
+		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", maxGroups+1)
 	case len(groups) > 0:
 		text += " ORDER BY " + strings.Join(order, ", ")
 	}

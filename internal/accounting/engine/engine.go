@@ -60,12 +60,12 @@ type Options struct {
 	Attach string
 }
 
-// idleMiB is the memory of an engine between questions, and leastMiB the least limit for all
+// idleMiB is the memory of an engine between questions, and minMiB the least limit for all
 // engines, in MiB. On two processors, a new engine had 5 MiB of anonymous memory, and 8 MiB after
 // panels over 20 parts.
 const (
-	idleMiB  = 12
-	leastMiB = 64
+	idleMiB = 12
+	minMiB  = 64
 )
 
 // grace is the time in which an engine must end a query after an interrupt. Some of DuckDB's
@@ -81,7 +81,7 @@ func (o *Options) complete() {
 	set(&o.MemoryMiB, 256)
 	set(&o.Engines, 4)
 	set(&o.AnswerMiB, 64)
-	o.MemoryMiB = max(o.MemoryMiB, leastMiB)
+	o.MemoryMiB = max(o.MemoryMiB, minMiB)
 	// Two engines let both lanes work. More engines need enough memory for their work.
 	o.Engines = max(1, min(o.Engines, max(2, o.MemoryMiB/(idleMiB+16))))
 	if o.Quick == 0 {

@@ -21,8 +21,8 @@ const (
 	askTime = 30 * time.Second
 	// endTime is the time limit for closing the pipes of an sdiag that was killed.
 	endTime = time.Second
-	// mostOutput is the number of bytes of sdiag's output that are read.
-	mostOutput = 16 << 20
+	// maxOutput is the number of bytes of sdiag's output that are read.
+	maxOutput = 16 << 20
 )
 
 // Poller asks one cluster's slurmctld periodically. Set its fields before calling [Poller.Run].
@@ -143,13 +143,13 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("it did not end within %v", askTime))
 	defer cancel()
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
-	stdout, stderr := &limited{most: mostOutput}, &limited{most: 4096}
+	stdout, stderr := &limited{most: maxOutput}, &limited{most: 4096}
 	c.Stdout, c.Stderr, c.WaitDelay = stdout, stderr, endTime
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	err := c.Run()
 	if stdout.more {
-		return nil, fmt.Errorf("running %s: it printed more than %d bytes", strings.Join(c.Args, " "), mostOutput)
+		return nil, fmt.Errorf("running %s: it printed more than %d bytes", strings.Join(c.Args, " "), maxOutput)
 	}
 	if err != nil {
 		if ctx.Err() != nil {

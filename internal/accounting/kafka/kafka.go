@@ -52,16 +52,16 @@ type Reader struct {
 
 const (
 	defaultPort = "9092"
-	mostRecords = 5000             // in a batch
+	maxRecords  = 5000             // in a batch
 	pause       = time.Second      // between attempts
 	longPause   = 30 * time.Second // the longest pause
 	endTime     = 5 * time.Second  // for the last commit, and for leaving the group
 )
 
-// A topic's name has at most mostName of the nameCharacters, and is neither "." nor ".." (Kafka's
+// A topic's name has at most maxName of the nameCharacters, and is neither "." nor ".." (Kafka's
 // org.apache.kafka.common.internals.Topic).
 const (
-	mostName       = 249
+	maxName        = 249
 	nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
@@ -74,7 +74,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 	if !found || topic == "" || strings.Contains(topic, "/") {
 		return fail("no topic behind the brokers")
 	}
-	if len(topic) > mostName || strings.Trim(topic, nameCharacters) != "" || topic == "." || topic == ".." {
+	if len(topic) > maxName || strings.Trim(topic, nameCharacters) != "" || topic == "." || topic == ".." {
 		return fail(fmt.Sprintf("%q is not the name of a topic", topic))
 	}
 	for _, broker := range strings.Split(list, ",") {
@@ -121,7 +121,7 @@ func (r *Reader) Run(ctx context.Context) {
 	defer r.close(ctx)
 	r.find(ctx)
 	for ctx.Err() == nil {
-		fetches := r.client.PollRecords(ctx, mostRecords)
+		fetches := r.client.PollRecords(ctx, maxRecords)
 		if ctx.Err() != nil || fetches.IsClientClosed() {
 			return
 		}

@@ -45,9 +45,9 @@ const (
 	smallBody = 1 << 20
 	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
-	// mostReserved is the highest number of bytes that are allocated because of a body's announced
+	// maxReserved is the highest number of bytes that are allocated because of a body's announced
 	// length, and firstReserved the number that are allocated before the first byte arrives.
-	mostReserved  = 16 << 20
+	maxReserved   = 16 << 20
 	firstReserved = 16 << 10
 	// refreshTime is the longest time that ?refresh makes a request wait.
 	refreshTime = 10 * time.Second
@@ -361,7 +361,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, don
 		return nil, done, context.Cause(wait)
 	}
 	if length := r.ContentLength - smallBody; length > 0 {
-		text.Grow(int(min(length+bytes.MinRead, mostReserved)))
+		text.Grow(int(min(length+bytes.MinRead, maxReserved)))
 	}
 	for text.Len() <= MaxBody {
 		if _, err := io.CopyN(text, from, smallBody); errors.Is(err, io.EOF) {

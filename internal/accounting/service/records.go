@@ -209,7 +209,7 @@ func read(ctx context.Context, from Records, out *Imported,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d %s: they would all be the cluster %s (want one run for --cluster-name)",
+		return fmt.Errorf("reading %d %s: all of them would be named %s (want a single run with --cluster-name)",
 			len(runs), quantity.Plural(len(runs), "run", "runs"), from.ClusterName)
 	}
 	names := runNames(runs)
@@ -245,9 +245,9 @@ type lostRuns struct {
 	send  func(job *finished.Job, lost bool) error
 }
 
-// mostRequeue is the longest time between the end of a run and the requeue of its job, which can be
+// maxRequeue is the longest time between the end of a run and the requeue of its job, which can be
 // long because of epilogs. After that time, Slurm may have given the number to another job.
-const mostRequeue = 24 * time.Hour
+const maxRequeue = 24 * time.Hour
 
 func (l *lostRuns) add(job *finished.Job) error {
 	if job.Number == 0 {
@@ -257,7 +257,7 @@ func (l *lostRuns) add(job *finished.Job) error {
 	if before := l.held[key]; before != nil {
 		delete(l.held, key)
 		after := job.Submit.Sub(before.End)
-		if err := l.send(before, after >= 0 && after < mostRequeue); err != nil {
+		if err := l.send(before, after >= 0 && after < maxRequeue); err != nil {
 			return err
 		}
 	}

@@ -154,7 +154,7 @@ func connect(ctx context.Context, dir string) (*client, error) {
 		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir,
 			store.ErrAbsent)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("opening the data directory: %w (want to be the user whom it belongs to)", err)
+		return nil, fmt.Errorf("opening the data directory: %w (want the command to run as the directory's owner)", err)
 	case err != nil:
 		return nil, fmt.Errorf("opening the data directory: %w", err)
 	}

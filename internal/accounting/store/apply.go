@@ -24,8 +24,8 @@ const (
 // The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
 const tailRows = 1000
 
-// [Store.Apply] waits for compaction when there are as many fresh rows as in mostFresh full parts.
-const mostFresh = 4
+// [Store.Apply] waits for compaction when there are as many fresh rows as in maxFresh full parts.
+const maxFresh = 4
 
 // Apply adds documents in the order of their numbers. Views that are taken later see all of them. A document is
 // durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
@@ -67,7 +67,7 @@ func (s *Store) room(ctx context.Context) error {
 		switch {
 		case s.isClosed():
 			return errors.New("the store is closed")
-		case rows < mostFresh*s.opts.partRows:
+		case rows < maxFresh*s.opts.partRows:
 			return nil
 		case s.fault != nil:
 			return s.fault

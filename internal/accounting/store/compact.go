@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// mostFreshParts is the highest number of fresh parts. Every part makes each question slower.
-	mostFreshParts = 24
-	// mostGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
-	mostGoneShare = 20
+	// maxFreshParts is the highest number of fresh parts. Every part makes each question slower.
+	maxFreshParts = 24
+	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
+	maxGoneShare = 20
 	// fewParts neighbours are merged if their rows together fit into one part.
 	fewParts = 4
 	// closeRows is the highest number of fresh rows that [Store.Close] writes. More would take too long.
@@ -103,7 +103,7 @@ func (s *Store) compactOnce(all bool) (did bool, err error) {
 	if all && len(st.fresh) > 0 {
 		return true, s.seal(len(st.fresh))
 	}
-	if fresh > mostFreshParts {
+	if fresh > maxFreshParts {
 		return true, s.mergeFresh(st)
 	}
 	return s.compactParts(st)
@@ -118,7 +118,7 @@ func (s *Store) compactParts(st *state) (did bool, err error) {
 				lost++
 			}
 		}
-		if lost > 0 && lost*mostGoneShare >= p.info.Rows {
+		if lost > 0 && lost*maxGoneShare >= p.info.Rows {
 			return true, s.rewrite(st, i, i+1)
 		}
 	}
@@ -407,7 +407,7 @@ func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from [
 
 // mergeFresh merges that run of neighbouring fresh parts that has the fewest rows.
 func (s *Store) mergeFresh(st *state) error {
-	const window = mostFreshParts / 2
+	const window = maxFreshParts / 2
 	least, first := -1, 0
 	for i := 0; i+window < len(st.fresh); i++ { // the last part is left out: it may still grow
 		rows := 0

@@ -130,8 +130,8 @@ type healthPart struct {
 	info healthInfo
 }
 
-// mostFigures is the highest number of rows in one file.
-const mostFigures = 2000
+// maxFigures is the highest number of rows in one file.
+const maxFigures = 2000
 
 func (s *Store) openHealth(list []healthInfo) (parts []*healthPart) {
 	for _, info := range list {
@@ -214,7 +214,7 @@ func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(c
 			return 0, err
 		}
 		removed += int64(lost)
-		if i == len(next.health)-1 && len(old) < mostFigures && len(figures) > 0 {
+		if i == len(next.health)-1 && len(old) < maxFigures && len(figures) > 0 {
 			figures, counts = append(old, figures...), append(oldCounts, counts...)
 			continue
 		}

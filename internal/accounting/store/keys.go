@@ -234,8 +234,8 @@ type cachedKeys struct {
 	table *keyTable
 }
 
-// mostCachedKeys is the highest number of files of keys in memory. Each takes 3.5 MB.
-const mostCachedKeys = 8
+// maxCachedKeys is the highest number of files of keys in memory. Each takes 3.5 MB.
+const maxCachedKeys = 8
 
 func (c *keyCache) get(path string) (*keyTable, error) {
 	c.mu.Lock()
@@ -246,7 +246,7 @@ func (c *keyCache) get(path string) (*keyTable, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.list = append(c.list[:min(len(c.list), mostCachedKeys-1)], cachedKeys{path, table})
+		c.list = append(c.list[:min(len(c.list), maxCachedKeys-1)], cachedKeys{path, table})
 		i = len(c.list) - 1
 	}
 	used := c.list[i]

@@ -26,15 +26,15 @@ const (
 // migrationStep is the number of arrivals that are read at a time.
 const migrationStep = 5000
 
-// mostAhead is how far after its arrival a document from Slurm may place a job's end; clocks differ by no more than a
+// maxAhead is how far after its arrival a document from Slurm may place a job's end; clocks differ by no more than a
 // day. The pages' periods count back from the newest end: an end far in the future would leave the pages empty.
-const mostAhead = 24 * time.Hour
+const maxAhead = 24 * time.Hour
 
 // ParseArrival parses a document that arrived. cluster is used if the document does not name a cluster.
 func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster string, text []byte) Entry {
 	e := Entry{Seq: seq, Arrived: arrived, Source: source, Index: index, Document: text, Job: document.Parse(text, cluster)}
 	if source.Sent() {
-		e.Job.EndBy(arrived.Add(mostAhead))
+		e.Job.EndBy(arrived.Add(maxAhead))
 	}
 	return e
 }
@@ -252,7 +252,7 @@ func (s *Store) migrateHealth(ask func(func(q *engine.Questioner) error) error) 
 		return err
 	}
 	at := 0
-	for part := range slices.Chunk(figures, mostFigures) {
+	for part := range slices.Chunk(figures, maxFigures) {
 		end := at
 		for end < len(counts) && counts[end].Until <= part[len(part)-1].Until {
 			end++

@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew repairs an older format: up to 4, wait_s was the wait since eligible; up to 5, unknown hours were 0; up to 6, lost
-// was absent; up to 7, jobs that never ran had exit codes. If the process is killed, the next start repeats the work.
+// renew recomputes columns of an older format from the documents; a later start repeats an interrupted one. Up to format
+// 4, wait_s was the wait since eligible; to 5, unknown hours were 0; to 6, lost was absent; to 7, unstarted jobs had exits.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil

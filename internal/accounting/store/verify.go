@@ -21,8 +21,8 @@ type Verified struct {
 	Migrated string   // result of the migration of an older store; empty if there was none
 }
 
-// mostProblems is the highest number of problems that are listed for a part.
-const mostProblems = 20
+// maxProblems is the highest number of problems that are listed for a part.
+const maxProblems = 20
 
 // Verify reads the whole store and checks its consistency: files with their checksums, columns with the jobs'
 // documents, keys and cells with the jobs. progress is called with the number of parts read and of all parts.
@@ -38,8 +38,8 @@ func (v *View) Verify(ctx context.Context, progress func(done, all int)) (*Verif
 		if err := c.check(); err != nil {
 			c.fault("%v", err)
 		}
-		if c.faults > mostProblems {
-			c.problems = append(c.problems, fmt.Sprintf("%s: %d more", p.jobs(), c.faults-mostProblems))
+		if c.faults > maxProblems {
+			c.problems = append(c.problems, fmt.Sprintf("%s: %d more", p.jobs(), c.faults-maxProblems))
 		}
 		out.Parts++
 		out.Jobs += p.info.Rows - int64(len(v.st.goneIn(p)))
@@ -113,7 +113,7 @@ type checking struct {
 }
 
 func (c *checking) fault(format string, args ...any) {
-	if c.faults++; c.faults <= mostProblems {
+	if c.faults++; c.faults <= maxProblems {
 		c.problems = append(c.problems, c.p.jobs()+": "+fmt.Sprintf(format, args...))
 	}
 }

@@ -381,8 +381,8 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	for _, name := range []string{"a", "b"} {
 		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
 			others := ""
-			if n := len(named) - mostShown; n > 0 {
-				named, others = named[:mostShown], fmt.Sprintf(" and %d others", n)
+			if n := len(named) - maxShown; n > 0 {
+				named, others = named[:maxShown], fmt.Sprintf(" and %d others", n)
 			}
 			return missing("there is no cluster %q (there are %s%s)", given, strings.Join(named, ", "), others)
 		} else if given != "" {
@@ -455,7 +455,7 @@ func (v *server) readable(ctx context.Context, values url.Values, live bool) url
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",
 		"page", "align", "refresh", "static"} {
-		for _, value := range values[name][:min(len(values[name]), mostFilters)] {
+		for _, value := range values[name][:min(len(values[name]), maxFilters)] {
 			before := kept[name]
 			kept[name] = append(slices.Clone(before), value)
 			if _, _, err := v.readAbout(ctx, kept, live); err != nil {
@@ -515,7 +515,7 @@ func (f *frame) fill(r *request, s *sizes) {
 	without := func(v url.Values) {
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
 	}
-	shown, more := s.largest(mostShown, chosen...)
+	shown, more := s.largest(maxShown, chosen...)
 	for _, c := range shown {
 		name := orUnknown(c.Name)
 		if c.Kind == kindRun {
@@ -549,7 +549,7 @@ func (f *frame) fill(r *request, s *sizes) {
 		}
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}
-			shown, _ := s.largest(mostShown, one.Chosen)
+			shown, _ := s.largest(maxShown, one.Chosen)
 			for _, c := range shown {
 				if c.Name != "" {
 					one.Options = append(one.Options, option{Name: c.Name, Value: c.Name, Chosen: c.Name == one.Chosen})

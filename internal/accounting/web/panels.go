@@ -75,7 +75,7 @@ var panels = []*panel{
 	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
 		draw: drawTimeline("jobs")},
 	{name: "utilization", title: "Utilization",
-		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not in it.",
+		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not counted.",
 		shape: shapeUtilization,
 		draw:  drawTimeline("")},
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring " +
@@ -84,7 +84,7 @@ var panels = []*panel{
 		shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
 		shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Waits", about: "From submission to start, less lost runs. Jobs that never ran are not in it.",
+	{name: "waits", title: "Waits", about: "From submission to start, less lost runs. Jobs that never ran are not counted.",
 		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
 		draw:  drawDistribution("wait_s")},
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",
@@ -92,7 +92,7 @@ var panels = []*panel{
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
 		"their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times",
-		about: "From start to end of each job's last run. Jobs that never ran are not in it.",
+		about: "From start to end of each job's last run. Jobs that never ran are not counted.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.",
 		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
@@ -111,7 +111,7 @@ var panels = []*panel{
 	{name: "names", title: "Top job names", about: "The ten job names with the most runs.",
 		shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs",
-		about: "One row for each run of a job. The number opens everything that is known of the job.",
+		about: "One row for each run of a job. A click on the number opens all fields of the job.",
 		wide:  true, shape: shapeJobs},
 }
 
@@ -194,9 +194,9 @@ func ratio(part, whole float64) any {
 // longestLabel is the number of bytes of a name that are repeated beside each number of a table.
 const longestLabel = 80
 
-// mostSeries is the highest number of series in a stacked chart; the sum of the rest is one more
+// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more
 // series.
-const mostSeries = 7
+const maxSeries = 7
 
 // pivot makes a table with a row for each bucket and a column for each name. A raw row has a
 // bucket, a name and a value. The names with the highest sums come first.
@@ -210,9 +210,9 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a, b)) })
-	others := len(names) > mostSeries
+	others := len(names) > maxSeries
 	if others {
-		names = append(names[:mostSeries-1:mostSeries-1], "others")
+		names = append(names[:maxSeries-1:maxSeries-1], "others")
 	}
 	t := timeTable(r, b)
 	at := make(map[string]int)

@@ -16,10 +16,10 @@ import (
 
 // Limits of a request's parameters.
 const (
-	mostFilters   = 50
+	maxFilters    = 50
 	longestFilter = 1024 // bytes
-	mostRows      = 1000 // of the table of jobs on one page
-	deepestPage   = 10_000_000
+	maxTableRows  = 1000 // of the table of jobs on one page
+	maxPage       = 10_000_000
 )
 
 // utilization is the panel whose buckets also include processors of jobs that started before a
@@ -52,7 +52,7 @@ type request struct {
 	chosen  question.Filter // combines filters and query, without the range of time
 
 	from, until time.Time
-	after       time.Time // the first second in which no job ends any more
+	after       time.Time // the second after the newest end: no job ends then or later
 	whole       bool      // also shows jobs without an end
 
 	by         string
@@ -126,10 +126,10 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 			}
 		}
 	}
-	if r.rows < 1 || r.rows > mostRows {
-		return nil, fmt.Errorf("rows: %d (want 1 to %d)", r.rows, mostRows)
+	if r.rows < 1 || r.rows > maxTableRows {
+		return nil, fmt.Errorf("rows: %d (want 1 to %d)", r.rows, maxTableRows)
 	}
-	r.page, r.width = min(r.page, deepestPage), min(max(r.width, 280), 1600)
+	r.page, r.width = min(r.page, maxPage), min(max(r.width, 280), 1600)
 	if v := r.values.Get("columns"); v != "" {
 		r.columns = strings.Split(v, ",")
 		for i, name := range r.columns {
@@ -178,8 +178,8 @@ func place(name string) int {
 
 func (r *request) parseFilters() error {
 	list := r.values["f"]
-	if len(list) > mostFilters {
-		return fmt.Errorf("%d filters (want at most %d)", len(list), mostFilters)
+	if len(list) > maxFilters {
+		return fmt.Errorf("%d filters (want at most %d)", len(list), maxFilters)
 	}
 	for _, s := range list {
 		if len(s) > longestFilter {
@@ -339,8 +339,8 @@ var bucketSteps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// mostBuckets is the highest number of buckets in a chart.
-const mostBuckets = 100
+// maxBuckets is the highest number of buckets in a chart.
+const maxBuckets = 100
 
 // buckets returns the buckets of the range of time. For the utilization, the range is rounded down
 // to quarters of an hour if the edges are such quarters, because rollups have instants in these
@@ -349,7 +349,7 @@ func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]
 	for _, s := range bucketSteps {
-		if span/s <= mostBuckets-2 && s >= r.shortest {
+		if span/s <= maxBuckets-2 && s >= r.shortest {
 			step = s
 			break
 		}
@@ -376,7 +376,7 @@ func (r *request) buckets() buckets {
 		} else {
 			edge = time.Unix(k*step-int64(offset), 0)
 		}
-		if b.edges = append(b.edges, edge); len(b.edges) > 1 && !edge.Before(r.until) || len(b.edges) > 2*mostBuckets {
+		if b.edges = append(b.edges, edge); len(b.edges) > 1 && !edge.Before(r.until) || len(b.edges) > 2*maxBuckets {
 			break
 		}
 	}

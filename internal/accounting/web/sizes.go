@@ -32,8 +32,8 @@ type size struct {
 // sizes are all clusters, in the order of their names.
 type sizes struct{ list []size }
 
-// mostShown is the highest number of clusters that a page lists.
-const mostShown = 100
+// maxShown is the highest number of clusters that a page lists.
+const maxShown = 100
 
 // largest returns the clusters with the given names and the clusters with the most jobs, in the
 // order of their names. more is the number of clusters that it leaves out.
@@ -203,8 +203,8 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	return found, nil
 }
 
-// mostClusters bounds the number of clusters, those with the most jobs, that the pages distinguish.
-const mostClusters = 10_000
+// maxClusters bounds the number of clusters, those with the most jobs, that the pages distinguish.
+const maxClusters = 10_000
 
 // known returns the sizes of the clusters that the pages can show.
 func (v *server) known(ctx context.Context) (*sizes, error) {
@@ -213,7 +213,7 @@ func (v *server) known(ctx context.Context) (*sizes, error) {
 
 // findSizes asks the source which clusters have jobs, and adds what the store knows of them.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
-	by := []question.Key{question.Values{Column: "cluster", Most: mostClusters}}
+	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
 	// Clocks can be wrong. Impossible ends would stretch the range of time and make all charts

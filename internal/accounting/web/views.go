@@ -20,7 +20,7 @@ import (
 
 // Limits of saved views.
 const (
-	mostViews       = 1000
+	maxViews        = 1000
 	longestViewName = 100 // characters
 	longestView     = 16 << 10
 )
@@ -164,9 +164,9 @@ func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 	}
 	saved := view{Name: name, URL: page + "?" + values.Encode()}
 	err = v.views.change(func(all map[string]view) error {
-		if _, there := all[name]; !there && len(all) >= mostViews {
+		if _, there := all[name]; !there && len(all) >= maxViews {
 			return &statusError{http.StatusConflict, fmt.Errorf("there are %d views already (want at most %d: delete some)",
-				len(all), mostViews)}
+				len(all), maxViews)}
 		}
 		all[name] = saved
 		return nil

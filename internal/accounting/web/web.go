@@ -392,7 +392,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 		return writeJSON(w, a)
 	case "csv":
 		if p.name == "table" {
-			r.rows, r.page = mostExported, 0
+			r.rows, r.page = maxExported, 0
 		}
 		a, err := v.ask(q.Context(), p, r, s)
 		if err != nil {
@@ -410,8 +410,8 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	}
 }
 
-// mostExported is the highest number of jobs in a CSV file of the table.
-const mostExported = 50_000
+// maxExported is the highest number of jobs in a CSV file of the table.
+const maxExported = 50_000
 
 // trim removes the last row if it was only requested to find out whether there are more jobs.
 func (a *answer) trim() (more bool) {

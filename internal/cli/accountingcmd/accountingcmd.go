@@ -25,11 +25,11 @@ func New(out console.Output) *cobra.Command {
 them from the jobcomp/elasticsearch plugin of an unmodified slurmctld as they end, and
 keeps them in Parquet files. docs/ACCOUNTING.md has the lines of slurm.conf.
 
-One process has a data directory open. The other commands ask it, through a socket in the
-directory, or open the directory themselves.
+Only one process at a time can open a data directory. If accounting serve has it open,
+the other commands ask the server through a socket in the directory.
 
-Pages and searches are answered by processes of rmreplay-engine, a program beside this
-one. All else works without it.`,
+The program rmreplay-engine, which is installed beside rmreplay, answers the queries of
+pages and searches. Everything else works without rmreplay-engine.`,
 	}
 	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.remove(), o.anonymize(), o.backup(), o.verify())
 	return c

@@ -106,9 +106,9 @@ func formatOf(path string) string {
 func (o commands) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DIR TARGET",
-		Short: "Copy a data directory, while it is in use",
-		Long: `Writes a copy of all jobs that were acknowledged until now into a new directory, which
-is a data directory itself. Neither the receiver nor searches wait for it.
+		Short: "Copy a data directory, also while the server runs",
+		Long: `Writes a copy of all jobs that were acknowledged until now into a new data directory.
+Meanwhile the server receives jobs and answers searches as usual.
 
 To restore a copy, stop accounting serve, and put a copy of it in the data directory's
 place.`,

@@ -19,8 +19,9 @@ func (o commands) info() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info DIR",
 		Short: "Show what a data directory holds",
-		Long: `Shows how many jobs a data directory holds, of which clusters and from when, which rules
-their documents broke, and how far the database is behind the received documents.`,
+		Long: `Shows the number of jobs in a data directory, their clusters and dates, how many
+documents were defective by which rule, and how many received documents are not yet in
+the tables.`,
 		Example: `  rmreplay accounting info /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -46,13 +46,12 @@ sacct -P or sacct --json, records of other systems, a run of rmreplay, a workloa
 the outcome of its jobs, or with --from slurmdbd the database of slurmdbd, as for
 workload build.
 
-A run becomes a cluster of its own, with the name of its directory unless --cluster-name
-says otherwise. It stands beside the production clusters in searches and pages. Its
-machine's size becomes known, so that utilization is charted, and the pages link to its
-report.
+A run becomes a cluster with the name of the run's directory, or of --cluster-name.
+Searches and pages show this cluster beside the production clusters, with its
+utilization and a link to the run's report.
 
-A job that Slurm itself has sent stays as it was sent. While accounting serve runs, the
-import goes through it.`,
+Imported records do not replace jobs that Slurm has sent. If accounting serve runs, it
+does the import.`,
 		Example: `  sacct -a -P -D -S 2024-01-01 -o ALL > 2024.sacct
   rmreplay accounting import /var/lib/rmreplay 2024.sacct --timezone Europe/Zurich
   rmreplay accounting import /var/lib/rmreplay run --cluster-name what-if`,
@@ -110,14 +109,14 @@ func (o commands) reconcile() *cobra.Command {
 	var asJSON, fill bool
 	c := &cobra.Command{
 		Use:   "reconcile DIR SOURCE...",
-		Short: "Name the jobs that the receiver never got, and add them",
+		Short: "List jobs that the receiver did not get, and add them",
 		Long: `Compares a data directory with accounting records: the output of sacct, or with --from
-slurmdbd the database. It names the jobs that the directory does not have, and those
-that differ.
+slurmdbd the database. It lists the jobs that the directory lacks, and the jobs that
+differ.
 
-slurmctld keeps jobs that it could not send in memory. If it is killed then, they are
-lost there, but slurmdbd has them. With --fill the command adds them. Run sacct with -D,
-so that it prints each run of a requeued job. The exit status is 3 if something is
+slurmctld keeps jobs that it could not send in memory, and loses these jobs if it is
+killed. slurmdbd has them. With --fill the command adds the missing jobs. Run sacct with
+-D, so that it prints each run of a requeued job. The exit status is 3 if a job is
 missing or differs.`,
 		Example: `  sacct -a -X -P -D -S 2024-03-01 -E 2024-03-08 -o ALL > week.sacct
   rmreplay accounting reconcile /var/lib/rmreplay week.sacct \

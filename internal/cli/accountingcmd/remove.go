@@ -21,9 +21,9 @@ func (o commands) remove() *cobra.Command {
 	})
 	c.Use = "remove DIR"
 	c.Short = "Remove jobs of users, clusters or times for good"
-	c.Long = `Removes jobs with their documents from a data directory, while it is in use: those of
-users, of a cluster, or those that ended between --start and --end. A job must match all
-that is given. Documents that later ones have replaced are removed, too.
+	c.Long = `Removes jobs with their documents from a data directory, also while the server runs.
+--user-name, --cluster-name, --start and --end (of the jobs' ends) choose the jobs; a
+job must match all given flags. Earlier documents of these jobs are removed, too.
 
 Slurm's own accounting, backups and exported files keep their copies, and accounting
 reconcile --fill adds again what slurmdbd still has. accounting anonymize keeps the jobs.`
@@ -46,11 +46,12 @@ func (o commands) anonymize() *cobra.Command {
 		return nil
 	})
 	c.Use = "anonymize DIR"
-	c.Short = "Keep jobs of users without what is known of the users"
-	c.Long = `Replaces the documents of users' jobs in a data directory, while it is in use. What a job
-asked for, had and waited for stays, so that sums and waits stay. User and group go, and
-so does what the user wrote: names of jobs, the script, comments, directories, files.
-Where the user's name is a word of what stays, such as the account, it is replaced.
+	c.Short = "Remove the names and texts of users, and keep their jobs"
+	c.Long = `Replaces the documents of users' jobs in a data directory, also while the server runs.
+Sizes, times and waits of the jobs stay, so sums over jobs stay the same. The user, the
+group and the user's texts are removed: names of jobs, the script, comments,
+directories, files. If another text, such as the account, contains the user's name as a
+word, that word is replaced.
 
 Jobs that come later are not anonymized. Slurm's own accounting, backups and exported
 files keep their copies.`

@@ -24,49 +24,52 @@ func (o commands) serve() *cobra.Command {
   JobCompType=jobcomp/elasticsearch
   JobCompLoc=http://HOST:9200/NAME/_doc
 
-NAME is any name in lower case, best that of the cluster. It stands for the cluster in
-jobs that do not say theirs, as without slurmdbd.
+NAME is a name in lower case, preferably that of the cluster. Jobs whose documents do
+not name a cluster get this name. Without slurmdbd that is the case for all jobs.
 
-The server answers a job only when it is on disk, so what was acknowledged survives a
-crash. It keeps whatever it gets: a document that makes no sense is kept as it came,
-marked, and counted. A job that comes twice is one job.
+The server acknowledges a job when the job is on disk, so acknowledged jobs survive a
+crash. It keeps every document unchanged; defective documents are marked and counted. A
+job that is sent twice is kept once.
 
 --auth names a file with one line for each credential, ROLE USER PASSWORD or ROLE token
 TOKEN, where ROLE is ingest, read or all. It must not be readable by others. Slurm takes
 user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many sites
-let all users read slurm.conf, so give it a credential of the role ingest.
+let all users read slurm.conf, so write a credential of the role ingest there.
 
 Without --auth the server listens on addresses of this machine only, unless --open says
 otherwise. Jobs that ended longer ago than --retention are removed once a day.
 
---run shows runs of rmreplay in the pages, each as a cluster of its own: name several by
-repeating it. A data directory is made for them, and removed at the end. The server takes
-no jobs then. To show runs beside production, add them with accounting import.
+--run shows a run of rmreplay in the pages, as a cluster; repeat the flag for several
+runs. The server makes a data directory for the runs, and removes it at the end. Such a
+server does not receive jobs. To show runs beside production, add them with accounting
+import.
 
---forward names an Elasticsearch or OpenSearch cluster, as http(s)://HOST:PORT or with
-the name of an index behind it. Every document goes on to the cluster, exactly once.
-While the cluster is away, documents wait in the data directory. --forward-auth names a
-file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
-able to read.
+--forward names an Elasticsearch or OpenSearch cluster: http(s)://HOST:PORT, also with
+the name of an index behind it. The server sends every document on to this cluster,
+which then has each document once. While the cluster does not answer, documents wait in
+the data directory. --forward-auth names a file with the credentials: USER:PASSWORD,
+"ApiKey KEY" or "Bearer TOKEN". Other users must not be able to read the file.
 
 With --store elasticsearch the pages show the jobs in an index of an Elasticsearch or
-OpenSearch cluster, http(s)://HOST:PORT/INDEX, also those that Slurm's own plugin sent
-there. --url-auth is to --url what --forward-auth is to --forward. With --data, what the
-server receives or imports goes on to that index, exactly once. Without it the server
-takes no jobs, and INDEX may be a list with commas and asterisks.
+OpenSearch cluster (--url http(s)://HOST:PORT/INDEX), also jobs that Slurm's own plugin
+sent there. --url-auth names a file with the credentials, as --forward-auth does. With
+--data, the server sends jobs that it receives or imports on to that index. Without
+--data the server does not receive jobs, and INDEX may be a list with commas and
+asterisks.
 
---kafka reads what jobcomp/kafka sends to a topic, too (Slurm 23.02 and later). A
-message's offset is committed when its document is on disk. Messages wait at the brokers
-while the server or a broker is away. The topic's name stands for the cluster, as NAME
-does above. --kafka-config names a file as jobcomp/kafka has it, of librdkafka's
-properties: security.protocol, sasl.* and ssl.* say how brokers are reached.
+--kafka also reads the jobs that jobcomp/kafka sends to a topic (Slurm 23.02 and later).
+A message's offset is committed when its document is on disk. While the server does not
+run, messages wait at the brokers. Jobs whose documents do not name a cluster get the
+topic's name. --kafka-config names a file of librdkafka's properties, as the file of
+jobcomp/kafka: security.protocol, sasl.* and ssl.* say how to reach the brokers.
 
 --sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures:
-times, depths and ends of the main and backfill scheduler's cycles, queues, and requests.
-The page /_ui/health charts them. COMMAND is sdiag's path, with options that choose the
-cluster if need be: vale="sdiag -M vale". While slurmctld does not answer, the figures
-have a gap. Once an hour, sinfo in the place of sdiag says how large the cluster is, so
-that utilization is in per cent. The flag may be repeated.`,
+times, depths and ends of the main and backfill scheduler's cycles, queues, and
+requests. The page /_ui/health charts them. COMMAND is the path of sdiag, with options
+that choose the cluster if necessary: vale="sdiag -M vale". While slurmctld does not
+answer, the figures have a gap. Once an hour the server runs COMMAND with sinfo in place
+of sdiag to learn the size of the cluster, so that utilization is in per cent. The flag
+may be repeated.`,
 		Example: `  rmreplay accounting serve /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve /var/lib/rmreplay --listen 0.0.0.0:9200 \
@@ -117,7 +120,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs "+
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs whose documents name none "+
 		"(default: the index's)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
@@ -137,8 +140,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 		"answer questions may use; the server has up to 256 beside")
 }
 
-// leastMemory is the smallest value of --memory, in MiB.
-const leastMemory = 64
+// minMemory is the smallest value of --memory, in MiB.
+const minMemory = 64
 
 // checkServe returns an error for flags with senseless values, and for flags that contradict each
 // other.
@@ -148,8 +151,8 @@ func (o commands) checkServe(opts *service.Serve) error {
 		return console.Usagef("--retention %v: negative (want a duration, or 0 for ever)", opts.Retention)
 	case opts.SdiagKeep < 0:
 		return console.Usagef("--sdiag-keep %v: negative (want a duration, or 0 for ever)", opts.SdiagKeep)
-	case opts.MemoryMiB < leastMemory:
-		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, leastMemory)
+	case opts.MemoryMiB < minMemory:
+		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, minMemory)
 	}
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")

@@ -15,14 +15,14 @@ func (o commands) verify() *cobra.Command {
 	var asJSON, quiet bool
 	c := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "Read a data directory whole, and say what is wrong with it",
-		Long: `Reads all of a data directory and compares it with itself: each file with its checksum,
-each column of each job with the job's document, each run of a job with all others, and
-what is counted ahead with the jobs. It changes nothing, and runs while the directory is
-in use.
+		Short: "Read all of a data directory, and report damage",
+		Long: `Reads all files of a data directory, and compares each file with its checksum, each
+column of each job with the job's document, each run of a job with all other runs, and
+the stored counts with the jobs. The command changes nothing, and can run while the
+server runs.
 
-The exit status is 3 if something is wrong. accounting reconcile finds jobs that are
-missing, and a backup has what is damaged.`,
+The exit status is 3 if it finds damage. Restore damaged files from a backup, and find
+missing jobs with accounting reconcile.`,
 		Example: `  rmreplay accounting verify /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -49,17 +49,19 @@ func New(out console.Output) *cobra.Command {
   waits        their figures over the realizations of both
 
 The result begins with a verdict: how many of Slurm's decisions the model makes on this
-workload, how the others differ, and for what to use it.
+workload, how the other decisions differ, and for what to use the model.
 
-The replays take ten minutes at most, or --within. A workload that is longer is compared
-from its beginning to where they got, and the verdict names that part. To compare another
-part, cut it out with ` + "`rmreplay workload transform --start`" + `.
+The replays take ten minutes at most, or --within. A replay that has not ended by then is
+compared up to where it came, and the verdict names this part of the workload. To compare
+another part, cut it out with ` + "`rmreplay workload transform --start`" + `.
 
-In place of WORKLOAD and --cluster there may be records: REPLAY, a replay or a directory
-of its realizations. MODEL may follow: runs of the model with the same seeds.
+In place of WORKLOAD and --cluster, give the record of a replay or a directory of its
+realizations (REPLAY), and behind it, if you have them, runs of the model with the same
+seeds (MODEL).
 
-With -o, DIR keeps the records in DIR/slurm and DIR/model for compare, explain and report,
-and the result in DIR/agreement.json. The same command takes complete replays from there.
+With -o, the records are kept in DIR/slurm and DIR/model for compare, explain and
+report, and the result in DIR/agreement.json. If the command is given again, it uses the
+complete replays in DIR.
 
 The exit status is 3 if a replay is not valid, and 5 if this machine lacks that Slurm.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo

@@ -21,11 +21,11 @@ func (o commands) newCapture() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capture -o DIR",
 		Short: "Save the queue of the live cluster for forecasts",
-		Long: `Runs scontrol, sdiag, sshare, sacct and sacctmgr, which only read, and saves what they
-print: the jobs that wait and run, the states of nodes and partitions, reservations,
-fair-share usage, finished jobs, accounts and QOS, and the site's configuration. Any user
-may run it. What the user may not see (PrivateData in slurm.conf) is missing in the
-forecast, too.`,
+		Long: `Runs scontrol, sdiag, sshare, sacct and sacctmgr, which change nothing on the cluster,
+and saves their output: pending and running jobs, the states of nodes and partitions,
+reservations, fair-share usage, finished jobs, accounts and QOS, and the site's
+configuration. Any user may run the command. Jobs that the user may not see (PrivateData
+in slurm.conf) are missing in the forecast, too.`,
 		Example: `  rmreplay forecast capture -o queue
   rmreplay forecast queue --starts-by 2024-03-05T18:00`,
 		Args: console.WantArgs(),

@@ -29,20 +29,23 @@ func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate RUN...",
-		Short: "Compare forecasts with what runs did",
-		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
+		Short: "Compare forecasts with the starts in runs",
+		Long: `Forecasts the starts of all jobs that were pending at random instants of a run, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
-P90, and the error of the median, by partition and lead time. Its bias is the mean of
-forecast minus start: below 0 if forecasts are too early. A forecast knows only what had
-happened before its instant. Of several runs it prints a line each, and the classes of all
-of them; interrupted, it prints what it has.
+P90, and the error of the median, by partition and lead time. The bias is the mean of
+forecast minus start; it is negative if forecasts are too early. A forecast uses only
+what had happened before its instant. For several runs the command prints a line for
+each run, and the classes over all runs. If it is interrupted, it prints the results so
+far.
 
-Beside it are the errors of a forecast in which every job runs until its limit, and of
-Slurm's own estimates if the run recorded them. A replay records them with actions of its
-workload (docs/FORECAST.md); then their instants are used, unless --at gives others.
+For comparison it prints the errors of a forecast in which every job runs until its
+limit, and of Slurm's own estimates if the run recorded them. Actions of the workload
+record these estimates in a replay (docs/FORECAST.md). Then the instants of the actions
+are used, unless --at gives others.
 
-With --true-run-times the jobs run as long as they did in the run, and everything comes
-later that came later in the run. Such a forecast is exact if the state at the instant is.`,
+With --true-run-times the jobs run as long as they did in the run, and later submissions
+and events are those of the run. Such a forecast is exact if the scheduler begins in the
+right state.`,
 		Example: `  rmreplay forecast evaluate demo/run
   rmreplay forecast evaluate demo/run --true-run-times
   rmreplay forecast evaluate days/*/run --policy slurm --arrivals recent

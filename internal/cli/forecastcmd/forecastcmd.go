@@ -274,13 +274,14 @@ realizations give the distribution of each pending job's start: P10, P50 and P90
 --starts-by the probability that it starts by an instant. Slurm's own estimate (squeue
 --start) is beside them.
 
-The queue is that of the live cluster, which Slurm's commands are asked for (they only
-read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an
-instant (--freeze, --at). A forecast draws what is submitted later from what was submitted
-lately (--arrivals): later jobs with a higher priority delay those that wait.
+The queue is that of the live cluster, read by Slurm's commands, of a CAPTURE (rmreplay
+forecast capture), or of a run at an instant (--freeze, --at). Later submissions are
+drawn from recent ones (--arrivals), since later jobs with a higher priority delay
+pending jobs.
 
---submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
---what-if is a variant of it, with other options, such as "limit=1:00:00 partition=short".
+--submit forecasts a job that is submitted now: a batch script, or options of sbatch.
+Each --what-if is a variant of this job with other options, such as "limit=1:00:00
+partition=short".
 
 docs/FORECAST.md describes the method and its limits.`,
 		Example: `  rmreplay forecast --cluster /etc/slurm --starts-by 2024-03-05T18:00

@@ -37,21 +37,23 @@ its queue forward on the model of Slurm's scheduler, and answers until it is int
 when pending jobs will start, what they wait for, and how long a job would wait that is
 submitted now. It compares earlier forecasts with the starts that later captures show.
 
-Answers are pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
-Prometheus at /metrics. rmreplay forecast ask prints those about a job. Each answer says
-how old its forecast is, and whether it is stale: older than three times --every.
+It serves pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
+Prometheus at /metrics. rmreplay forecast ask prints the answer about a job. Each answer
+says how old its forecast is, and whether it is stale: older than three times --every.
 
 The directory of --data keeps the last forecast and what is known about the quality of
 earlier ones. A service that starts again, or was killed, continues with it.
 
-Slurm is asked for a tenth of the time at most, and less often while it does not answer.
-A forecast that takes more than half of --every looks less far ahead than --horizon.
+The service runs Slurm's commands for at most a tenth of the time, and less often while
+Slurm does not answer. If a forecast up to --horizon would take more than half of
+--every, the service looks less far ahead.
 
 --listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
-service knows who asks. Where the site hides jobs (PrivateData=jobs), users see their own
-there. Over TCP they see none without --auth, which names a file with one line for each
-credential, ROLE USER PASSWORD or ROLE token TOKEN. ROLE is user, for the jobs of the user
-of that name, or all. Without --auth only addresses of this machine are possible.`,
+service knows which user asks. If the site hides jobs (PrivateData=jobs), users see
+their own jobs on a socket, and over TCP only with a credential. --auth names a file
+with one line for each credential, ROLE USER PASSWORD or ROLE token TOKEN. The role user
+shows the jobs of USER, the role all shows all jobs. Without --auth only addresses of
+this machine are possible.`,
 		Example: `  rmreplay forecast serve --data /var/lib/rmreplay/forecast \
     --listen 127.0.0.1:8766,/run/rmreplay/forecast.sock
   rmreplay forecast ask 4711`,

@@ -46,11 +46,11 @@ func (l Lent) IO() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "io",
 		Short: "Generate jobs that read and write a shared file system",
-		Long: `Generates the workloads on which workload-adaptive scheduling was tried: jobs of one node
-that write to Lustre or sleep, for a machine of eight nodes. two-jobs has cycles of jobs
-that write 16 GiB and of jobs that sleep for 300 s; six-jobs has four classes between
-them. --add-to adds I/O to another workload instead, class by class. docs/GENERATORS.md
-has the sources and the assumptions.`,
+		Long: `Generates the workloads on which the authors of workload-adaptive scheduling tested it:
+jobs of one node that write to Lustre or sleep, for a machine of eight nodes. two-jobs
+has cycles of jobs that write 16 GiB and of jobs that sleep for 300 s. six-jobs also has
+four classes of jobs that write less and sleep. --add-to adds I/O to the classes of jobs
+of another workload instead. docs/GENERATORS.md has the sources and the assumptions.`,
 		Example: `  rmreplay workload generate io --set two-jobs --counts 15,15 --seed 1 -o io.jsonl
   rmreplay simulate io.jsonl --policy io-aware -o run
   rmreplay workload generate io --add-to day.jsonl --filesystem lustre=100GiB/s \

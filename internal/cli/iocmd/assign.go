@@ -38,11 +38,12 @@ func (o commands) assign() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "assign WORKLOAD --state DIR --filesystem NAME=BANDWIDTH -o FILE",
 		Short: "Give the jobs of a workload the I/O that a service learned for their classes",
-		Long: `Gives each job of a workload whose class the service knows the mean rate of its class, for
-all of its run time, and writes the workload. Simulations and replays of it show what
-scheduling with knowledge of the file system would bring. A job's class is that of its
-comment: jobtype=NAME; or variety_id=ID;. Jobs that have I/O keep it. Rates that were
-learned while jobs slowed each other down are too low. The service must not run.`,
+		Long: `Gives each job the mean I/O rate of its class, for all of its run time, if the service
+knows the class, and writes the workload. Simulations and replays of this workload show
+what scheduling with knowledge of the file system would bring. The job's comment names
+its class: jobtype=NAME; or variety_id=ID;. Jobs that have I/O keep their I/O. Rates
+that were learned while jobs slowed each other down are too low. The service must not
+run meanwhile.`,
 		Example: `  rmreplay io learn march.txt --state io
   rmreplay io assign march.jsonl --state io --filesystem lustre=80GB/s -o with-io.jsonl
   rmreplay simulate with-io.jsonl --policy io-aware -o run`,

@@ -22,11 +22,11 @@ func New(out console.Output) *cobra.Command {
 	o := commands{out}
 	c := &cobra.Command{
 		Use:   "io",
-		Short: "Schedule with knowledge of the file system: learn what jobs do to it, and say so",
-		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class do similar
-things to it. A service learns from finished jobs what to expect of the next ones,
-measures the use of the file system, and tells schedulers. A driver decides on the starts
-of a live cluster's jobs. docs/IO.md is the guide.`,
+		Short: "Schedule with knowledge of the file system: learn jobs' I/O, and decide which jobs start",
+		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class have
+similar I/O. A service learns the I/O of each class from finished jobs, measures the use
+of the file system, and answers schedulers. A driver decides which jobs of a live
+cluster start. docs/IO.md is the guide.`,
 	}
 	c.AddCommand(o.serve(), o.learn(), o.assign(), o.schedule(), o.release(), o.script())
 	return c
@@ -42,8 +42,8 @@ func (o commands) script() *cobra.Command {
 	return &cobra.Command{
 		Use:   "script NAME",
 		Short: "Print a file that a site needs beside the service",
-		Long: `Prints a file that a site with a stock Slurm needs beside the service. The paths at its
-beginning may need a change. NAME is
+		Long: `Prints a file that a site with a stock Slurm needs beside the service. Check the paths
+at the file's beginning. NAME is
 
 ` + strings.Join(docs, "") + `
 docs/IO.md says where they belong.`,

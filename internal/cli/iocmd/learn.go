@@ -50,17 +50,17 @@ func (o commands) learn() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "learn SOURCE --state DIR",
 		Short: "Learn from finished jobs in the output of sacct, or from a run",
-		Long: `Learns from finished jobs, so that a new service knows something from the start. SOURCE is
+		Long: `Learns from finished jobs, so that a new service knows classes from the start. SOURCE is
 the output of
 
   sacct -P --allusers --starttime DATE --endtime DATE \
     --format=JobID,JobIDRaw,Start,End,Comment,TRESUsageInTot,TRESUsageOutTot
 
-with the jobs' steps, or a run or several realizations (a directory). What a job of sacct
-read and wrote is fs/lustre of its steps, or fs/disk. For a job of a run it is what the
-replay or the simulator granted. A job's class is named in its comment: jobtype=NAME; or
-variety_id=ID;. The service must not run. A job that it has learned of lately is not
-counted twice.`,
+with the jobs' steps, or a run, or a directory of realizations. The I/O of a job in
+sacct's output is fs/lustre of its steps, or else fs/disk. The I/O of a job in a run is
+the bandwidth that the replay or the simulator granted. The job's comment names its
+class: jobtype=NAME; or variety_id=ID;. The service must not run meanwhile. A job from
+which the service has learned recently is not counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich
   rmreplay io learn run --state io --json`,
 		Args: console.WantArgs("SOURCE"),

@@ -62,16 +62,17 @@ func (o commands) schedule() *cobra.Command {
 	var opts scheduleOptions
 	c := &cobra.Command{
 		Use:   "schedule --partition PARTITION",
-		Short: "Decide on the starts of a live cluster's jobs, with the file system as a resource",
-		Long: `Decides in rounds which pending jobs of the given partitions start, and releases them. All
-others wait held. slurmctld is stock: the driver uses squeue, sinfo and scontrol, and
-needs the rights of a Slurm operator. It never touches other partitions' jobs, nor jobs
-that their users or an administrator hold. It leaves jobs with a reservation to Slurm. It
-holds a job with a dependency or a begin time once that job may start.
+		Short: "Decide which jobs of a live cluster start, with the file system as a resource",
+		Long: `Decides in rounds which pending jobs of the given partitions start, and releases these
+jobs. The other jobs stay held. slurmctld is unmodified: the driver uses squeue, sinfo
+and scontrol, and needs the rights of a Slurm operator. It does not change jobs of other
+partitions, and jobs that users or administrators hold. It leaves jobs with a
+reservation to Slurm. It holds a job with a dependency or a begin time when the job
+becomes eligible.
 
-It refuses to start if slurm.conf does not fit, and says which lines are missing. If it
-dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,
-it goes on with what it held before. docs/IO.md is the guide.`,
+The driver refuses to start if slurm.conf lacks necessary lines, and prints them. If the
+driver dies, "rmreplay io release --if-driver-dead" releases the jobs that it holds. If
+it is started again, it continues with these jobs. docs/IO.md is the guide.`,
 		Example: `  rmreplay io schedule --partition batch --dry-run
   rmreplay io schedule --partition batch,long --service 127.0.0.1:9999`,
 		Args: console.WantArgs(),

@@ -64,20 +64,22 @@ func (o commands) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve --state DIR --bandwidth BYTES",
 		Short: "Serve estimates of jobs' use of the file system, and its measured use",
-		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for what
-to expect of a class, and for the measured use of the file system. An epilog says which
-job has ended. The service then looks for what the job did in the files that --source
-names, and learns. The protocol is that of the Slurm-LDMS project. With --http, the same
-requests are served over HTTP (docs/schemas/io.openapi.json).
+		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for the
+expected use of a class, and for the measured use of the file system. An epilog reports
+which job has ended. The service then looks for the job's I/O in the files that --source
+names, and updates the estimates of the job's class. The protocol is that of the
+Slurm-LDMS project. With --http, the same requests are served over HTTP
+(docs/schemas/io.openapi.json).
 
-Use is in licences: --licenses stand for --bandwidth. --source may be given several times:
-KIND:FILES, where FILES is a path or a pattern and KIND one of
+Use is counted in licences: --licenses of them stand for the whole --bandwidth. --source
+may be given several times: KIND:FILES, where FILES is a path or a pattern and KIND one
+of
 
 ` + sources.Kinds() + `
 A job that the service has acknowledged is in the state directory and survives a crash.
 --class-table writes the classes to a file that job_submit.lua reads (rmreplay io script).
 
-The service asks nobody for a password. By default only this machine reaches it.`,
+The service does not authenticate clients. By default only this machine can reach it.`,
 		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB \
     --source 'ldms:/var/ldms/csv/lustre_client.*' --class-table /var/lib/rmreplay/classes
   rmreplay io serve --state io --bandwidth 80GB --source 'jobstats:/shared/jobstats/*' \

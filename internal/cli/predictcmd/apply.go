@@ -29,14 +29,14 @@ func (o commands) newApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply MODEL WORKLOAD -o FILE.csv",
 		Short: "Predict the jobs of a workload with a trained model",
-		Long: `Predicts each job of a workload that begins after the data of the model. The model is not
-trained again, but it learns of the jobs of the workload when they end, and its intervals
-are calibrated further.
+		Long: `Predicts each job of a workload that begins after the data of the model. The model is
+not trained again, but ended jobs of the workload enter its users' histories, and its
+intervals are calibrated further.
 
-The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds, the
-time limit, and the run time where it is known. Of a model of memory or I/O they are in
-MiB: the prediction, the memory that was asked for, and what the job used. "-" writes the
-table to standard output. The scores of the predictions are printed.`,
+The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds,
+the time limit, and the run time if it is known. For a model of memory or I/O, P10, P50
+and P90, the requested memory and the used amount are in MiB. "-" writes the table to
+standard output. The command prints the scores of the predictions.`,
 		Example: `  rmreplay predict apply march.model april.jsonl -o april.csv`,
 		Args:    console.WantArgs("MODEL", "WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {

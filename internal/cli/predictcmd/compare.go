@@ -35,22 +35,22 @@ func (o commands) newCompare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare WORKLOAD",
 		Short: "Say with statistics whether predicted run times help a workload's scheduler",
-		Long: `Simulates a workload under EASY, and under EASY that backfills the shortest jobs first,
-planned with time limits, with predicted run times and with clairvoyance. Each has several
-realizations with moved submissions, the same ones for all. A table has the mean bounded
-slowdown, the waits, and the jobs that their limits ended, with the core-hours that these
-had computed.
+		Long: `Simulates a workload with EASY, and with EASY that backfills the shortest jobs first and
+plans with time limits, with predicted run times, or with the true run times. Each
+scheduler has several realizations, with the same moved submissions for all. A table has
+the mean bounded slowdown, the waits, and the jobs that reached their limits, with the
+core-hours that these jobs had computed.
 
   limits        EASY with time limits
-  limits-sjbf   shortest jobs first, by time limits: what needs no prediction
+    limits-sjbf   shortest jobs first, by time limits: needs no prediction
   last-two      the mean of the user's last two run times (EASY++)
   learner       the regression of Gaussier et al. (SC'15)
   model         gradient boosting that learns as jobs end, or --trained
-  bound         clairvoyance
+    bound         the true run times
   short-limits  time limits lowered to the predicted --quantile: some jobs are killed
 
-The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one
-over the realizations, for this log, and one over its weeks, for the site.
+The verdict compares the best predictor with limits-sjbf. Two tests decide: one over the
+realizations, about this log, and one over the log's weeks, about the site.
 docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
 report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz

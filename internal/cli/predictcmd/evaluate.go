@@ -37,30 +37,32 @@ func (o commands) newEvaluate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "evaluate WORKLOAD",
 		Short: "Measure how well models predict run times, memory or I/O of a workload",
-		Long: `Plays a workload, a log or the record of a run to each model in the order of time. A model
-predicts each job at its submission. It knows only jobs that had ended by then, and it is
-trained again as their number grows. Every job that ran counts, from the first one.
+		Long: `Goes through the jobs of a workload, a log or a run in the order of time, once for each
+model. The model predicts each job at its submission. It knows only jobs that had ended
+by then, and is trained again as their number grows. Every job that ran counts.
 
 The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared
 error, root mean squared error, mean signed difference) for the median, R² and mean
-absolute error of the logarithm, the pinball loss of P10, P50 and P90, coverage and width
-of the interval from P10 to P90, and the share of jobs that ran longer than predicted.
-With --target they are in MiB: of memory for each processor, or of I/O. Jobs without a
-record of it are counted and left out.
---json also has them by the user's experience and for each tenth of the jobs. --report
-makes a page of them.
+absolute error of the logarithm, the pinball loss of P10, P50 and P90, coverage and
+width of the interval from P10 to P90, and the share of jobs that ran longer than
+predicted. With --target the scores are in MiB: of memory for each processor, or of I/O.
+Jobs without recorded memory or I/O are counted and left out.
+
+--json also has the scores by the number of the user's earlier jobs, and for each tenth
+of the jobs. --report writes a page.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
-Such a split is not honest, since the model learns from the future. It shows how much the
-scores of others owe to it. Its rows are of that fifth, so their errors cannot be compared
-with those of all jobs. --at-once also measures each model as if every job ended when
-it is submitted. No predictor knows as much.
+Such a model has learned from later jobs, so its scores are too good. Its rows are about
+that fifth of the jobs, so do not compare their errors with those of all jobs. --at-once
+also measures each model as if run times were known at submission, which is more than
+any predictor can know.
 
 Below the scores are bounds for predictors that know a job's class: its user, name, size
-and limit. An oracle knows what only the future tells: the median of the class, or the run
-time of the class's job before, which may run still. Twins are jobs of one class between
-whose submissions no job of their user ended: a predictor knows the same of them, so it
-errs by at least about their distance from their median.`,
+and limit. An oracle knows something from the future: the median of all jobs of the
+class, or the run time of the class's previous job, which may still run. Twins are jobs
+of one class between whose submissions no job of their user ended. A predictor has the
+same data for all twins, so its mean error is at least about their mean distance from
+their median.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html

@@ -23,15 +23,16 @@ func (o commands) newScript() *cobra.Command {
 	return &cobra.Command{
 		Use:   "script NAME",
 		Short: "Print a script that gives users of sbatch a hint at submission",
-		Long: `Prints a Lua script for a stock Slurm, which tells users in one line, when they submit a
-job, which time limit jobs like it need, and when such a job would start. It asks predict
-serve and forecast serve (rmreplay predict hint). It changes no job, and without an answer
-in 0.2 seconds it says nothing. Its first lines have the addresses. NAME is
+		Long: `Prints a Lua script for a stock Slurm. When a user submits a job, the script prints one
+line: which time limit jobs like this one need, and when such a job would start. The
+script asks predict serve and forecast serve (rmreplay predict hint). It changes no job,
+and prints nothing without an answer in 0.2 seconds. Its first lines have the addresses
+of the services. NAME is
 
   cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
 
-docs/FORECAST.md says where they belong.`,
+docs/FORECAST.md says where to install them.`,
 		Example: `  rmreplay predict script cli_filter.lua > /etc/slurm/cli_filter.lua`,
 		Args:    console.WantArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -56,13 +57,14 @@ func (o commands) newHint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hint [KEY=VALUE]...",
 		Short: "Print one line about a job that is being submitted",
-		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when such
-a job would start, and prints one line. The scripts of rmreplay predict script call it.
-It prints nothing without an answer within --patience, and does not fail for that.
+		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when
+such a job would start, and prints one line. The scripts that rmreplay predict script
+prints run this command. If the services do not answer within --patience, it prints
+nothing and exits with status 0.
 
 KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
-the VALUE that sbatch takes. What cannot be read counts as unknown, so that no submission
-fails.`,
+the VALUE that sbatch takes. A value that cannot be read counts as unknown, so that
+submissions do not fail.`,
 		Example: `  rmreplay predict hint partition=batch nodes=4 limit=12:00:00`,
 		RunE:    func(c *cobra.Command, args []string) error { return o.hint(c.Context(), args, opts) },
 	}
@@ -116,13 +118,13 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// mostCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
-const mostCounted = 1 << 24
+// maxCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
+const maxCounted = 1 << 24
 
 // count reads a number. Other text is 0.
 func count(text string) int {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > mostCounted {
+	if err != nil || n < 0 || n > maxCounted {
 		return 0
 	}
 	return n

@@ -40,8 +40,8 @@ models, the features and the measurements.
 The target is the run time unless --target says memory or io, for workloads with records
 of them.
 
-The last three are trained. All have an interval from P10 to P90, which is calibrated
-online.`,
+linear, forest and boost are trained. All models have an interval from P10 to P90, which
+is calibrated online.`,
 	}
 	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newCompare(), o.newServe(), o.newScript(), o.newHint())
 	return c

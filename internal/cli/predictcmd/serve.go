@@ -35,14 +35,15 @@ func (o commands) newServe() *cobra.Command {
 it is interrupted. docs/schemas/predict.openapi.json describes the interface:
 
   POST /v1/predict  predicts the run times of jobs from what their users asked for
-  POST /v1/events   tells of submissions, starts and ends, from which the service learns
+    POST /v1/events   takes submissions, starts and ends, from which the service learns
   GET  /v1/model    says where the model comes from and what was learned since
 
-With --journal, a directory keeps the events. A service that starts again with it, or was
-killed, continues where it was. Without it, the service forgets them.
+With --journal, a directory keeps the events: a service that was stopped or killed
+continues where it was. Without --journal, a service that is started again has forgotten
+the events.
 
-The service listens on the loopback interface unless there is a token. The file of --token
-has one line. Clients send it as "Authorization: Bearer TOKEN".`,
+The service listens on the loopback interface only, unless --token is given. The file of
+--token has one line, the token. Clients send it as "Authorization: Bearer TOKEN".`,
 		Example: `  rmreplay predict serve march.model --journal march.events
   curl -s localhost:8765/v1/predict -d '{"jobs":[{"user":"ana","tasks":64}]}'`,
 		Args: console.WantArgs("MODEL"),

@@ -32,8 +32,8 @@ func (o commands) newTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train WORKLOAD -o MODEL",
 		Short: "Train a model of run times, memory or I/O on a workload or on a run",
-		Long: `Trains a model on the jobs of a workload, a log or the record of a run that ended by an
-instant, and writes it with their history to a file.
+		Long: `Trains a model on the ended jobs of a workload, a log or a run, up to --until, and
+writes the model and its users' histories to a file.
 
 The file begins with a line that says where the model comes from: the data with their
 hash, the window, the seed and the version. It also has scores: those of a model that was

@@ -32,25 +32,26 @@ func Explain(out console.Output) *cobra.Command {
 	var opts explainOptions
 	c := &cobra.Command{
 		Use:   "explain RUN [JOB]",
-		Short: "Say why a job or a group of jobs waited, or what a stall of the queue came from",
-		Long: `Tells the story of one job of a run: when it was submitted, why it waited and how long,
-which jobs started before it, who held its nodes, when backfill first planned it, and
-what let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
-resource manager's number.
+		Short: "Say why a job or a group of jobs waited, or why the queue did not move",
+		Long: `Explains one job of a run: when it was submitted, why it waited and how long, which jobs
+started before it, who held its nodes, when backfill first planned it, and why it could
+start. JOB is an ID of the workload, ID_TASK for a task of an array, or the resource
+manager's number.
 
-Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as metrics
-has them, the ten largest causes with hours and examples, and whose jobs held the
-processors meanwhile. --filter, --start and --end choose jobs, and --by divides them into
-groups.
+Without JOB it adds up the waits of all jobs. It prints the same parts of the waits as
+metrics, the ten largest causes with hours and examples, and whose jobs held the
+processors meanwhile. --filter, --start and --end choose jobs, and --by divides them
+into groups.
 
-With --at it explains the whole queue at an instant: limits, reservations, nodes that were
-down, a burst of one user, a backfill scheduler that did not reach jobs that fit, a large
-job that waits for nodes, or just a full machine.
+With --at it explains why the queue waited at an instant: limits, reservations, nodes
+that were down, many jobs of one user, jobs that fit but that backfill did not consider,
+a large job that waited for nodes, or a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
 docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs,
-unless --reasons 0 is given. rmreplay simulate records which job came first. A run without
-reasons, such as a recorded workload, is explained by what held the machine.`,
+unless --reasons 0 is given. rmreplay simulate records which job was first in the queue.
+For a run without reasons, such as a recorded workload, the causes follow from the jobs
+that held the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'
@@ -60,7 +61,7 @@ reasons, such as a recorded workload, is explained by what held the machine.`,
 		Args: func(c *cobra.Command, args []string) error {
 			for _, name := range []string{"filter", "by", "start", "end"} {
 				if c.Flags().Changed(name) && (len(args) == 2 || c.Flags().Changed("at")) {
-					return fmt.Errorf("--%s asks for many jobs (want neither JOB nor --at with it)", name)
+					return fmt.Errorf("--%s chooses a group of jobs (want neither JOB nor --at with it)", name)
 				}
 			}
 			if len(args) == 2 && c.Flags().Changed("at") {

@@ -39,26 +39,26 @@ func Complete(l Lent) *cobra.Command {
 	var o completeFlags
 	c := &cobra.Command{
 		Use:   "complete WORKLOAD -o OUT",
-		Short: "Make what nobody recorded, by declared rules",
-		Long: `Makes the fields that the record of a workload lacks, each by a declared rule with random
-numbers of its own seed: time limits, users, accounts, QOS, partitions, memory, whole
-nodes, and the usage before the workload begins. The trace marks each made field with its
-rule. Recorded fields stay as they are. A record without time limits does not say which
-limits its jobs had: the result is one of many workloads that agree with it.
+		Short: "Make the fields that a record lacks, by rules",
+		Long: `Makes the fields that the record of a workload lacks: time limits, users, accounts, QOS,
+partitions, memory, whole nodes, and the usage before the workload begins. Each field
+has a rule and random numbers of its own. The trace marks each made field with its rule.
+Recorded fields stay. The true values remain unknown: the result is one of many
+workloads that agree with the record.
 
 With --realizations, replay and simulate draw the made fields anew for each realization.
-compare then shows intervals over the draws, and on which field the answer depends most.
+Then compare prints intervals over the draws, and the field on which the result depends
+most.
 
 --cluster bounds time limits and QOS by the site's limits. --like learns limits and users
 from another log that has them. --rule chooses the rule of a field:
 
-` + describeRules() + `
-time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number of
-MiB for a CPU, and the fields with names take NAME or NAME:WEIGHT,NAME:WEIGHT. The rule
-"none" leaves a field out. The drawn rules of time limits go by batches of jobs: an array,
-or jobs of one size that follow one another within 20 minutes. They lower a limit with
-which a backfill scheduler could not have started the job when it did. TIMEOUT jobs have
-their run time as the limit.`,
+` + describeRules() + `time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number
+of MiB for a CPU, and the fields with names take NAME or NAME:WEIGHT,NAME:WEIGHT. The
+rule "none" leaves a field out. The random rules of time limits draw for batches of
+jobs: an array, or jobs of one size that follow one another within 20 minutes. If a
+backfill scheduler could not have started a job at its recorded start with the drawn
+limit, the limit is lowered. The limit of a TIMEOUT job is its run time.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
   rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs

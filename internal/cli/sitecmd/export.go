@@ -21,10 +21,10 @@ import (
 func New(l Lent) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "site",
-		Short: "Give a site's records away without its names",
-		Long: `Commands about bundles. A bundle is one file with a workload and the cluster that it is
-for, without the names of people, projects and machines. It goes with a bug report or a
-paper. Each command that takes a workload or a cluster directory takes a bundle.`,
+		Short: "Share a site's records without its names",
+		Long: `Commands about bundles. A bundle is one file with a workload and its cluster, without
+the names of people, projects and machines, for example for a bug report or a paper.
+Each command that takes a workload or a cluster directory takes a bundle.`,
 	}
 	c.AddCommand(newExport(l), newInfo(l))
 	return c
@@ -50,21 +50,22 @@ func newExport(l Lent) *cobra.Command {
 		Use:   "export WORKLOAD --cluster DIR -o FILE",
 		Short: "Write a bundle: jobs and configuration in one file, without names",
 		Long: `Writes one file with the jobs, reservations, outages and usage of a workload, and with
-slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. It replaces
-the names of users, groups, accounts, jobs, reservations, nodes and of the cluster, by the
-same new names in all files. Jobs, users and groups are numbered anew. Of the
-configuration, the keys that decide scheduling stay. Comments, scripts, command lines,
+slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. It
+replaces the names of users, groups, accounts, jobs, reservations, nodes and of the
+cluster, by the same new names in all files. Jobs, users and groups get new numbers.
+Only configuration keys that decide scheduling stay. Comments, scripts, command lines,
 paths, addresses and passwords are left out.
 
-Partitions, QOS, features, licenses and generic resources keep their names, unless a name
-contains a replaced one. --keep hosts,cluster keeps the names of nodes and cluster, too.
-At the end the command looks through all words of the bundle for the names. It writes
-nothing if one is left. --allow NAME lets a name stay that is there by chance, such as
-that of a user who is called like an option of Slurm.
+Partitions, QOS, features, licenses and generic resources keep their names, unless a
+name contains a replaced one. --keep hosts,cluster keeps the names of nodes and cluster,
+too. At the end the command searches all words of the bundle for the replaced names, and
+writes nothing if it finds one. --allow NAME permits a word that is there for another
+reason, for example if a user's name is also an option of Slurm.
 
-Names are replaced under a random key that is forgotten. With --key FILE, of at least 16
-secret bytes, bundles have the same new names. Times, sizes and limits stay, so whoever
-knows when a job ran can find it. Read the report before you give the file away.`,
+New names follow from a random key, which is not kept. With --key FILE, of at least 16
+secret bytes, all bundles have the same new names. Times, sizes and limits stay, so
+somebody who knows when a job ran can find that job. Read the report before you give the
+file to others.`,
 		Example: `  rmreplay site export day.jsonl --cluster site -o site.tar.gz
   rmreplay site export week.jsonl --cluster site --start 2024-03-05 --end 2024-03-06 \
     --keep cluster -o site.tar.gz
@@ -75,9 +76,9 @@ knows when a job ran can find it. Read the report before you give the file away.
 	f := c.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
 	console.AddOutput(f, &o.output, "`FILE`", "a tar archive, compressed with gzip if the name ends in .gz or .tgz")
-	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is forgotten)")
+	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is not kept)")
 	f.StringSliceVar(&o.keep, "keep", nil, "keep the names of `WHAT`: hosts, cluster")
-	f.StringSliceVar(&o.allow, "allow", nil, "let `NAME` stay as a word of something else; may be repeated")
+	f.StringSliceVar(&o.allow, "allow", nil, "permit the word `NAME`, which is in the bundle for another reason; may be repeated")
 	o.window.Add(f, "keep later submissions, and the jobs that run or wait then", "keep earlier submissions")
 	console.AddJSON(c, &o.json)
 	console.Require(c, "cluster", "output")

@@ -34,13 +34,13 @@ func (o *validateOptions) addFlags(c *cobra.Command) {
 	console.AddSlurm(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.rules, "rules", false, "foresee rejections by rules, without starting Slurm")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule",
-		mostOfRule))
+		maxPerRule))
 	o.zone.Add(c.Flags())
 	console.AddJSON(c, &o.json)
 }
 
-// mostOfRule is the number of problems of one rule that the command prints without --all.
-const mostOfRule = 10
+// maxPerRule is the number of problems of one rule that the command prints without --all.
+const maxPerRule = 10
 
 // Validate returns the command `workload validate`.
 func Validate(l Lent) *cobra.Command {
@@ -57,10 +57,10 @@ and which it accepts and never starts: grouped by the cause, with slurmctld's an
 number of jobs, a few of them, and a remedy.
 
 For that it starts the daemons of Slurm under the virtual clock, and submits each
-different request once to the idle machine: a day's workload takes some seconds. Jobs that
-name a reservation, and those beyond the 5,000 most frequent requests, are judged by
-rules. With --rules all are, and no Slurm is needed. Rules also judge the jobs of a
-workload that has errors.
+different request once to the idle machine. That takes some seconds for a day's
+workload. For jobs that name a reservation, and for requests beyond the 5,000 most
+frequent, rules decide instead. With --rules they decide for all jobs, and Slurm is not
+needed. Rules also decide for a workload with errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
@@ -168,12 +168,12 @@ func (r *validateReport) render(all bool) string {
 		if shown[p.Rule]++; shown[p.Rule] == 1 {
 			rules = append(rules, p.Rule)
 		}
-		if all || shown[p.Rule] <= mostOfRule {
+		if all || shown[p.Rule] <= maxPerRule {
 			fmt.Fprintf(&b, "%s\n", p)
 		}
 	}
 	for _, rule := range rules {
-		if n := shown[rule] - mostOfRule; n > 0 && !all {
+		if n := shown[rule] - maxPerRule; n > 0 && !all {
 			fmt.Fprintf(&b, "and %d more of %s (--all lists them)\n", n, rule)
 		}
 	}

@@ -53,13 +53,14 @@ Without a network, --from names one of these:
   the directory of an image in the OCI layout ("skopeo copy ... oci:DIR")
   a directory of .deb files: Slurm's packages and all that they depend on
 
-VERSION may be left out then. Before the release gets its place, its slurmctld is run to
-print its version. The exit status is 5 if the network or a tool is missing.
+Then VERSION may be left out. Before the command installs the release, it runs the
+release's slurmctld to check the version. The exit status is 5 if the network or a tool
+is missing.
 
---with-database installs MariaDB and nss_wrapper, too, which replays take from the store
-where the machine has none. Without VERSION it installs nothing else. They serve every
-Slurm, also that of a site below /opt. With --from, the source must have both programs:
-Debian's packages mariadb-server-core and libnss-wrapper have them.`,
+--with-database also installs MariaDB and nss_wrapper, which replays take from the store
+if the machine lacks them. Without VERSION it installs only these two. They work with
+every Slurm, also with a site's own below /opt. With --from, the source must have both:
+Debian's packages are mariadb-server-core and libnss-wrapper.`,
 		Example: `  rmreplay slurm install 24.11
   rmreplay slurm install 24.11 --with-database
   rmreplay slurm install --with-database --from database.tar.gz
@@ -137,10 +138,10 @@ func (o commands) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the releases of Slurm: those of the store, and the machine's own",
-		Long: `Lists the releases of Slurm here: those in the user's store and in root's, and the one
-that is installed on the machine. Each row has the version, the size, where the release
-came from, and its root directory. The path of the machine's own is that of slurmctld.
-"database" is MariaDB with nss_wrapper, of slurm install --with-database.`,
+		Long: `Lists the releases of Slurm in the user's store, in root's store, and on the machine
+itself. Each row has the version, the size, where the release came from, and its root
+directory (for the machine's own Slurm, the path of slurmctld). The row "database" is
+MariaDB with nss_wrapper, installed by slurm install --with-database.`,
 		Example: `  rmreplay slurm list
   rmreplay slurm list --json`,
 		Args: console.WantArgs(),
@@ -207,9 +208,9 @@ func (o commands) remove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove VERSION|database",
 		Short: "Remove a release of Slurm, or MariaDB, from the store",
-		Long: `Removes a release from the user's store. A series such as 24.11 is enough where the store
-has one release of it. "database" removes MariaDB and nss_wrapper. Only root removes from
-root's store. The machine's own Slurm is left alone.`,
+		Long: `Removes a release from the user's store. If the store has only one release of a series,
+the series, such as 24.11, is enough. "database" removes MariaDB and nss_wrapper. Only
+root can remove from root's store. The machine's own Slurm is never removed.`,
 		Example: `  rmreplay slurm remove 24.11.5
   rmreplay slurm remove database`,
 		Args: console.WantArgs("VERSION"),

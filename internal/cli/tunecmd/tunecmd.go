@@ -54,21 +54,23 @@ func New(out console.Output, lent Lent) *cobra.Command {
 		Short: "Find a better setting of parameters, and prove it on held-out data",
 		Long: `Looks for values of slurm.conf's parameters, priorities and limits that serve a workload
 better. docs/TUNING.md describes the file, which is YAML: the workloads, the parameters
-with their ranges, the metric that shall become better, and what must not become worse.
+with their ranges, the metric that shall become better, and the metrics that must not
+become worse.
 
-The search races settings against each other on the workloads, with several seeds, and
-drops those that are significantly worse. The best one and the site's own then run on
-held-out data, which no decision has seen: other workloads, or at least other seeds. Only
-this test counts. The result is the lines for slurm.conf, with the gain and its interval,
-or that no better setting was found, which is a result too.
+The search runs settings on the workloads, with several seeds, and drops settings that
+are significantly worse than others. Then the best setting and the site's own run on
+held-out data that the search has not used: other workloads, or at least other seeds.
+Only this test decides. The command prints the lines for slurm.conf, with the gain and
+its interval, or that no better setting was found.
 
-With --policy slurm, the search runs on the model of Slurm's scheduler, in about a second
-a run, and the proof on real Slurm. The result has the time of both, and their settings.
-Run rmreplay agreement first: it says whether the model is good enough for the workload.
+With --policy slurm, the search runs on the model of Slurm's scheduler, in about a
+second a run, and the test on held-out data runs on real Slurm. The result has the time
+that both took, and their settings. Run rmreplay agreement first: it says whether the
+model is good enough for the workload.
 
 Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it
-again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt hold the
-result. --dry-run makes no run. It checks the file and says how many runs it needs.
+again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt have the
+result. --dry-run makes no run: it checks the file and says how many runs are needed.
 
 The exit status is 0 whether or not a better setting was found.`,
 		Example: `  rmreplay tune tune.yaml -o tuning --dry-run

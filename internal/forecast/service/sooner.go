@@ -164,7 +164,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 		defer func() { <-s.trying }()
 	case <-ctx.Done():
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: the questions before it take too long (want to ask again in a minute)", id)}
+			fmt.Errorf("job %s: the service is busy with earlier questions (want the question again in a minute)", id)}
 	}
 	a, err := s.tryChanges(ctx, q)
 	s.mu.Lock()

@@ -157,9 +157,9 @@ const (
 	// years.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
-	// mostKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes
+	// maxMemoryKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes
 	// have.
-	mostKiB = 4 << 30
+	maxMemoryKiB = 4 << 30
 )
 
 // job reads a record. An error names the field.
@@ -202,9 +202,9 @@ func (s *reader) job(fields []string) (*finished.Job, error) {
 		j.TimeLimit = seconds(limit)
 	}
 	switch {
-	case memory > mostKiB:
+	case memory > maxMemoryKiB:
 		if err := s.b.Fall(RuleAbsurdMemory, "job %s: ReqMemory (field %d): %.0f KiB for a processor are more than %d TiB: the log may "+
-			"have bytes there", j.ID, fieldMemory+1, memory, mostKiB>>30); err != nil {
+			"have bytes there", j.ID, fieldMemory+1, memory, maxMemoryKiB>>30); err != nil {
 			return nil, err
 		}
 	case memory > 0:

@@ -333,9 +333,9 @@ func (s *reader) job(r *record, size, line int) error {
 		job.TimeLimit = duration(r[fieldTimeLimit])
 	}
 	switch kib := whole(r[fieldRequestedMemory]); {
-	case kib > mostKiB:
+	case kib > maxMemoryKiB:
 		if err := s.book.Fall(RuleAbsurdMemory, "job %d: %d KiB of memory for a processor are more than %d TiB: the log may have bytes there",
-			whole(r[fieldNumber]), kib, mostKiB>>30); err != nil {
+			whole(r[fieldNumber]), kib, maxMemoryKiB>>30); err != nil {
 			return err
 		}
 	case kib > 0:
@@ -381,8 +381,8 @@ func (s *reader) job(r *record, size, line int) error {
 const (
 	// maxKiB is the largest amount of memory in use, in KiB for a processor, that is accepted.
 	maxKiB = 1 << 40
-	// mostKiB is the largest request for memory, in KiB for a processor: 4 TiB, as much as large nodes have.
-	mostKiB = 4 << 30
+	// maxMemoryKiB is the largest request for memory, in KiB for a processor: 4 TiB, as much as large nodes have.
+	maxMemoryKiB = 4 << 30
 )
 
 // identify gives the job its ID and its dependency.

@@ -78,11 +78,11 @@ type wait struct {
 }
 
 // The shortest and the longest pause after a release without a start; the pause doubles each time.
-// A replay gives up a job after mostTries releases.
+// A replay gives up a job after maxTries releases.
 const (
 	firstPause = 2 * time.Minute
-	mostPause  = time.Hour
-	mostTries  = 8
+	maxPause   = time.Hour
+	maxTries   = 8
 )
 
 // Round is the result of a round.
@@ -116,7 +116,7 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	for _, start := range round.Starts {
 		job := candidates[start.Job]
 		w := d.waits[job.ID]
-		round.Open = round.Open || start.At != hpc.Never && w.tries < mostTries
+		round.Open = round.Open || start.At != hpc.Never && w.tries < maxTries
 		if start.At != state.Now {
 			continue
 		}
@@ -155,12 +155,12 @@ func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioawar
 				round.Failed = errors.Join(round.Failed, err)
 				continue
 			}
-			w.next = state.Now.Add(min(firstPause<<min(w.tries, mostTries), mostPause))
+			w.next = state.Now.Add(min(firstPause<<min(w.tries, maxTries), maxPause))
 			w.tries, w.released = w.tries+1, 0
 			round.Held = append(round.Held, job.ID)
 		}
 		if w.next > state.Now {
-			round.Open = round.Open || w.tries < mostTries
+			round.Open = round.Open || w.tries < maxTries
 			continue
 		}
 		candidates = append(candidates, job)

@@ -106,7 +106,7 @@ func TestReleases(t *testing.T) {
 }
 
 // TestStuck: a job that does not start after its release is held again, and released again after
-// growing pauses. Other jobs start meanwhile. After mostTries, the driver no longer waits for the
+// growing pauses. Other jobs start meanwhile. After maxTries, the driver no longer waits for the
 // job.
 func TestStuck(t *testing.T) {
 	f := newFake(4, 1000, wants("stuck", 4, 10, 0), wants("next", 4, 1, 0))
@@ -124,7 +124,7 @@ func TestStuck(t *testing.T) {
 		}
 		f.advance(30 * time.Second)
 	}
-	if open || tries != mostTries || f.starts["next"] != 1 {
+	if open || tries != maxTries || f.starts["next"] != 1 {
 		t.Errorf("open %t, held again %d times, the other job started %d times", open, tries, f.starts["next"])
 	}
 }

@@ -216,7 +216,7 @@ func TestJobstats(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "stats: no job_stats (want the output of lctl get_param obdfilter.*.job_stats)",
 		"hello":                                `stats:1: "hello": not a line of job_stats (want KEY: VALUE)`,
-		"a.job_stats=\nread_bytes: { sum: 1 }": `stats:2: "read_bytes: { sum: 1 }" stands before any job_id`,
+		"a.job_stats=\nread_bytes: { sum: 1 }": `stats:2: "read_bytes: { sum: 1 }" comes before the first job_id`,
 		"job_stats:\n- job_id: 7\n":            "stats: job 7 of  has no snapshot_time",
 		"job_stats:\n- job_id: 7\n  read_bytes: { sum: x }":   `stats:3: "x": not a counter (want a number of bytes from 0 up)`,
 		"job_stats:\n- job_id: 7\n  read_bytes: { unit: x }":  "stats:3: the counter has no sum",

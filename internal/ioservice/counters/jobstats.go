@@ -65,7 +65,7 @@ func (p *jobstats) line(_ int, line []byte) error {
 		p.open = true
 		p.entry = Sample{Node: p.target, Target: "jobstats", OfJob: true, Job: jobNumber(strings.Trim(value, `"`))}
 	case !p.open:
-		return fmt.Errorf("%.60q stands before any job_id", text)
+		return fmt.Errorf("%.60q comes before the first job_id", text)
 	case field == "snapshot_time" || field == "start_time":
 		seconds, _, _ := strings.Cut(value, " ") // "secs.nsecs" may follow
 		at, err := instant(seconds)

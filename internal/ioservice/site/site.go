@@ -33,9 +33,9 @@ var Files = []File{
 	{"epilog.sh", epilog, "tells the service that a job has ended (EpilogSlurmctld)"},
 }
 
-// mostRows is the highest number of rows in the class table, which slurmctld reads at each
+// maxRows is the highest number of rows in the class table, which slurmctld reads at each
 // submission.
-const mostRows = 10_000
+const maxRows = 10_000
 
 // Table writes a line for each class with a name, sorted by name: the name, the licenses and the
 // minutes. licenses is the number of existing licenses: no class gets more, because slurmctld would
@@ -56,9 +56,9 @@ func rows(classes []ioservice.Forecast) []ioservice.Forecast {
 			named = append(named, c)
 		}
 	}
-	if len(named) > mostRows {
+	if len(named) > maxRows {
 		slices.SortStableFunc(named, func(a, b ioservice.Forecast) int { return cmp.Compare(b.Jobs, a.Jobs) })
-		named = named[:mostRows]
+		named = named[:maxRows]
 	}
 	slices.SortFunc(named, func(a, b ioservice.Forecast) int { return cmp.Compare(a.Name, b.Name) })
 	return named

@@ -40,8 +40,8 @@ func Kinds() string {
 	return b.String()
 }
 
-// mostAhead is how far the clocks of nodes may be ahead of this machine's clock.
-const mostAhead = 10 * time.Minute
+// maxAhead is how far the clocks of nodes may be ahead of this machine's clock.
+const maxAhead = 10 * time.Minute
 
 // Options configures [New].
 type Options struct {
@@ -194,7 +194,7 @@ func (f *Files) whole(one *file, r io.Reader) error {
 			if x.Node == "" {
 				x.Node = host
 			}
-			if x.Time <= f.now.Add(mostAhead) && f.store.Add(x) { // an unchanged entry is not a sample
+			if x.Time <= f.now.Add(maxAhead) && f.store.Add(x) { // an unchanged entry is not a sample
 				f.count.Samples++
 			}
 		})
@@ -221,7 +221,7 @@ func (f *Files) whole(one *file, r io.Reader) error {
 // old.
 func (f *Files) add(x counters.Sample) error {
 	switch {
-	case x.Time > f.now.Add(mostAhead):
+	case x.Time > f.now.Add(maxAhead):
 		return fmt.Errorf("a sample of %s is of %v, which is in the future", x.Node, x.Time)
 	case x.Time >= f.now.Add(-f.opts.Retention) && f.store.Add(x):
 		f.count.Samples++

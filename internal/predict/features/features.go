@@ -145,10 +145,10 @@ type History struct {
 	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// If a kind has more than 2*most groups, or if there are more than mostCrowds crowds, old groups
+	// If a kind has more than 2*most groups, or if there are more than maxCrowds crowds, old groups
 	// and crowds are forgotten.
-	most, mostCrowds int
-	forgot           int // how often that happened
+	most, maxCrowds int
+	forgot          int // how often that happened
 
 	observations []stats.Observation // reused
 }
@@ -159,7 +159,7 @@ func New(t predict.Target) *History {
 	return &History{
 		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
 		places: map[string]*place{},
-		most:   mostKept, mostCrowds: 2 * len(crowds) * mostKept,
+		most:   maxKept, maxCrowds: 2 * len(crowds) * maxKept,
 	}
 }
 
@@ -307,7 +307,7 @@ func (h *History) Submit(s predict.Submission) {
 		}
 		c.waiting++
 	}
-	if len(h.users) > h.mostCrowds {
+	if len(h.users) > h.maxCrowds {
 		h.forget()
 	}
 }

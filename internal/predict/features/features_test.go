@@ -212,7 +212,7 @@ func TestForget(t *testing.T) {
 // jobs that leave without a start.
 func TestBounded(t *testing.T) {
 	h := New(predict.RunTime)
-	h.most, h.mostCrowds = 50, 200
+	h.most, h.maxCrowds = 50, 200
 	for i := range int64(1000) {
 		r := request("a", 4)
 		r.Name = fmt.Sprint(i)
@@ -241,7 +241,7 @@ func TestPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kept, fresh := New(predict.RunTime), New(predict.RunTime)
 	for _, h := range []*History{kept, fresh} {
-		h.most, h.mostCrowds = 4, 20
+		h.most, h.maxCrowds = 4, 20
 	}
 	var waiting, running []int64
 	take := func(list *[]int64) int64 {
@@ -283,7 +283,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // TestFileSize saves a history in which every user has one program with its own size and limit, so
-// seven kinds have as many groups as there are users. It scales the size to mostSaved groups of
+// seven kinds have as many groups as there are users. It scales the size to maxSaved groups of
 // each kind: with 1 MB of trees, a model's file must have less than 20 MB.
 func TestFileSize(t *testing.T) {
 	const users = 1000
@@ -306,7 +306,7 @@ func TestFileSize(t *testing.T) {
 	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if size := float64(file.Len()) / users * mostSaved; size > 19e6 {
+	if size := float64(file.Len()) / users * maxSaved; size > 19e6 {
 		t.Errorf("%.1f MB, want at most 19", size/1e6)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// mostSaved bounds the groups of each kind that are saved, so that a model's file stays below 20
+// maxSaved bounds the groups of each kind that are saved, so that a model's file stays below 20
 // MB. Groups whose last job ended longest ago are left out.
-const mostSaved = 40000
+const maxSaved = 40000
 
-// mostKept bounds the groups of each kind in memory. If there are twice as many, the groups whose
+// maxKept bounds the groups of each kind in memory. If there are twice as many, the groups whose
 // last job ended longest ago are forgotten.
-const mostKept = 50000
+const maxKept = 50000
 
 // saved is the form in which a history is saved. Open jobs are left out, because their ends will
 // not be reported.
@@ -34,9 +34,9 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// mostSavedPast bounds the jobs that are saved one by one, so that the file stays small. Jobs of
+// maxSavedPast bounds the jobs that are saved one by one, so that the file stays small. Jobs of
 // the users whose last job ended longest ago are left out.
-const mostSavedPast = 200000
+const maxSavedPast = 200000
 
 type savedKey struct {
 	Kind   uint8   `json:"k"`
@@ -74,10 +74,10 @@ func compareKeys(a, b key) int {
 }
 
 // MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
-// kind has more than mostSaved groups, it leaves out those whose last job ended longest ago.
+// kind has more than maxSaved groups, it leaves out those whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
-	kept := h.latest(mostSaved)
+	kept := h.latest(maxSaved)
 	s.Past = h.savedPast(kept)
 	// In this order the groups of one job are next to each other. Their contents are alike, so the
 	// compressed file is a third smaller than with groups sorted by name.
@@ -124,13 +124,13 @@ func (h *History) forget() {
 	h.forgot++
 	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
 	maps.DeleteFunc(h.past, func(user string, _ *ended) bool { return groups[key{kind: ofUser, user: user}] == nil })
-	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
+	h.maxCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
 }
 
 // savedPast returns the ended jobs of the users that have a group in the list, in the order of the
 // list.
 func (h *History) savedPast(groups []key) (saved []savedPast) {
-	room := mostSavedPast
+	room := maxSavedPast
 	for _, k := range groups {
 		if k.kind != ofUser {
 			continue

@@ -14,9 +14,9 @@ import (
 // observations. A running job is a censored observation: its run time is longer than its present
 // age. Without running jobs, short jobs would count too much, since they end first.
 
-// mostPast is the number of a user's jobs that count: the last mostPast jobs that ended, and the
-// running jobs among the last mostPast that started.
-const mostPast = 100
+// maxPastJobs is the number of a user's jobs that count: the last maxPastJobs jobs that ended, and the
+// running jobs among the last maxPastJobs that started.
+const maxPastJobs = 100
 
 // The weight of a job is exp(-d), where d sums up these differences from the submission. Of a few
 // sets of values, these were the best on the logs KTH SP2 and CTC SP2. Other values scored little
@@ -62,7 +62,7 @@ type past struct {
 	order   int     // among the user's jobs that ended
 }
 
-// ended has the last jobs of a user that ended, at most mostPast.
+// ended has the last jobs of a user that ended, at most maxPastJobs.
 type ended struct {
 	byTime []past // ascending by run time
 	count  int    // of all the user's ended jobs
@@ -70,8 +70,8 @@ type ended struct {
 
 // add adds a job that ended, in place of the oldest one.
 func (e *ended) add(t *traits, seconds float64) {
-	if len(e.byTime) == mostPast {
-		oldest := slices.IndexFunc(e.byTime, func(p past) bool { return p.order == e.count-mostPast })
+	if len(e.byTime) == maxPastJobs {
+		oldest := slices.IndexFunc(e.byTime, func(p past) bool { return p.order == e.count-maxPastJobs })
 		e.byTime = slices.Delete(e.byTime, oldest, oldest+1)
 	}
 	at, _ := slices.BinarySearchFunc(e.byTime, seconds, func(p past, s float64) int {
@@ -123,7 +123,7 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 	}
 	if c := place.crowds[0]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
-		for i := len(c.running) - 1; i >= 0 && c.running[len(c.running)-1].order-c.running[i].order < mostPast; i-- {
+		for i := len(c.running) - 1; i >= 0 && c.running[len(c.running)-1].order-c.running[i].order < maxPastJobs; i-- {
 			if j := c.running[i]; !j.ended {
 				elapsed := max(at.Sub(j.start).Seconds(), 0)
 				until(elapsed)

@@ -76,7 +76,7 @@ func TestSimilar(t *testing.T) {
 }
 
 // TestLongJob plays a user with one long job and thousands of short jobs that start after it. The
-// list of running jobs stays short, and has the running jobs among the last mostPast that started.
+// list of running jobs stays short, and has the running jobs among the last maxPastJobs that started.
 func TestLongJob(t *testing.T) {
 	h := New(predict.RunTime)
 	run(h, 1, 0, 0, 0, request("a", 4))
@@ -107,7 +107,7 @@ func TestLongJob(t *testing.T) {
 		}
 		want := 0
 		for _, o := range running {
-			if running[len(running)-1].order-o.order < mostPast {
+			if running[len(running)-1].order-o.order < maxPastJobs {
 				want++
 			}
 		}
@@ -161,10 +161,10 @@ func TestRunningRecords(t *testing.T) {
 	}
 }
 
-// TestSimilarSaved checks that a saved history has exactly the last mostPast jobs of each user.
+// TestSimilarSaved checks that a saved history has exactly the last maxPastJobs jobs of each user.
 func TestSimilarSaved(t *testing.T) {
 	h := New(predict.RunTime)
-	for i := range int64(5 * mostPast) {
+	for i := range int64(5 * maxPastJobs) {
 		run(h, i, 10*i, 10*i, 10*i+i%50, request([]string{"a", "b"}[i%2], int(1+i%3)))
 	}
 	text, err := json.Marshal(h)
@@ -176,8 +176,8 @@ func TestSimilarSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"a", "b"} {
-		if n := len(read.past[user].byTime); n != mostPast {
-			t.Errorf("%d jobs of %s are saved, want %d", n, user, mostPast)
+		if n := len(read.past[user].byTime); n != maxPastJobs {
+			t.Errorf("%d jobs of %s are saved, want %d", n, user, maxPastJobs)
 		}
 		s := predict.Submission{At: hpc.Unix(2e9), Request: &hpc.Request{User: user, Tasks: 2, TimeLimit: time.Hour}}
 		want, got := h.Vector(s, nil), read.Vector(s, nil)

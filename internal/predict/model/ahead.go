@@ -19,12 +19,12 @@ type ahead struct {
 const (
 	// aheadRows is the number of submissions whose features are handed over at once.
 	aheadRows = 256
-	// mostAhead bounds the submissions whose features have been computed but not taken: they need 100
+	// maxAhead bounds the submissions whose features have been computed but not taken: they need 100
 	// MB.
-	mostAhead = 1 << 18
+	maxAhead = 1 << 18
 )
 
-func newAhead() *ahead { return &ahead{rows: make(chan []float32, mostAhead/aheadRows)} }
+func newAhead() *ahead { return &ahead{rows: make(chan []float32, maxAhead/aheadRows)} }
 
 // play plays cases to a history, as [predict.PlayUntil] does, and returns the history as JSON. It returns
 // the context's error.

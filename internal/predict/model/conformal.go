@@ -48,7 +48,7 @@ const (
 	// gain is the weight of the share so far. It applies once there are enough answers.
 	gain, enough = 6, 100
 	// The target share stays between these two.
-	leastMiss, mostMiss = 0.02, 0.3
+	minMiss, maxMiss = 0.02, 0.3
 )
 
 // apply returns the prediction with its bounds moved. The distance was learned from all jobs, so it
@@ -90,7 +90,7 @@ func (b *bound) move(now, made bool, answers float64) {
 	}
 	aim := float64(miss)
 	if answers >= enough {
-		aim = min(max(miss-gain*(b.Outside/answers-miss), leastMiss), mostMiss)
+		aim = min(max(miss-gain*(b.Outside/answers-miss), minMiss), maxMiss)
 	}
 	if now {
 		b.Distance = min(b.Distance+step*(1-aim), farthest)

@@ -97,8 +97,8 @@ type TrainOptions struct {
 	Program string
 }
 
-// leastJobs is the smallest number of ended jobs to train on.
-const leastJobs = 50
+// minJobs is the smallest number of ended jobs to train on.
+const minJobs = 50
 
 // Train trains a model on the jobs that ended by an instant. It returns the context's error. First
 // a model is trained on the first four fifths. It predicts the last fifth, which gives the
@@ -128,10 +128,10 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 			ended++
 		}
 	}
-	if ended < leastJobs {
+	if ended < minJobs {
 		return nil, fmt.Errorf("training a model: %d %s with a %s ended by %v (want at least %d)", ended,
 			quantity.Plural(ended, "job", "jobs"),
-			cases.Target.What(), o.Until, leastJobs)
+			cases.Target.What(), o.Until, minJobs)
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window,
 		First: max(ended*4/5, 1)})
@@ -218,9 +218,9 @@ func IsModel(head []byte) bool {
 }
 
 const (
-	// mostHeader bounds the first line of a model's file, and mostBytes the rest, in bytes unpacked.
-	mostHeader = 64 << 10
-	mostBytes  = 512 << 20
+	// maxHeader bounds the first line of a model's file, and maxBytes the rest, in bytes unpacked.
+	maxHeader = 64 << 10
+	maxBytes  = 512 << 20
 )
 
 // Read reads a model. name stands for the source in errors.
@@ -239,7 +239,7 @@ func read(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, errNoModel
 	}
-	text := bufio.NewReaderSize(zip, mostHeader)
+	text := bufio.NewReaderSize(zip, maxHeader)
 	first, err := text.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull): // a line of this length is not a header
@@ -263,10 +263,10 @@ func read(r io.Reader) (*Model, error) {
 	if m.until, err = hpc.ParseDateTime(m.Data.Until); err != nil {
 		return nil, fmt.Errorf("its data end at %w", err)
 	}
-	rest, err := io.ReadAll(io.LimitReader(text, mostBytes+1))
+	rest, err := io.ReadAll(io.LimitReader(text, maxBytes+1))
 	switch {
-	case len(rest) > mostBytes:
-		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
+	case len(rest) > maxBytes:
+		return nil, fmt.Errorf("more than %d MiB unpacked", maxBytes>>20)
 	case err != nil:
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
@@ -322,7 +322,7 @@ func (m *Model) Before(w *workload.Workload) error {
 		begin = w.Jobs.Submit(0)
 	}
 	if w.Jobs.Len() > 0 && begin < m.until {
-		return fmt.Errorf("the workload begins at %v, and the model knows what happened until %v (want a later workload, "+
+		return fmt.Errorf("the workload begins at %v, and the model's data go up to %v (want a later workload, "+
 			"or a model that was trained with --until)", begin, m.until)
 	}
 	return nil

@@ -116,11 +116,11 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 		return &fitted{Linear: l}, err
 	case Forest:
 		return &fitted{Forest: trees.NewTrainer(t).Forest(trees.ForestOptions{
-			Trees: 50, Leaves: 256, MinRows: 5, Features: 0.5, MaxRows: mostRows, Seed: seed,
+			Trees: 50, Leaves: 256, MinRows: 5, Features: 0.5, MaxRows: maxRows, Seed: seed,
 		})}, nil
 	}
 	b := new(boosted)
-	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: mostRows, Seed: seed}
+	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: maxRows, Seed: seed}
 	trainer := trees.NewTrainer(t)
 	var group sync.WaitGroup // for the four ensembles, which do not depend on each other
 	for _, part := range []struct {
@@ -148,5 +148,5 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	return &fitted{Boost: b}, nil
 }
 
-// mostRows bounds the rows that each tree is grown on, and with it the time of a training.
-const mostRows = 50000
+// maxRows bounds the rows that each tree is grown on, and with it the time of a training.
+const maxRows = 50000

@@ -54,7 +54,7 @@ func scores(e *evaluate.Evaluation) report.Section {
 	honest := &report.Table{Caption: "In the order of time", Head: scoreHead(e.Unit, "model")}
 	random := &report.Table{Caption: "Random split, which is not honest: the model learns from the future",
 		Head: scoreHead(e.Unit, "model")}
-	atOnce := &report.Table{Caption: "Each job known at once, a bound: as if it ended when it is submitted",
+	atOnce := &report.Table{Caption: "Known at once, a bound: as if each value were known at the submission",
 		Head: scoreHead(e.Unit, "model")}
 	for i := range e.Models {
 		m := &e.Models[i]

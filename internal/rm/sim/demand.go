@@ -47,8 +47,8 @@ type demandKey struct {
 	reservation, resources                            string
 }
 
-// mostDemands limits the memory for demands, which also has those of ended jobs.
-const mostDemands = 1 << 16
+// maxDemands limits the memory for demands, which also has those of ended jobs.
+const maxDemands = 1 << 16
 
 // shared returns the stored demand that is equal to q, so that equal demands share memory.
 func (n *nodes) shared(q *demand) *demand {
@@ -60,7 +60,7 @@ func (n *nodes) shared(q *demand) *demand {
 	if known, ok := n.demands[key]; ok {
 		return known
 	}
-	if len(n.demands) >= mostDemands {
+	if len(n.demands) >= maxDemands {
 		clear(n.demands)
 	}
 	n.demands[key] = q
@@ -257,7 +257,7 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	if err != nil {
 		return err
 	}
-	if n.setSize += len(set); n.setSize > mostInSets {
+	if n.setSize += len(set); n.setSize > maxInSets {
 		clear(n.sets)
 		n.setSize = len(set)
 	}
@@ -331,8 +331,8 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// mostInSets is the largest sum of the sizes of all sets. It limits their memory.
-const mostInSets = 1 << 22
+// maxInSets is the largest sum of the sizes of all sets. It limits their memory.
+const maxInSets = 1 << 22
 
 // measure computes a job's demand, size and time limit. An error says why it can never run here.
 func (n *nodes) measure(j *Job) error {

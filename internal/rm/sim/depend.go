@@ -62,9 +62,9 @@ func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 			list, err = e.link(list, s, d)
 		}
 	}
-	if err == nil && len(list) > mostConditions/len(s.jobs) {
+	if err == nil && len(list) > maxConditions/len(s.jobs) {
 		err = fmt.Errorf("%d dependencies of each of %d tasks (want at most %d together)", len(list), len(s.jobs),
-			mostConditions)
+			maxConditions)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("--dependency=%s: %w", shortened(spec), err)
@@ -72,8 +72,8 @@ func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	return list, deps.Any, nil
 }
 
-// mostConditions limits the memory for the dependencies of one array.
-const mostConditions = 4_000_000
+// maxConditions limits the memory for the dependencies of one array.
+const maxConditions = 4_000_000
 
 // shortened returns the beginning of a text that may be very long.
 func shortened(s string) string {
@@ -86,7 +86,7 @@ func shortened(s string) string {
 
 // link appends the links of one dependency.
 func (e *Engine) link(list []link, s *submission, d sbatch.Dependency) ([]link, error) {
-	l := link{kind: d.Type, task: -1, wait: time.Duration(min(d.DelayMinutes, mostMinutes)) * time.Minute}
+	l := link{kind: d.Type, task: -1, wait: time.Duration(min(d.DelayMinutes, maxMinutes)) * time.Minute}
 	switch d.Type {
 	case "singleton":
 		return append(list, l), nil
@@ -138,8 +138,8 @@ func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 	return id, array.Tasks, nil
 }
 
-// mostMinutes is the longest delay of a dependency, 20 years.
-const mostMinutes = 20 * 366 * 24 * 60
+// maxMinutes is the longest delay of a dependency, 20 years.
+const maxMinutes = 20 * 366 * 24 * 60
 
 // await makes a submission wait for its links. A task with an aftercorr dependency waits by itself.
 func (e *Engine) await(s *submission, list []link, anyOf bool) {

@@ -135,11 +135,11 @@ func (j *Job) Nodes() int {
 	case j.state == running:
 		return len(j.placement.nodes)
 	}
-	return j.demand.leastNodes()
+	return j.demand.minNodesForTasks()
 }
 
-// leastNodes returns the smallest number of nodes that have room for the tasks.
-func (q *demand) leastNodes() int {
+// minNodesForTasks returns the smallest number of nodes that have room for the tasks.
+func (q *demand) minNodesForTasks() int {
 	if q.tasksPerNode > 0 {
 		return max(q.minNodes, (q.tasks+q.tasksPerNode-1)/q.tasksPerNode)
 	}

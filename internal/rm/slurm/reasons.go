@@ -40,9 +40,9 @@ const (
 	// reasonOffset keeps the questions apart from the whole seconds at which slurmctld's own
 	// threads wake.
 	reasonOffset = 500 * time.Millisecond
-	// mostSkipped is the number of intervals without an event after which the engine asks anyway,
+	// maxSkipped is the number of intervals without an event after which the engine asks anyway,
 	// because reasons may also change when only time passes.
-	mostSkipped = 5
+	maxSkipped = 5
 	// reasonsAtOnce is the largest number of pending jobs for which a question is asked at every
 	// interval. With n times as many jobs, the engine asks n times less often, so that the questions
 	// take no more time in all.
@@ -74,7 +74,7 @@ func (r *reasons) arm() {
 
 // due asks again if something has happened since the last question.
 func (r *reasons) due() {
-	if r.seen == r.emitted && r.skipped < mostSkipped {
+	if r.seen == r.emitted && r.skipped < maxSkipped {
 		r.skipped++
 		r.armed = false
 		r.arm()

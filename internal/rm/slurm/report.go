@@ -99,15 +99,15 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
-// mostAfter is how long an interrupted run waits for slurmdbd's answers, in real time.
-const mostAfter = 10 * time.Second
+// maxReportWait is how long an interrupted run waits for slurmdbd's answers, in real time.
+const maxReportWait = 10 * time.Second
 
 // Interrupted returns a function that completes the rows of an interrupted run. It adds the
 // priorities of running jobs and, if slurmdbd answers soon, the values that only slurmdbd has. It
 // runs virtual time, in which slurmctld starts and ends jobs. So [Engine.Report] must be called
 // first: what happens later is not part of the run.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
-	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), maxReportWait)
 	defer cancel()
 	priorities := map[uint32]uint32{}
 	for number := range e.jobs.running {

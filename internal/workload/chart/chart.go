@@ -164,9 +164,9 @@ func dayHours(counts [24]int, zone *time.Location) (*plot.Plot, error) {
 	return p, nil
 }
 
-// mostPoints is the largest number of points in a scatter chart. More points would look like one
+// maxPoints is the largest number of points in a scatter chart. More points would look like one
 // blot, and browsers cannot open so large a file.
-const mostPoints = 20000
+const maxPoints = 20000
 
 // requested draws the requested time of each job against the used time.
 func requested(jobs *workload.Jobs) (*plot.Plot, error) {
@@ -183,7 +183,7 @@ func requested(jobs *workload.Jobs) (*plot.Plot, error) {
 	if len(points) == 0 {
 		return nil, nil
 	}
-	if step := (len(points) + mostPoints - 1) / mostPoints; step > 1 {
+	if step := (len(points) + maxPoints - 1) / maxPoints; step > 1 {
 		kept := points[:0]
 		for i := 0; i < len(points); i += step {
 			kept = append(kept, points[i])

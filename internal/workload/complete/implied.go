@@ -12,9 +12,9 @@ import (
 // atOnce is the longest wait with which a job counts as started at its submission.
 const atOnce = time.Minute
 
-// mostPassed is the largest number of waiting jobs that are looked at in the search for the first
+// maxPassed is the largest number of waiting jobs that are looked at in the search for the first
 // larger job.
-const mostPassed = 100
+const maxPassed = 100
 
 // implied lowers a limit if a backfill scheduler could not have started the job with it. Suppose
 // that a job started at once while a larger, earlier job waited. Then its limit ended before the
@@ -159,7 +159,7 @@ func (q *waiting) larger(f *fact) *fact {
 		q.first++
 	}
 	passed := 0
-	for i := q.first; i < len(q.facts) && q.facts[i].submit < f.submit && passed < mostPassed; i++ {
+	for i := q.first; i < len(q.facts) && q.facts[i].submit < f.submit && passed < maxPassed; i++ {
 		o := &q.facts[i]
 		if !waits(o) {
 			continue

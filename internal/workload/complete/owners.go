@@ -13,8 +13,8 @@ import (
 
 // The most users and accounts that rules make.
 const (
-	mostUsers    = 999
-	mostAccounts = 99
+	maxUsers    = 999
+	maxAccounts = 99
 )
 
 // The prefixes of the names of made users and accounts. A number follows.
@@ -31,7 +31,7 @@ func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1
 // gets. This gives few heavy and many light users, as in all logs.
 func (m *maker) users(field *workload.MadeField) {
 	names, named := namesOf(field)
-	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), most: mostUsers}
+	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), most: maxUsers}
 	follow := between(m.rng, 0.4, 0.8)
 	bySize := map[[2]int]string{}
 	draw := func() string {
@@ -107,7 +107,7 @@ func (s *seats) next(u float64) int {
 // accounts gives each user an account.
 func (m *maker) accounts(field *workload.MadeField) {
 	names, named := namesOf(field)
-	table := seats{concentration: betweenLog(m.rng, 2, 8), most: mostAccounts}
+	table := seats{concentration: betweenLog(m.rng, 2, 8), most: maxAccounts}
 	of := map[string]string{}
 	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
 		for _, f := range lacking {

@@ -259,6 +259,6 @@ func Learn(w *workload.Workload) *workload.Likeness {
 		l.Users = append(l.Users, n/float64(len(m.batches)))
 	}
 	slices.SortFunc(l.Users, func(a, b float64) int { return cmp.Compare(b, a) })
-	l.Users = l.Users[:min(len(l.Users), mostUsers)]
+	l.Users = l.Users[:min(len(l.Users), maxUsers)]
 	return l
 }

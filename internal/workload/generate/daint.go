@@ -131,8 +131,8 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	case o.Jobs > maxDays*maxJobsPerDay:
 		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
 	}
-	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
-		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)
+	if !(o.GPULoad >= minLoad && o.GPULoad <= maxLoad) {
+		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, minLoad, maxLoad)
 	}
 	g := &daint{rng: rand.New(rand.NewPCG(o.Seed, 0x6461696e74))}
 	g.people = newPeople(g.rng)
@@ -157,8 +157,8 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 
 // The loads that can be asked for. With a lower load, the preset jobs alone would exceed it.
 const (
-	leastLoad = 0.5
-	mostLoad  = 3.0
+	minLoad = 0.5
+	maxLoad = 3.0
 )
 
 // Bounds of the options: the largest workload still fits into memory.
@@ -259,10 +259,10 @@ func (g *daint) measure(o DaintOptions) error {
 			}
 			load.Days = append(load.Days, work/(24*float64(k.count())))
 		}
-		if most := load.Highest(); o.Jobs != 0 && most > mostLoad+nearLoad {
+		if most := load.Highest(); o.Jobs != 0 && most > maxLoad+nearLoad {
 			return fmt.Errorf("jobs %d: the jobs ask for %.2f times the %s nodes' node-hours on one of %d %s "+
 				"(want at most %g: fewer jobs, or more days)",
-				o.Jobs, most, k, len(g.days), quantity.Plural(len(g.days), "day", "days"), mostLoad)
+				o.Jobs, most, k, len(g.days), quantity.Plural(len(g.days), "day", "days"), maxLoad)
 		}
 		g.loads = append(g.loads, load)
 	}
@@ -403,7 +403,7 @@ func (g *daint) splitPresets() {
 	for _, d := range g.presets {
 		d.partition = "normal"
 		d.runTime = max(d.runTime, shortestPreset)
-		if d.nodes <= room && d.nodes <= mostMCNodes {
+		if d.nodes <= room && d.nodes <= maxMCNodes {
 			d.kind = mc
 			room -= d.nodes
 		}
@@ -428,8 +428,8 @@ func (g *daint) presetWork(k kind) float64 {
 	return total
 }
 
-// mostMCNodes is the size of the largest job on multicore nodes.
-const mostMCNodes = 256
+// maxMCNodes is the size of the largest job on multicore nodes.
+const maxMCNodes = 256
 
 // other is a partition other than normal.
 type other struct {
@@ -460,7 +460,7 @@ func (g *daint) assign(day []*draft, mcWork float64) {
 			mcWork -= d.work()
 		}
 	}
-	small := slices.DeleteFunc(slices.Clone(normal), func(d *draft) bool { return d.nodes > mostMCNodes })
+	small := slices.DeleteFunc(slices.Clone(normal), func(d *draft) bool { return d.nodes > maxMCNodes })
 	n = min(n, len(small))
 	choose := func(power float64) float64 {
 		sortBy(small, func(d *draft) float64 { return d.mcChance / math.Pow(d.work()+0.05, power) })

@@ -101,8 +101,8 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 	}
 }
 
-// mostReserved is the largest number of jobs in one reservation, and the largest number of nodes of such a job.
-const mostReserved = 8
+// maxReserved is the largest number of jobs in one reservation, and the largest number of nodes of such a job.
+const maxReserved = 8
 
 // useReservation submits some short jobs to a reservation, long before it ends. If a job still
 // waits when its reservation ends, Slurm would hold it.
@@ -110,7 +110,7 @@ func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
 	n := 0
 	for _, job := range g.jobs {
 		short := job.RunTime <= 20*time.Minute && job.MinNodes <= 2
-		if job.Submit < r.Start || job.Submit.Add(90*time.Minute) > end || !short || n == mostReserved ||
+		if job.Submit < r.Start || job.Submit.Add(90*time.Minute) > end || !short || n == maxReserved ||
 			job.Partition != "normal" || job.Constraint != k.feature() || job.Dependency != "" {
 			continue
 		}

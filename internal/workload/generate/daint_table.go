@@ -31,9 +31,9 @@ var tableI = [9][6]int{
 	{7, 0, 1, 2, 1, 0},
 }
 
-// mostWork is a bound below the smallest of the three largest jobs that section V.B names:
+// maxNodeHours is a bound below the smallest of the three largest jobs that section V.B names:
 // two jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
-const mostWork = 2500 // node-hours
+const maxNodeHours = 2500 // node-hours
 
 var largest = [3]struct {
 	nodes   int
@@ -115,7 +115,7 @@ func (d *draft) shape(bend float64) {
 	}
 	span := class.high - class.low
 	d.runTime = (class.low + time.Duration(math.Pow(d.v, power)*float64(span))).Truncate(time.Second) + time.Second
-	most := time.Duration(mostWork / float64(d.nodes) * float64(time.Hour))
+	most := time.Duration(maxNodeHours / float64(d.nodes) * float64(time.Hour))
 	d.runTime = min(d.runTime, most, class.high-limitMargin(class.high)).Round(time.Second)
 	if d.timesOut {
 		d.toLimit()
@@ -140,7 +140,7 @@ func (d *draft) bentSize(bend float64) int {
 	class := sizeClasses[d.size]
 	low, high := class.low, class.high
 	if hours := durationClasses[d.duration].low.Hours(); hours > 0 {
-		high = max(low, min(high, int(mostWork/(1.05*hours))))
+		high = max(low, min(high, int(maxNodeHours/(1.05*hours))))
 	}
 	if d.size == len(sizeClasses)-1 {
 		ratio := float64(high) / float64(low)
@@ -158,7 +158,7 @@ func (d *draft) toLimit() {
 	class := durationClasses[d.duration]
 	var fits []habit
 	for _, h := range habits {
-		if h.limit > class.low && h.limit <= class.high && h.limit.Hours()*float64(d.nodes) <= mostWork {
+		if h.limit > class.low && h.limit <= class.high && h.limit.Hours()*float64(d.nodes) <= maxNodeHours {
 			fits = append(fits, h)
 		}
 	}

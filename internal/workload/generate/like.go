@@ -36,16 +36,16 @@ type LikeOptions struct {
 func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	jobs := model.Jobs.List()
 	sortJobs(jobs)
-	if len(jobs) < leastLike {
+	if len(jobs) < minModelJobs {
 		return nil, fmt.Errorf("%d %s too few to learn from (want at least %d)", len(jobs),
-			quantity.Plural(len(jobs), "job is", "jobs are"), leastLike)
+			quantity.Plural(len(jobs), "job is", "jobs are"), minModelJobs)
 	}
 	if jobs[len(jobs)-1].Submit == jobs[0].Submit {
 		return nil, errors.New("all jobs are submitted at one instant")
 	}
 	n := cmp.Or(o.Jobs, len(jobs))
-	if n < 0 || n > mostDrawn {
-		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", n, mostDrawn)
+	if n < 0 || n > maxDrawn {
+		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", n, maxDrawn)
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, 0x6c696b65))
 	clock := newRateClock(jobs)
@@ -68,8 +68,8 @@ func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	return w, nil
 }
 
-// leastLike is the smallest number of jobs that can show habits.
-const leastLike = 20
+// minModelJobs is the smallest number of jobs that can show habits.
+const minModelJobs = 20
 
 // rateClock converts real time to operational time and back. Operational time passes in
 // proportion to the mean rate of submissions at the hour of the day or week.

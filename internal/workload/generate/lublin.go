@@ -75,8 +75,8 @@ var (
 
 const (
 	medBelow     = 2.5 // the two stages of sizes meet this far below the largest size (published: 1.5 to 3.5)
-	mostLogRun   = 12  // no job runs longer than exp(12) s, which is 45.2 h
-	mostLogGap   = 13  // no gap is longer than exp(13) s
+	maxLogRun    = 12  // no job runs longer than exp(12) s, which is 45.2 h
+	maxLogGap    = 13  // no gap is longer than exp(13) s
 	buckets      = 48  // half-hours
 	bucketLength = 1800.0
 	cycleStart   = 11 // the half-hour at which the gamma distribution of the day begins
@@ -91,8 +91,8 @@ const lublinLimit = 46 * time.Hour
 func Lublin(o LublinOptions) (*workload.Workload, error) {
 	o.Jobs, o.Processors, o.Users = cmp.Or(o.Jobs, 1000), cmp.Or(o.Processors, 128), cmp.Or(o.Users, 50)
 	switch {
-	case o.Jobs < 0 || o.Jobs > mostDrawn:
-		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", o.Jobs, mostDrawn)
+	case o.Jobs < 0 || o.Jobs > maxDrawn:
+		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", o.Jobs, maxDrawn)
 	case o.Processors < 4 || o.Processors > 1<<24:
 		return nil, fmt.Errorf("processors %d: not a size that the model knows (want 4 to %d)", o.Processors, 1<<24)
 	case o.Users < 0 || o.Users > 1<<16:
@@ -125,8 +125,8 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	return w, nil
 }
 
-// mostDrawn is the largest number of jobs that can be drawn; all are held in memory.
-const mostDrawn = 10_000_000
+// maxDrawn is the largest number of jobs that can be drawn; all are held in memory.
+const maxDrawn = 10_000_000
 
 // job draws a job without its submit time.
 func (c *lublinClass) job(rng *rand.Rand, o *LublinOptions) *hpc.Job {
@@ -168,7 +168,7 @@ func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 		if rng.Float64() <= p {
 			g = distuv.Gamma{Alpha: c.a1, Beta: 1 / c.b1, Src: rng}
 		}
-		if x := g.Rand(); x <= mostLogRun {
+		if x := g.Rand(); x <= maxLogRun {
 			return time.Duration(math.Exp(x)) * time.Second
 		}
 	}
@@ -212,7 +212,7 @@ func (c *lublinClass) dayWeights() [buckets]float64 {
 // next returns the next instant, in seconds from the first midnight.
 func (a *arrivals) next() float64 {
 	x := a.gap.Rand()
-	for x > mostLogGap {
+	for x > maxLogGap {
 		x = a.gap.Rand()
 	}
 	a.points += math.Exp(x) / bucketLength

@@ -67,7 +67,7 @@ func TestLublinRunTimes(t *testing.T) {
 				}
 				return p*mathext.GammaIncReg(c.a1, x/c.b1) + (1-p)*mathext.GammaIncReg(c.a2, x/c.b2)
 			}
-			distance := ksOne(sample, func(x float64) float64 { return mixture(x) / mixture(mostLogRun) })
+			distance := ksOne(sample, func(x float64) float64 { return mixture(x) / mixture(maxLogRun) })
 			if critical := 1.95 / math.Sqrt(20000); distance > critical {
 				t.Errorf("%s, %d processors: distance %.4f, want at most %.4f", c.name, n, distance, critical)
 			}
@@ -261,13 +261,13 @@ func TestLikeLublin(t *testing.T) {
 
 func TestLikeRefuses(t *testing.T) {
 	few := &workload.Workload{}
-	for i := range leastLike {
+	for i := range minModelJobs {
 		few.Jobs.Append(&hpc.Job{ID: fmt.Sprint(i), Submit: monday})
 	}
 	if _, err := Like(few, LikeOptions{}); err == nil {
 		t.Error("jobs of one instant were accepted")
 	}
-	few.Jobs = few.Jobs.First(leastLike - 1)
+	few.Jobs = few.Jobs.First(minModelJobs - 1)
 	if _, err := Like(few, LikeOptions{}); err == nil {
 		t.Error("too few jobs were accepted")
 	}

@@ -59,13 +59,13 @@ func (a *Anonymizer) usersFile(users []hpc.User) string {
 	return b.String()
 }
 
-// mostIncludes is the largest depth of nested includes.
-const mostIncludes = 10
+// maxIncludes is the largest depth of nested includes.
+const maxIncludes = 10
 
 // config anonymizes a file of Key=Value words. Included files are inserted in place.
 func (a *Anonymizer) config(dir, name string, depth int) (string, error) {
-	if depth > mostIncludes {
-		return "", fmt.Errorf("%s: included more than %d deep", name, mostIncludes)
+	if depth > maxIncludes {
+		return "", fmt.Errorf("%s: included more than %d deep", name, maxIncludes)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

@@ -90,8 +90,8 @@ func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
 			continue
 		}
 		parts := c.parts(job, total)
-		if len(added)+len(parts) > mostJobs-w.Jobs.Len() {
-			return 0, fmt.Errorf("more than %d jobs (want a longer time limit)", mostJobs)
+		if len(added)+len(parts) > maxJobs-w.Jobs.Len() {
+			return 0, fmt.Errorf("more than %d jobs (want a longer time limit)", maxJobs)
 		}
 		w.Jobs.Set(i, parts[0])
 		added = append(added, parts[1:]...)

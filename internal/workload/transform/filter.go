@@ -48,8 +48,8 @@ type Fields struct {
 	State     string  `expr:"state"`     // as recorded
 }
 
-// mostNodes is the largest size of an expression's syntax tree.
-const mostNodes = 1000
+// maxNodes is the largest size of an expression's syntax tree.
+const maxNodes = 1000
 
 // Filter keeps the jobs for which an expression over [Fields] is true, such as
 //
@@ -72,7 +72,7 @@ func Filter(text string) (Step, error) {
 // Compile compiles an expression over the fields of env, a struct that has [Fields] or embeds it.
 // Its value is true or false.
 func Compile(text string, env any) (*vm.Program, error) {
-	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(mostNodes))
+	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(maxNodes))
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w%s", text, err, meantField(err.Error(), env))
 	}

@@ -67,22 +67,22 @@ func dependsOn(job *hpc.Job) []string {
 	return ids
 }
 
-// mostJobs is the largest number of jobs that repetition may produce.
-const mostJobs = 20_000_000
+// maxJobs is the largest number of jobs that repetition may produce.
+const maxJobs = 20_000_000
 
 // Repeat appends copies of the workload until it occurs the given number of times. Each copy is
 // shifted by whole days, so that the hours of the day stay. IDs of jobs in the first copy end in
 // "~2", in the next copy in "~3", and so on. Names of reservations end in the same way, except for
 // reservations that an action creates. Events before the window are not repeated. Repeat returns an
-// error if times is below 1. The step fails if the result exceeds mostJobs.
+// error if times is below 1. The step fails if the result exceeds maxJobs.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
 	}
 	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
-		if w.Jobs.Len() > mostJobs/times {
+		if w.Jobs.Len() > maxJobs/times {
 			return 0, fmt.Errorf("%d times %d %s: too many (want at most %d)", times, w.Jobs.Len(),
-				quantity.Plural(w.Jobs.Len(), "job", "jobs"), mostJobs)
+				quantity.Plural(w.Jobs.Len(), "job", "jobs"), maxJobs)
 		}
 		start := firstInput(w)
 		period := wholeDays(w, start)

@@ -42,8 +42,8 @@ type Set struct {
 	lines    map[string]int // the line of each account
 }
 
-// mostMistakes is the number of mistakes after which Read gives up.
-const mostMistakes = 1000
+// maxMistakes is the number of mistakes after which Read gives up.
+const maxMistakes = 1000
 
 // Read reads the commands of a cluster. name stands for the file in mistakes.
 func Read(commands []byte, name, cluster string) *Set {
@@ -65,8 +65,8 @@ func Read(commands []byte, name, cluster string) *Set {
 		if mistake == nil {
 			return nil
 		}
-		if len(s.Mistakes) == mostMistakes {
-			return fmt.Errorf("more than %d mistakes; the lines below are not checked", mostMistakes)
+		if len(s.Mistakes) == maxMistakes {
+			return fmt.Errorf("more than %d mistakes; the lines below are not checked", maxMistakes)
 		}
 		s.mistake("%s:%d: %v", name, number, mistake)
 		return nil

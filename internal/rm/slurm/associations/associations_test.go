@@ -62,7 +62,7 @@ func TestMistakes(t *testing.T) {
 		"creat user x":                              "a:3: user x: no account (want account=NAME)", // an abbreviation
 		"ad user x":                                 `a:3: "ad": no command of sacctmgr; did you mean add?`,
 		"Cluster - 'vale'":                          "a:3: cluster: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
-		"add":                                       "a:3: add: it does not say what (want account, cluster, coordinator, qos or user)",
+		"add":                                       "a:3: add: the entity is missing (want account, cluster, coordinator, qos or user)",
 		"add usr x account=physics":                 `a:3: "usr": sacctmgr has no such entity (want account, cluster, coordinator, qos or user); did you mean user?`,
 		"add account":                               "a:3: add account: no name (want add account NAME)",
 		"add account b fairshar=3":                  "",
@@ -125,7 +125,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("add user ' \"\nremove x =\nmodify cluster where=set set where")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Read([]byte(text), "a", "vale")
-		if len(s.Mistakes) > mostMistakes+1 {
+		if len(s.Mistakes) > maxMistakes+1 {
 			t.Errorf("%d mistakes", len(s.Mistakes))
 		}
 		for _, m := range s.Mistakes {

@@ -125,7 +125,7 @@ type assignment struct {
 // are conditions or changes.
 func parseCommand(v verb, words []string) (*command, error) {
 	if len(words) < 2 {
-		return nil, fmt.Errorf("%s: it does not say what (want account, cluster, coordinator, qos or user)", words[0])
+		return nil, fmt.Errorf("%s: the entity is missing (want account, cluster, coordinator, qos or user)", words[0])
 	}
 	e, err := entityOf(words[1])
 	if err != nil {

@@ -130,12 +130,12 @@ func (s *Set) Above(a *Association) *Association {
 	return nil
 }
 
-// mostLevels bounds a walk to the root: an account may be moved below itself by mistake.
-const mostLevels = 100
+// maxLevels bounds a walk to the root: an account may be moved below itself by mistake.
+const maxLevels = 100
 
 // Line returns an association and all associations above it, up to the root.
 func (s *Set) Line(a *Association) (line []*Association) {
-	for ; a != nil && len(line) < mostLevels; a = s.Above(a) {
+	for ; a != nil && len(line) < maxLevels; a = s.Above(a) {
 		line = append(line, a)
 	}
 	return line

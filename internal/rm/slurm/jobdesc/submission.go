@@ -143,7 +143,7 @@ func (s *Submission) checkRanges() error {
 		}
 	}
 	if s.MemPerNode < hpc.AllMemory {
-		return fmt.Errorf("--mem %d is less than no memory", s.MemPerNode)
+		return fmt.Errorf("--mem %d: negative (want 0 or more)", s.MemPerNode)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ type Network struct {
 	queue    []*request // requests that wait for a free connection
 	patience time.Duration
 	open     int // requests under way
-	mostOpen int // the largest allowed number of requests under way
+	maxOpen  int // the largest allowed number of requests under way
 	writing  int // connections with output that the kernel has not taken yet
 	dry      int // consecutive polls without input that the clock counts
 	buf      []byte
@@ -91,13 +91,13 @@ type request struct {
 // ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// mostOpen returns the largest number of connections that the driver opens to slurmctld at one
+// maxOpen returns the largest number of connections that the driver opens to slurmctld at one
 // time. It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's
 // backlog has no room for a connection, the kernel tries again after a second of real time, and the
 // virtual clock does not know about this wait. slurmctld serves 256 connections at once
 // (MAX_SERVER_THREADS in slurmctld.h), 24.11 serves 50, and 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
-func mostOpen(release slurmspec.Release) int {
+func maxOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {
 		return 40
 	}
@@ -165,7 +165,7 @@ func (n *Network) listenNodes() (err error) {
 // that the network informs. It opens no connection.
 func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
 	n.ctld = unix.SockaddrInet4{Addr: ctld.Addr().As4(), Port: int(ctld.Port())}
-	n.codec, n.clock, n.mostOpen = codec, clock, mostOpen(codec.Release())
+	n.codec, n.clock, n.maxOpen = codec, clock, maxOpen(codec.Release())
 }
 
 // Waiting reports whether messages wait for a free connection. If they do, patience is how far
@@ -204,7 +204,7 @@ func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 		answer = func(*rpc.Message, error) {}
 	}
 	r := &request{m, answer}
-	if n.open >= n.mostOpen {
+	if n.open >= n.maxOpen {
 		n.queue = append(n.queue, r)
 		return
 	}
@@ -532,7 +532,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 	n.open--
 	c.request.answer(m, err)
-	for n.open < n.mostOpen && len(n.queue) > 0 {
+	for n.open < n.maxOpen && len(n.queue) > 0 {
 		r := n.queue[0]
 		n.queue[0] = nil
 		n.queue = n.queue[1:]

@@ -184,17 +184,17 @@ func TestMostOpen(t *testing.T) {
 	for release, want := range map[slurmspec.Release]int{
 		slurmspec.R2205: 200, slurmspec.R2411: 40, {Major: 24, Minor: 11, Patch: 5}: 40, slurmspec.R2605: 200,
 	} {
-		if got := mostOpen(release); got != want {
+		if got := maxOpen(release); got != want {
 			t.Errorf("%v: %d connections, want %d", release, got, want)
 		}
 	}
 }
 
-// No more connections than mostOpen are open at one time; the other messages wait in their order.
+// No more connections than maxOpen are open at one time; the other messages wait in their order.
 func TestQueue(t *testing.T) {
 	s := start(t)
 	const more = 3
-	most := s.net.mostOpen
+	most := s.net.maxOpen
 	var answered []int
 	for i := range most + more {
 		s.net.Send(&rpc.Message{Type: rpc.RequestPing}, func(_ *rpc.Message, err error) {

@@ -144,7 +144,7 @@ func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := d.Count(own.leastJobInfo, "records")
+	n := d.Count(own.minJobInfo, "records")
 	d.Time("time")
 	d.Time("last backfill")
 	jobs := make([]JobInfo, 0, n)

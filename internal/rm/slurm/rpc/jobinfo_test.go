@@ -146,8 +146,8 @@ func TestDecodeJobInfo(t *testing.T) {
 			}
 		})
 	}
-	if n := len(jobRecord(nil)) - len("cpu=4\x00") - 20; n < protocol2205.own.leastJobInfo {
-		t.Errorf("an empty record is %d bytes long, less than the least of %d", n, protocol2205.own.leastJobInfo)
+	if n := len(jobRecord(nil)) - len("cpu=4\x00") - 20; n < protocol2205.own.minJobInfo {
+		t.Errorf("an empty record is %d bytes long, less than the least of %d", n, protocol2205.own.minJobInfo)
 	}
 }
 
@@ -156,8 +156,8 @@ func TestDecodeJobInfoRefuses(t *testing.T) {
 		return &Message{Type: ResponseJobInfo, Version: V2205, Body: jobRecord(change)}
 	}
 	for want, m := range map[string]*Message{
-		"ESLURM_INVALID_JOB_ID":        {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
-		"which is not an answer to it": {Type: ResponsePing},
+		"ESLURM_INVALID_JOB_ID":                  {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
+		"which is not an answer to this request": {Type: ResponsePing},
 		"21.08 is not supported": {
 			Type: ResponseJobInfo, Version: V2108, Body: jobRecord(nil),
 		},
@@ -202,7 +202,7 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// leastJobInfo is at most the size of a record without any text. TestDecodeJobInfo checks 22.05,
+// minJobInfo is at most the size of a record without any text. TestDecodeJobInfo checks 22.05,
 // whose records have a select plugin.
 func TestLeastJobInfo(t *testing.T) {
 	for _, p := range protocols {
@@ -223,8 +223,8 @@ func TestLeastJobInfo(t *testing.T) {
 				break
 			}
 		}
-		if size := len(body) - d.Left(); d.Err() != nil || size < p.own.leastJobInfo {
-			t.Errorf("%v: a record without text takes %d bytes (%v), want at least %d", p.version, size, d.Err(), p.own.leastJobInfo)
+		if size := len(body) - d.Left(); d.Err() != nil || size < p.own.minJobInfo {
+			t.Errorf("%v: a record without text takes %d bytes (%v), want at least %d", p.version, size, d.Err(), p.own.minJobInfo)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func FuzzJobInfo(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, version uint16, body []byte) {
 		jobs, err := DecodeJobInfo(&Message{Type: ResponseJobInfo, Version: Version(version), Body: body})
-		if err != nil && jobs != nil || len(jobs) != 0 && len(jobs)*protocolOf(Version(version)).own.leastJobInfo > len(body) {
+		if err != nil && jobs != nil || len(jobs) != 0 && len(jobs)*protocolOf(Version(version)).own.minJobInfo > len(body) {
 			t.Errorf("%d jobs from %d bytes with error %v", len(jobs), len(body), err)
 		}
 	})

@@ -83,9 +83,9 @@ type ownLayouts struct {
 	submitResponse func(*decoder) *SubmitResponse
 	arrayErrors    func(*decoder) error
 	jobInfo        func(*decoder) JobInfo
-	// leastJobInfo is the smallest possible size of a record of jobInfo, in bytes.
-	leastJobInfo int
-	stats        func(*decoder) *Stats
+	// minJobInfo is the smallest possible size of a record of jobInfo, in bytes.
+	minJobInfo int
+	stats      func(*decoder) *Stats
 }
 
 // next returns the table of a later version: a copy of p in which change replaces the layouts that

@@ -33,7 +33,7 @@ var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
 		submitResponse: readSubmitResponse,
 		arrayErrors:    arrayErrorFields{}.read,
 		jobInfo:        jobInfoFields{}.read,
-		leastJobInfo:   500,
+		minJobInfo:     500,
 		stats:          statsFields{}.read,
 	}
 })

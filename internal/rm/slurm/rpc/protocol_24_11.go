@@ -34,7 +34,7 @@ var protocol2411 = protocol2405.next(V2411, func(p *protocol) {
 	}.append
 	own.nodeUpdate = nodeUpdateFields{certificate: true, instance: true}.append
 	own.jobInfo = readJobInfo2411
-	own.leastJobInfo = 450
+	own.minJobInfo = 450
 	own.stats = statsFields{exits: true, rpcQueue: true}.read
 	p.own = &own
 })

@@ -52,7 +52,7 @@ func refusal(what string, m *Message) error {
 	if err := ReplyError(m); err != nil {
 		return fmt.Errorf("%s was refused: %w", what, err)
 	}
-	return fmt.Errorf("%s was answered with %v, which is not an answer to it", what, m.Type)
+	return fmt.Errorf("%s was answered with %v, which is not an answer to this request", what, m.Type)
 }
 
 // ReplyError returns the error that a reply to any request carries:

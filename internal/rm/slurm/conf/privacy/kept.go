@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// mostKept bounds the copies of a cluster's files, in bytes.
-const mostKept = 16 << 20
+// maxKept bounds the copies of a cluster's files, in bytes.
+const maxKept = 16 << 20
 
 // ErrNotKept says that a cluster's files are not copied, and why.
 var ErrNotKept = errors.New("the cluster's files are not kept")
@@ -30,8 +30,8 @@ func (u *Files) Kept() (map[string]string, error) {
 		if err != nil || !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%w: %s is not in %s", ErrNotKept, path, u.Dir)
 		}
-		if size += len(text); size > mostKept {
-			return nil, fmt.Errorf("%w: they have more than %d MiB", ErrNotKept, mostKept>>20)
+		if size += len(text); size > maxKept {
+			return nil, fmt.Errorf("%w: they have more than %d MiB", ErrNotKept, maxKept>>20)
 		}
 		if name == "passwd" {
 			kept[name] = withoutHashes(string(text))

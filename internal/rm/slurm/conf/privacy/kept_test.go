@@ -34,7 +34,7 @@ func TestKept(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	files.Read(filepath.Join(dir, "large"), make([]byte, mostKept))
+	files.Read(filepath.Join(dir, "large"), make([]byte, maxKept))
 	if _, err := files.Kept(); !errors.Is(err, ErrNotKept) || !strings.Contains(err.Error(), "more than 16 MiB") {
 		t.Errorf("large files: %v", err)
 	}
