@@ -11,7 +11,9 @@ import (
 // TestSuspendedAtTheEnd checks a job that was suspended or resumed in the second in which it ended, so that the event is
 // after the end in the accounting: its suspensions stay within its run.
 func TestSuspendedAtTheEnd(t *testing.T) {
-	at := func(seconds float64) hpc.Time { return hpc.Unix(1000).Add(time.Duration(seconds * float64(time.Second))) }
+	at := func(seconds float64) hpc.Time {
+		return hpc.Unix(1000).Add(time.Duration(seconds * float64(time.Second)))
+	}
 	for _, resumed := range []float64{28, 30.4} {
 		row := Row{Job: "a", Task: -1, Submit: at(0), Eligible: at(0), Start: at(10), End: at(30), State: hpc.Failed, Processors: 1,
 			Nodes: "n1", NodeCount: 1, Segments: []Segment{
