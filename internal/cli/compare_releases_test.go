@@ -29,9 +29,9 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 }
 
 // sizeTrace: two nodes become free after 300 s. wide needs a core on each of two nodes, and fat
-// needs a whole node, so only one of the two jobs can start. fat has more cores. wide has the
-// larger size in the job-size priority only if its two nodes count, which sbatch requests since
-// 23.11.2.
+// needs a whole node, so only one of the two jobs can start. fat has more cores. Since 23.11.2
+// sbatch asks for wide's two nodes, so slurmctld takes wide for the larger job in the job-size
+// priority. Before, slurmctld takes wide for a job of one node.
 const sizeTrace = `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
 {"type":"job","id":"long","submit":0,"user":"ada","min_nodes":2,"max_nodes":2,"tasks":8,"run_time_s":4000,"time_limit_s":6000}
 {"type":"job","id":"short","submit":0,"user":"ada","min_nodes":2,"max_nodes":2,"tasks":8,"run_time_s":300,"time_limit_s":600}

@@ -44,7 +44,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	flags.FileSystems(f, &o.slurm.FileSystems)
 	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: "+
 		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or "+
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the workload's actions that may write files or "+
 		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+
 		"measured (its CPU time here) or measured=F (F times that)")
@@ -69,7 +69,7 @@ or F times slower.
 A replay does not need root, and its daemons never run as root. It installs nothing,
 does not use services of the machine, cannot be reached from other machines, and leaves
 only RUN. RUN/manifest.json lists every change of the configuration with its reason. To
-see these changes before a replay, use` + "`rmreplay conf adapt`" + `.
+see these changes before a replay, use ` + "`rmreplay conf adapt`" + `.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.

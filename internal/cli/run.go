@@ -195,7 +195,7 @@ func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")
+	f.StringVar(to, "nodes", "", "number of nodes: `FACTOR` times the nodes of each kind, such as x2 or x0.5")
 }
 
 // nodeFactor reads the value of --nodes.

@@ -109,7 +109,7 @@ were made and some are not valid.`,
 func (o *sweepOptions) check() error {
 	switch {
 	case o.policy != "" && o.policy != experiment.SlurmPolicy:
-		return console.Usagef("--policy %s: not a model of Slurm (want %s; other policies are in sim.policies of the experiment)",
+		return console.Usagef("--policy %s: not a model of Slurm (want %s; list other policies under sim.policies in the experiment)",
 			o.policy, experiment.SlurmPolicy)
 	case o.on != onLocal && o.on != onSlurm:
 		return console.Usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)

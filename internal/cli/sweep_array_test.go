@@ -41,7 +41,7 @@ sim: {policies: [fcfs, easy], machines: [procs: 128]}
 		t.Fatalf("it said %q", said)
 	}
 	job := fields[3]
-	if _, err := array(1, "--on", "slurm"); !strings.Contains(err, "job array "+job+" is in the queue still") {
+	if _, err := array(1, "--on", "slurm"); !strings.Contains(err, "job array "+job+" is still in the queue") {
 		t.Errorf("a second array: %s", err)
 	}
 	if text, _ := array(1, "--collect"); !strings.Contains(text, "4 of 4 runs have not been made") {

@@ -194,8 +194,8 @@ func isConverted(path string) bool {
 // workload.
 func proposeMap(g *globals, source, output string) error {
 	if isConverted(source) {
-		return console.BadInput(fmt.Errorf("%s: a workload already, which commands read without build and map (convert makes a "+
-			"trace of it)", source))
+		return console.BadInput(fmt.Errorf("%s: already a workload, so it needs no map (rmreplay workload convert makes a trace "+
+			"of it)", source))
 	}
 	fits, err := build.ProposeMap(g.Stdout, source)
 	if err != nil {
@@ -217,7 +217,7 @@ const passwordVariable = "RMREPLAY_DB_PASSWORD"
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
 		if slices.Contains(formats.Names(), strings.ToLower(o.from)) {
-			return how, console.Usagef("--from %s: a workload already, which commands read without build (convert makes a trace "+
+			return how, console.Usagef("--from %s: already a workload, so it needs no build (rmreplay workload convert makes a trace "+
 				"of it)", o.from)
 		}
 		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))

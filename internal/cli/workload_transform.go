@@ -163,7 +163,7 @@ var transformSteps = []struct {
 		parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
 			return o.limits.Step(path)
 		})},
-	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before (limits of others stay)",
+	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before (other jobs keep their limits)",
 		func(text string) (func(*transformOptions) (transform.Step, error), error) {
 			longest, err := hpc.ParseDuration(text)
 			return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err

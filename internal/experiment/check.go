@@ -121,6 +121,6 @@ func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs in
 	if text == "" || jobs == 0 || forecast.Rejected < jobs {
 		return nil
 	}
-	return inputError(fmt.Errorf("checking the cluster: %s; for want of what they would make, Slurm rejects all of %s", text,
+	return inputError(fmt.Errorf("checking the cluster: %s; without what they would make, Slurm rejects all of %s", text,
 		quantity.Regular(jobs, "job")))
 }

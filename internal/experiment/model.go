@@ -54,9 +54,9 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Processors != 0 || s.Nodes != 0:
 		return fieldError("policy", "%s: takes its nodes from the cluster directory", s.Policy)
 	case len(s.FileSystems) > 0:
-		return fieldError("policy", "%s: knows no file systems", s.Policy)
+		return fieldError("policy", "%s: does not model file systems", s.Policy)
 	case s.Ties != "" && s.Ties != sim.EndsFirst:
-		return fieldError("ties", "%s: slurmctld has an order of its own", s.Ties)
+		return fieldError("ties", "%s: the model orders events as slurmctld does", s.Ties)
 	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
 		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
 	case s.Clock != "" && e.setCosts(s.Clock) != nil:
@@ -206,8 +206,8 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 	return engine, warnings, inputError(err)
 }
 
-// usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives
-// this usage to slurmctld (giveUsage in package slurm).
+// usage returns the fair-share usage with which the modelled slurmctld starts at an instant: the
+// usage that a replay would write into slurmctld's files (giveUsage in package slurm).
 func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.WithCluster(e.cluster)

@@ -46,11 +46,11 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Ties != sim.EndsFirst && s.Ties != sim.ArrivalsFirst:
 		return fieldError("ties", "%s: not an order (want %s or %s)", s.Ties, sim.EndsFirst, sim.ArrivalsFirst)
 	case s.Release != "":
-		return fieldError("slurm", "%s: belongs to policy %s", s.Release, SlurmPolicy)
+		return fieldError("slurm", "%s: only for policy %s", s.Release, SlurmPolicy)
 	case s.Lead != 0:
-		return fieldError("lead", "%v: belongs to policy %s", s.Lead, SlurmPolicy)
+		return fieldError("lead", "%v: only for policy %s", s.Lead, SlurmPolicy)
 	case s.Clock != "":
-		return fieldError("clock", "%s: belongs to policy %s", s.Clock, SlurmPolicy)
+		return fieldError("clock", "%s: only for policy %s", s.Clock, SlurmPolicy)
 	case s.Processors < 0:
 		return fieldError("processors", "%d: not above 0", s.Processors)
 	case s.Nodes < 0:

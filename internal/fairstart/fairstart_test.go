@@ -123,8 +123,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestModel: if no policy repeats the starts of a run, fair starts are computed from the run's own
-// states.
+// TestModel: if the simulator does not reproduce the starts of a run, each job's fair start is
+// simulated from the run's running and waiting jobs at its submission.
 func TestModel(t *testing.T) {
 	at := func(s int) hpc.Time { return hpc.Time(1e18).Add(time.Duration(s) * time.Second) }
 	row := func(job string, submit, start, end, size int) run.Row {

@@ -23,7 +23,7 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 		return want, nil
 	case m.Engine != "slurm" && m.Engine != "sim":
 		return want, fmt.Errorf(
-			"the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
+			"the run was made by %q, which is not an engine of rmreplay (want --cluster with --policy, or with --slurm)", m.Engine)
 	case m.Engine == "sim" && m.Cluster.Nodes == 0 && !fromStart:
 		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs " +
 			"could be put (want --from-start, or a run with --cluster or --nodes)")

@@ -156,7 +156,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 	err error) {
 	if opts.RunTimes == True {
 		if q.future == nil {
-			return nil, 0, fmt.Errorf("true run times: not known of a live queue (want the record of a run)")
+			return nil, 0, fmt.Errorf("the true run times of a live queue are not known (want the record of a run)")
 		}
 		return func(int) (*workload.Workload, error) { return q.true(opts), nil }, 1, nil
 	}

@@ -149,7 +149,8 @@ func Duration[F ~float64](f F) string {
 
 func round(n, to int) int { return (n + to/2) / to * to }
 
-// twoUnits formats seconds in a large and a small unit. It leaves out zero small units.
+// twoUnits formats seconds in a large and a small unit. A small unit of 0 is left
+// out: 2 h, not 2 h 0 min.
 func twoUnits(s, large int, largeName string, small int, smallName string) string {
 	text := strconv.Itoa(s/large) + Space + largeName
 	if rest := s % large / small; rest > 0 {

@@ -84,7 +84,7 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	// squeue fails for a job that Slurm has forgotten. Such a job is not in the queue.
 	out, err := askSlurm(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
-		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)",
+		return fmt.Errorf("submitting: job array %s is still in the queue (wait for its end, or run scancel %s)",
 			last.Job, last.Job)
 	}
 	return nil

@@ -308,7 +308,7 @@ func parse(path string, text []byte, model bool, check CheckOption) (*Experiment
 	}
 	switch {
 	case e.Workload == "":
-		return nil, errors.New("workload is missing")
+		return nil, errors.New("workload is missing (want workload: PATH)")
 	case e.Sim == nil && e.Slurm == nil:
 		return nil, errors.New("sim and slurm are missing, so there is nothing to run (want one of them)")
 	case e.Slurm != nil && len(e.Slurm.Clusters) == 0:
@@ -450,7 +450,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 		case v.Name == "":
 			v.Name = nameOf(v.Options)
 		case a.what == "clusters" && !cluster:
-			return errorAt(v.Line, "clusters: %s: cluster is missing", v.Name)
+			return errorAt(v.Line, "clusters: %s: cluster is missing (want cluster: DIR)", v.Name)
 		case v.scalar && a.plain == "":
 			return errorAt(v.Line, "%s: %s: not a mapping (want NAME: VALUE)", a.what, v.Name)
 		}

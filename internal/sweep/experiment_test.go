@@ -177,7 +177,7 @@ slurm:
 func TestLoadRefuses(t *testing.T) {
 	const head = "workload: w\n"
 	for text, want := range map[string]string{
-		"":                                           "x.yaml: workload is missing",
+		"":                                           "x.yaml: workload is missing (want workload: PATH)",
 		"workload: w":                                "x.yaml: sim and slurm are missing, so there is nothing to run (want one of them)",
 		head + "slurm: {}":                           "x.yaml: slurm has no clusters",
 		head + "seds: [1]\nsim: {}":                  `x.yaml:2: unknown field "seds"; did you mean seeds?`,
@@ -196,7 +196,7 @@ func TestLoadRefuses(t *testing.T) {
 		head + "sim: {}\ntransforms:\n  - {name: a}\n  - {name: a, shake: 3}":                                "x.yaml:5: transforms: a: the name occurs twice",
 		head + "sim: {}\ntransforms:\n  - {name: a, name: b}":                                                `x.yaml:4: mapping key "name" already defined at [4:6]`,
 		head + "sim:\n  policies: ['../..']":                                                                 `x.yaml:3: policies: "../..": not a name (want letters or digits)`,
-		head + "slurm:\n  clusters:\n    - {name: site, clock: frozen}":                                      "x.yaml:4: clusters: site: cluster is missing",
+		head + "slurm:\n  clusters:\n    - {name: site, clock: frozen}":                                      "x.yaml:4: clusters: site: cluster is missing (want cluster: DIR)",
 		head + "slurm:\n  clusters: [c]\n  edits:\n    - {name: a, SchedulerParameters.bf_max_jobs_test: 3}": "x.yaml:5: edits: a: SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?",
 		head + "slurm:\n  clusters: [c]\n  edits:\n    - name: a\n      partiton p MaxTime: 3":               `x.yaml:6: edits: a: "partiton p MaxTime": not the name of a parameter (want KEY, KEY.OPTION, partition NAME KEY, qos NAME OPTION, account NAME OPTION, user NAME OPTION or user NAME in ACCOUNT OPTION); did you mean partition?`,
 		head + "slurm:\n  clusters: [c]\n  edits:\n    - {name: a, partition p AllowQos: [a, b]}":            "x.yaml:5: edits: a: partition p AllowQos: more than one value (want one, or a text such as a,b)",

@@ -345,7 +345,7 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	}
 	record := m.Plan.complete(r)
 	if record == nil {
-		return nil, errors.New("the process ended well and left no complete record")
+		return nil, errors.New("the process exited with status 0, but left no complete record")
 	}
 	return metrics.FromRun(record, metrics.Options{})
 }

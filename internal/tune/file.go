@@ -184,7 +184,7 @@ func (p *parameter) readValues(f *fields) error {
 	p.Values = f.values[string(Categorical)]
 	switch {
 	case p.Log:
-		return f.errorf("log", "log goes with integer and real")
+		return f.errorf("log", "log is only for integer and real (remove log)")
 	case slices.Contains(p.Values, ""):
 		return f.errorf("values", "values: an empty value (want a text; the site's own value is always tried)")
 	case len(p.Values) == 0, len(p.Values) == 1 && p.Values[0] == p.Now:
@@ -333,8 +333,8 @@ func direction(f metrics.Figure, want string, line int, what string) (lower bool
 		case metrics.Higher:
 			return false, nil
 		}
-		return false, sweep.ErrorAt(line, "%s: %s: neither more nor less of it is better (say so with want: lower or want: "+
-			"higher)", what, f.Key)
+		return false, sweep.ErrorAt(line, "%s: %s: rmreplay does not know whether lower or higher is better (add want: lower "+
+			"or want: higher)", what, f.Key)
 	}
 	return false, sweep.ErrorAt(line, "%s: %s: want: %s: not known (want lower or higher)", what, f.Key, want)
 }
@@ -366,13 +366,13 @@ func Load(path string) (*File, error) {
 func (f *File) complete() error {
 	switch {
 	case len(f.Workloads) == 0:
-		return errors.New("workloads is missing: those of the search")
+		return errors.New("workloads is missing (want the workloads on which the search measures settings)")
 	case f.Slurm == nil && f.Sim == nil:
 		return errors.New("slurm and sim are missing, so there is nothing to run (want one of them)")
 	case f.Slurm != nil && f.Sim != nil:
 		return errors.New("slurm and sim exclude each other (want one: they have no parameter in common)")
 	case f.Slurm != nil && f.Slurm.Cluster == "":
-		return errors.New("slurm: cluster is missing")
+		return errors.New("slurm: cluster is missing (want cluster: DIR, a directory with a slurm.conf)")
 	case len(f.Parameters) == 0:
 		return errors.New("parameters is missing, so there is nothing to search")
 	case len(f.Parameters) > maxParameters:
@@ -382,7 +382,7 @@ func (f *File) complete() error {
 	case f.HeldOutSeeds < 1 || f.HeldOutSeeds > maxSeeds:
 		return fmt.Errorf("held-out-seeds: %d (want a number from 1 to %d)", f.HeldOutSeeds, maxSeeds)
 	case f.Budget < 0 || f.Budget > maxBudget:
-		return fmt.Errorf("budget: %d (want a number of runs up to %d, or none for the default)", f.Budget, maxBudget)
+		return fmt.Errorf("budget: %d (want a number of runs up to %d; without budget, the default is used)", f.Budget, maxBudget)
 	case f.Objective.Metric == "":
 		return errors.New("objective is missing (want a key of rmreplay metrics --json, such as mean_bounded_slowdown)")
 	}
@@ -458,7 +458,7 @@ func checkWorkloads(what string, list []sweep.Variant) error {
 		}
 		path, ok := v.Options.Get("workload")
 		if !ok || path == "" {
-			return sweep.ErrorAt(v.Line, "%s: workload is missing: the path", what)
+			return sweep.ErrorAt(v.Line, "%s: an entry has no workload (want workload: PATH)", what)
 		}
 		if v.Name == "" {
 			v.Name = path

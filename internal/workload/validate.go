@@ -390,7 +390,7 @@ func (v *validator) times(job *hpc.Job) {
 // happens reports a problem if an instant is so late that no clock reaches it.
 func (v *validator) happens(job, what string, at hpc.Time) {
 	if at == hpc.Never {
-		v.report(Error, job, RuleAfterLastInstant, "%s at %s, the last instant that there is (want an earlier one)", what, v.date(at))
+		v.report(Error, job, RuleAfterLastInstant, "%s at %s, the last instant that rmreplay can represent (want an earlier one)", what, v.date(at))
 	}
 }
 
@@ -401,7 +401,7 @@ func (v *validator) user(job *hpc.Job) {
 	switch {
 	case job.User == "" && v.usersSaid:
 	case job.User == "":
-		v.report(Warning, job.ID, RuleNoUser, "nobody submits it (want --uid=NAME, or user in a trace)")
+		v.report(Warning, job.ID, RuleNoUser, "it has no user (want --uid=NAME, or user in a trace)")
 	case v.cluster.Users != nil && !v.cluster.Users[job.User] && !v.users[job.User]:
 		v.report(Warning, job.ID, RuleUnknownUser, "user %s is neither the cluster's nor the workload's", job.User)
 	}
@@ -645,7 +645,7 @@ func (v *validator) preset(job *hpc.Job) {
 	case job.Array != "":
 		v.report(Error, job.ID, RulePresetArray, "a job array cannot be running when the window begins; its tasks can, as jobs of their own")
 	case r.Nodes == "":
-		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on (want records with node lists, "+
+		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, but its nodes are not recorded (want records with node lists, "+
 			"or a workload without such jobs: workload transform --filter 'not preset')")
 	case r.End != 0 && r.End < v.w.Start:
 		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", v.date(r.End), v.date(v.w.Start))
@@ -676,7 +676,7 @@ func repeated(list string) string {
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		if strings.EqualFold(e.Nodes, "ALL") {
-			v.report(Error, "", RuleBadHosts, "node event at %s: %s is no host list (want the nodes' names; only reservations are of ALL)", v.date(e.At), e.Nodes)
+			v.report(Error, "", RuleBadHosts, "node event at %s: %s is not a host list (want the nodes' names; ALL is for reservations only)", v.date(e.At), e.Nodes)
 			continue
 		}
 		v.hosts("node event at "+v.date(e.At), e.Nodes)
@@ -707,9 +707,9 @@ func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 		if len(v.w.Actions) > 0 {
 			severity = Warning
 		}
-		v.report(severity, "", RuleSameReservation, "reservation %s at %s: there is one of this name, which %s (want a delete before, or another name)", e.Name, v.date(e.At), until)
+		v.report(severity, "", RuleSameReservation, "reservation %s at %s: a reservation with this name exists, which %s (want a delete before, or another name)", e.Name, v.date(e.At), until)
 	case e.At > v.w.Start && end.Add(ReservationLinger) > e.At:
-		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the one of this name, which %s (want it %.0f s later, or a delete before)", e.Name, v.date(e.At), until, ReservationLinger.Seconds())
+		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the reservation with this name, which %s (want it %.0f s later, or a delete before)", e.Name, v.date(e.At), until, ReservationLinger.Seconds())
 	}
 }
 
@@ -720,7 +720,7 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 		v.report(Error, "", RuleBadReservation, "%s: %s", what, fmt.Sprintf(format, args...))
 	}
 	if e.Name == WindowReservation && v.w.Start != 0 {
-		bad("rmreplay has one of this name before the window (want another name)")
+		bad("rmreplay makes a reservation with this name before the window (want another name)")
 	}
 	if !strings.EqualFold(e.Nodes, "ALL") {
 		v.hosts(what, e.Nodes)
@@ -753,7 +753,7 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 		{e.Nodes == "" && e.NodeCount == 0 && e.Licenses == "" && e.Partition == "", "nodes, node_count, licenses or partition"},
 	} {
 		if f.missing {
-			bad("Slurm makes none without %s", f.want)
+			bad("Slurm refuses a reservation without %s", f.want)
 		}
 	}
 }

@@ -153,8 +153,8 @@ func (p *parser) object(text string) {
 // field describes a key of the documents.
 type field struct {
 	bit int
-	// set stores a value that is not null, an object or an array. It returns false for an invalid
-	// value.
+	// set stores a value; it is never called with null, an object or an array. It returns false for
+	// an invalid value.
 	set func(p *parser, v value) bool
 }
 

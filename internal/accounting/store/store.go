@@ -104,7 +104,7 @@ type Store struct {
 	gone    map[int64]int64
 	recent  map[key]standing // the fresh rows
 	named   int              // number of the last file in fresh/
-	less    *sync.Cond       // on writing; signals that fresh rows became fewer or fault changed
+	less    *sync.Cond       // its lock is writing; signals that there are fewer fresh rows, or that fault has changed
 	fault   error            // why the last attempt to write a part failed; nil if it succeeded
 
 	mu     sync.Mutex // guards the fields below

@@ -278,8 +278,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone changes v into the parameters of the API for this request alone. For one of two clusters,
-// they name this cluster, and have the range of time that the page shows for both.
+// alone changes the page's parameters v into those of the API's CSV. If the page shows two
+// clusters, the parameters select this request's cluster, in this request's range of time.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	if r.suffix == "" {

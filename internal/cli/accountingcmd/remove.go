@@ -25,8 +25,9 @@ func (o commands) remove() *cobra.Command {
 --user-name, --cluster-name, --start and --end (of the jobs' ends) choose the jobs; a
 job must match all given flags. Earlier documents of these jobs are removed, too.
 
-Slurm's own accounting, backups and exported files keep their copies, and accounting
-reconcile --fill adds again what slurmdbd still has. accounting anonymize keeps the jobs.`
+Slurm's own accounting, backups and exported files keep their copies. rmreplay accounting
+reconcile --fill adds again the jobs that its records still have. To keep the jobs without
+the users' names and texts, use rmreplay accounting anonymize.`
 	c.Example = `  rmreplay accounting remove /var/lib/rmreplay --user-name alice --dry-run
   rmreplay accounting remove /var/lib/rmreplay --user-name alice \
     --user-name bob

@@ -136,8 +136,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
 		"`DURATION` for which sdiag's figures are kept; 0 for ever")
-	flags.Memory(f, &opts.MemoryMiB, "memory", 512, "`MIB` of memory, or an amount such as 4G, that all processes that "+
-		"answer questions may use; the server has up to 256 beside")
+	flags.Memory(f, &opts.MemoryMiB, "memory", 512, "`MIB` of memory, or an amount such as 4G, for all processes that "+
+		"answer queries; the server itself takes up to 256 MiB more")
 }
 
 // minMemory is the smallest value of --memory, in MiB.
@@ -152,7 +152,7 @@ func (o commands) checkServe(opts *service.Serve) error {
 	case opts.SdiagKeep < 0:
 		return console.Usagef("--sdiag-keep %v: negative (want a duration, or 0 for ever)", opts.SdiagKeep)
 	case opts.MemoryMiB < minMemory:
-		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, minMemory)
+		return console.Usagef("--memory %d: too little for queries (want at least %d)", opts.MemoryMiB, minMemory)
 	}
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")

@@ -71,7 +71,7 @@ func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOpti
 	for _, dir := range dirs {
 		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
 		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print the earlier runs, which may have taken hours
-			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (its instants so far are in the classes)",
+			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (the classes include its instants up to here)",
 				dir, err))
 		}
 		if err != nil {

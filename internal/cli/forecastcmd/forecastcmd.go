@@ -147,7 +147,7 @@ func (o *engineOptions) engine(out commands, course *forecast.Course, captured s
 	return spec, nil
 }
 
-// checkModel refuses a release of Slurm whose model cannot begin at an instant.
+// checkModel refuses a release of Slurm whose model cannot begin with jobs that already run.
 func (o *engineOptions) checkModel(s *experiment.Simulator) error {
 	release, err := slurmspec.ParseRelease(cmp.Or(s.Release, experiment.ModelRelease))
 	if s.Policy != experiment.SlurmPolicy || o.fromStart || err == nil && !release.Since(slurmspec.R2311) {
@@ -156,8 +156,8 @@ func (o *engineOptions) checkModel(s *experiment.Simulator) error {
 	if err != nil {
 		return console.Usagef("--slurm %s: %w", s.Release, err)
 	}
-	return console.Usagef("--policy %s: the model of Slurm %s cannot begin at an instant (want --from-start for the record of "+
-		"a run, --slurm 22.05, or --engine slurm)", s.Policy, release)
+	return console.Usagef("--policy %s: the model of Slurm %s cannot begin with jobs that already run (want --from-start "+
+		"for the record of a run, --slurm 22.05, or --engine slurm)", s.Policy, release)
 }
 
 // clusterOf returns the cluster directory of the engine of a run, or "".
@@ -372,7 +372,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	}
 	if src.captured != "" && opts.user == "" {
 		if opts.user, err = accounts.Name(os.Getuid()); err != nil {
-			return fmt.Errorf("looking for your name, which --submit-as would give: %w", err)
+			return fmt.Errorf("finding your user name: %w (want --submit-as USER)", err)
 		}
 	}
 	variants, err := o.variants(opts, src.queue.At)

@@ -63,7 +63,7 @@ run meanwhile.`,
 
 func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if len(opts.fileSystems) != 1 {
-		return console.Usagef("--filesystem: %d given (want the one of which the service learned)", len(opts.fileSystems))
+		return console.Usagef("--filesystem: %d file systems given (want the one that --state is about)", len(opts.fileSystems))
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 		return err
 	}
 	if len(rates) == 0 {
-		return console.BadInput(fmt.Errorf("%s: the service has learned of no class (want a state of io serve or io learn)",
+		return console.BadInput(fmt.Errorf("%s: the state has no class of jobs yet (want the state of rmreplay io serve or io learn)",
 			opts.state))
 	}
 	report := assign(w, opts.fileSystems[0], rates)

@@ -48,7 +48,7 @@ func TestAssign(t *testing.T) {
 			t.Errorf("%q: %v: %s, want %s", args, err, got, want)
 		}
 	}
-	run("has learned of no class", "assign", in, "--state", filepath.Join(dir, "empty"), "--filesystem", "lustre=1MB/s", "-o", out)
+	run("the state has no class of jobs yet", "assign", in, "--state", filepath.Join(dir, "empty"), "--filesystem", "lustre=1MB/s", "-o", out)
 	run(`{"learned_jobs":2,"known_jobs":0,"jobs_without_class":0,"jobs_without_data":0,"jobs_not_ended":0,"classes":2}`, "learn", records, "--state", state, "--json")
 	run(`{"jobs_with_assigned_io":2,"jobs_of_idle_classes":1,"jobs_that_had_io":1,"jobs_without_class":1,"jobs_of_unknown_classes":1}`,
 		"assign", in, "--state", state, "--filesystem", "lustre=1MB/s,limit=500kB/s", "-o", out, "--json")
@@ -68,7 +68,7 @@ func TestAssign(t *testing.T) {
 			t.Errorf("job %d: %d bytes/s, want %d", i+1, rate, want)
 		}
 	}
-	run("want the one of which the service learned", "assign", in, "--state", state, "--filesystem", "a=1MB/s", "--filesystem", "b=1MB/s", "-o", out)
+	run("want the one that --state is about", "assign", in, "--state", state, "--filesystem", "a=1MB/s", "--filesystem", "b=1MB/s", "-o", out)
 	run("no such file", "assign", filepath.Join(dir, "none"), "--state", state, "--filesystem", "a=1MB/s", "-o", out)
 	notes := filepath.Join(dir, "notes")
 	if err := os.WriteFile(notes, []byte("no workload\n"), 0o600); err != nil {

@@ -65,8 +65,8 @@ report.`,
 		"slurm.conf")
 	f.StringVar(&opts.model, "trained", "",
 		"plan with the trained model in `FILE`, whose data end before the workload begins")
-	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of "+
-		"short-limits")
+	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1, to which "+
+		"short-limits lowers time limits")
 	console.AddCount(f, &opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, "+
 		"--seed + 1, ...")
 	opts.jitter = time.Minute

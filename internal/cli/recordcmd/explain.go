@@ -38,10 +38,10 @@ started before it, who held its nodes, when backfill first planned it, and why i
 start. JOB is an ID of the workload, ID_TASK for a task of an array, or the resource
 manager's number.
 
-Without JOB it adds up the waits of all jobs. It prints the same parts of the waits as
-metrics, the ten largest causes with hours and examples, and whose jobs held the
-processors meanwhile. --filter, --start and --end choose jobs, and --by divides them
-into groups.
+Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as
+rmreplay metrics does, the ten largest causes with hours and examples, and whose jobs
+held the processors meanwhile. --filter, --start and --end choose jobs, and --by divides
+them into groups.
 
 With --at it explains why the queue waited at an instant: limits, reservations, nodes
 that were down, many jobs of one user, jobs that fit but that backfill did not consider,

@@ -42,7 +42,7 @@ func (s *Service) ganttPage(*http.Request, who) (string, any, error) {
 	o := s.known.Round.Report.Occupancy
 	if o == nil { // a forecast that an earlier release made
 		return "", nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("the last forecast has no figures of nodes (want the next one)")}
+			fmt.Errorf("the last forecast has no figures of nodes (ask again after the next forecast)")}
 	}
 	at, step := s.known.Round.Report.At, time.Duration(o.Step*float64(time.Second))
 	var all, parts []figure.Series

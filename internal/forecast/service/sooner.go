@@ -129,7 +129,7 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 		return nil, nil, &statusError{http.StatusConflict, fmt.Errorf("job %s runs already", id)}
 	case s.forward.queue == nil:
 		return nil, nil, &statusError{http.StatusServiceUnavailable,
-			errors.New("the service has just started, and makes a forecast (want to ask again in a minute)")}
+			errors.New("the service has just started, and makes a forecast (ask again in a minute)")}
 	}
 	q = &question{forward: s.forward, id: list[0].ID, report: s.known.Round.Report}
 	for i := range s.rows.list {
@@ -144,7 +144,7 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 	}
 	if next, ok := s.quota.take(w.name, s.opts.Questions, s.opts.now()); !ok {
 		return nil, nil, &statusError{http.StatusTooManyRequests, fmt.Errorf(
-			"%s in an hour were yours (want to ask again at %s)", quantity.Regular(s.opts.Questions, "question"),
+			"you have asked %s within an hour, the limit (ask again at %s)", quantity.Regular(s.opts.Questions, "question"),
 			next.In(s.opts.Zone).Format("15:04:05"))}
 	}
 	return nil, q, nil
@@ -164,7 +164,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 		defer func() { <-s.trying }()
 	case <-ctx.Done():
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: the service is busy with earlier questions (want the question again in a minute)", id)}
+			fmt.Errorf("job %s: the service is busy with earlier questions (ask again in a minute)", id)}
 	}
 	a, err := s.tryChanges(ctx, q)
 	s.mu.Lock()
@@ -172,7 +172,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 	switch {
 	case err != nil && s.forward.queue != q.queue: // the files of the old queue are removed
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: there is a new forecast meanwhile (want to ask again)", id)}
+			fmt.Errorf("job %s: there is a new forecast meanwhile (ask again)", id)}
 	case err != nil:
 		return nil, fmt.Errorf("trying what would make job %s start sooner: %w", id, err)
 	}

@@ -402,7 +402,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	return o
 }
 
-// newOutcome stores an outcome. It is valid until the next AdvanceTo without pending events.
+// newOutcome stores an outcome. It is valid until AdvanceTo is called and all events are taken.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]

@@ -125,7 +125,7 @@ func ModalEstimates() Step {
 			jobs := byPartition[name]
 			longest := limits.of(w.Jobs.At(jobs[0].job))
 			if longest == hpc.Unlimited {
-				return 0, fmt.Errorf("partition %q has no time limit, and the model needs the largest estimate", name)
+				return 0, fmt.Errorf("partition %q has no time limit, but the model needs one as the largest estimate", name)
 			}
 			assignEstimates(env.rng, w, jobs, drawEstimates(env.rng, len(jobs), longest))
 			n += len(jobs)

@@ -353,8 +353,8 @@ func (k *checker) find(l limit) {
 }
 
 // takes reports whether a limit counts. It does not count if a QOS has already set a limit of the
-// same kind. takes notes the limits of QOS. It does not note limits of associations, since each
-// level of accounts has its own group limits.
+// same kind. It remembers the limits of QOS, but not those of associations, since each level of
+// accounts has its own group limits.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {
 		return false

@@ -249,7 +249,7 @@ func (a *adapter) partition(s Statement, r *rule) string {
 	s.Attributes = slices.DeleteFunc(s.Attributes, func(attribute Attribute) bool {
 		reason, gone := sitePartitionAttributes[attribute.Key]
 		if !gone && !a.out.Accounting && a.release.Since(slurmspec.R2511) && slices.Contains([]string{"AllowQos", "DenyQos", "QOS"}, attribute.Key) {
-			reason, gone = "there is no QOS without slurmdbd, and since 25.11 slurmctld refuses names of no QOS", true
+			reason, gone = "QOS need slurmdbd, and since 25.11 slurmctld refuses names of QOS that do not exist", true
 		}
 		if gone {
 			a.out.Changes = append(a.out.Changes, Change{Key: "PartitionName=" + s.Value + " " + attribute.Key,

@@ -56,7 +56,7 @@ func (f *files) read(path string) ([]byte, error) {
 	case f.count > maxFiles:
 		return nil, fmt.Errorf("%s: this is file %d of the cluster (want at most %d)", path, f.count, maxFiles)
 	case f.bytes > maxBytes:
-		return nil, fmt.Errorf("%s: more than %d MiB, with the cluster's files before it (want less in all files together)", path, maxBytes>>20)
+		return nil, fmt.Errorf("%s: the cluster's files up to this one have more than %d MiB together (want less)", path, maxBytes>>20)
 	case lines.LoneCR(data):
 		return nil, fmt.Errorf("%s:1: %w", path, lines.ErrLoneCR)
 	}

@@ -29,9 +29,9 @@ func hostile() map[string]struct {
 	}{
 		"includes that double": {bomb, "this is file 1001 of the cluster (want at most 1000)"},
 		"include loop":         {files{"/slurm.conf": smallest + "Include a\n", "/a": "Include b\n", "/b": "Include a\n"}, "/b:1: Include a: the file includes itself"},
-		"too large":            {files{"/slurm.conf": strings.Repeat("#\n", maxBytes/2+1)}, "/slurm.conf: more than 64 MiB"},
-		"too large together":   {files{"/slurm.conf": smallest, "/users": strings.Repeat("#\n", maxBytes/2)}, "/users: more than 64 MiB"},
-		"accounts too large":   {files{"/slurm.conf": smallest, "/accounts.sacctmgr": strings.Repeat("#\n", maxBytes/2)}, "/accounts.sacctmgr: more than 64 MiB"},
+		"too large":            {files{"/slurm.conf": strings.Repeat("#\n", maxBytes/2+1)}, "/slurm.conf: the cluster's files up to this one have more than 64 MiB"},
+		"too large together":   {files{"/slurm.conf": smallest, "/users": strings.Repeat("#\n", maxBytes/2)}, "/users: the cluster's files up to this one have more than 64 MiB"},
+		"accounts too large":   {files{"/slurm.conf": smallest, "/accounts.sacctmgr": strings.Repeat("#\n", maxBytes/2)}, "/accounts.sacctmgr: the cluster's files up to this one have more than 64 MiB"},
 		"long line":            {files{"/slurm.conf": smallest + "KillWait=" + strings.Repeat("1", maxLine)}, "/slurm.conf:4: line of more than 1 MiB"},
 		"long joined line":     {files{"/slurm.conf": smallest + "KillWait=" + strings.Repeat("1\\\n", maxLine+1)}, "/slurm.conf:4: line of more than 1 MiB"},
 		"long line of a user":  {files{"/slurm.conf": smallest, "/users": strings.Repeat("a", maxLine+1)}, "/users:1: line of more than 1 MiB"},

@@ -175,12 +175,12 @@ func compareWithSbatch(t *testing.T, slurm *rpctest.Slurm, m *rpc.Message, req h
 // the same request.
 func TestSubmitIsSbatch(t *testing.T) { eachSbatch(t, submitIsSbatch) }
 
-// eachSbatch runs a test with the sbatch of every release whose clients speak the driver's
-// protocol.
+// eachSbatch runs a test with the sbatch of every release whose clients use the same version of the
+// protocol as rmreplay ([slurmspec.Release.DriverProtocol]).
 func eachSbatch(t *testing.T, test func(*testing.T, *rpctest.Slurm)) {
 	rpctest.Each(t, slurmspec.R2205, []string{"sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		if slurm.Release.Protocol() != slurm.Release.DriverProtocol() {
-			t.Skipf("SKIPPED: sbatch %v speaks a newer protocol than the driver", slurm.Release)
+			t.Skipf("SKIPPED: sbatch %v speaks a newer protocol than rmreplay", slurm.Release)
 		}
 		test(t, slurm)
 	})

@@ -145,12 +145,12 @@ func (e *editor) setPartition(p parameter, value string) error {
 		case slices.Contains(weightLists, lower):
 			err = e.knownTRES(p.part)
 		case now == "" || strings.EqualFold(now, "ALL"):
-			err = fmt.Errorf("partition %s has no list %s (want %[2]s with the whole list)", p.object, p.key)
+			err = fmt.Errorf("partition %s has no list %s to change (to make the list, set %[2]s itself)", p.object, p.key)
 		default:
 			err = e.knownName(lower, p.part)
 		}
 		if value = withItem(now, p.part, "=", value); err == nil && value == "" {
-			err = fmt.Errorf("no item of %s would be left (want %[1]s with the whole list)", p.key)
+			err = fmt.Errorf("this takes the last item out of %s (to replace the whole list, set %[1]s itself)", p.key)
 		}
 	} else if slices.Contains(nameLists, lower) && !strings.EqualFold(value, "ALL") || lower == "qos" {
 		for name := range strings.SplitSeq(value, ",") {

@@ -152,11 +152,11 @@ func TestSettings(t *testing.T) {
 		{"NoSuchKey", "1", "NoSuchKey: unrecognized key"},
 		{"PriorityWeigthAge", "1", "PriorityWeigthAge: unrecognized key; did you mean PriorityWeightAge?"},
 		{"PriorityWeightAge", "much", "PriorityWeightAge=much: not a number (want 0 or more, or INFINITE)"},
-		{"PriorityWeightAge.x", "1", "PriorityWeightAge: not a list with options that can be set singly (want PriorityWeightAge with its whole value)"},
+		{"PriorityWeightAge.x", "1", "PriorityWeightAge: not a list with options that can be set singly (to replace the whole value, set PriorityWeightAge itself)"},
 		{"SchedulerParameter.bf_window", "1", "SchedulerParameter: unrecognized key; did you mean SchedulerParameters?"},
-		{"NodeName", "n1", "NodeName: not a key with one value (want another cluster directory)"},
+		{"NodeName", "n1", "NodeName: not a key with one value, so it cannot be set (change its lines in a copy of the cluster directory)"},
 		{"partitionname", "p", "partitionname: not a key with one value (want partition NAME KEY)"},
-		{"Include", "x", "Include: not a key with one value (want another cluster directory)"},
+		{"Include", "x", "Include: not a key with one value, so it cannot be set (change its lines in a copy of the cluster directory)"},
 		{"SchedulerParameters.bf_max_jobs_test", "1", "SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?"},
 		{"SchedulerParameters.bf_max_job_test", "0", "bf_max_job_test=0: " + option + " (want a whole number from 1 to 1000000, or false)"},
 		{"SchedulerParameters.bf_max_job_test", "true", "bf_max_job_test=true: " + option + " (want a whole number from 1 to 1000000, or false)"},
@@ -173,7 +173,7 @@ func TestSettings(t *testing.T) {
 		{"user in physics fairshare", "1", ""}, // a user who is called "in physics"
 		{"partition long MaxTimee", "60", "partition long: MaxTimee: unrecognized key; did you mean MaxTime?"},
 		{"partition long MaxTime", "soon", "partition long: MaxTime=soon: "},
-		{"partition long MaxTime.x", "60", "partition long: MaxTime: not a list with items that can be set singly (want MaxTime with its whole value)"},
+		{"partition long MaxTime.x", "60", "partition long: MaxTime: not a list with items that can be set singly (to replace the whole value, set MaxTime itself)"},
 		{"partition long MaxTime", "", "partition long: MaxTime: no value"},
 		{"partition long State", "AWAY", "partition long: State=AWAY: not known (want UP, DOWN, DRAIN, INACTIVE)"},
 		{"partition long AllowQos.high", "3", "partition long: AllowQos.high=3: want true or false"},
@@ -182,8 +182,8 @@ func TestSettings(t *testing.T) {
 		{"qos high MaxTRESPerUser.cpu", "true", "qos high: MaxTRESPerUser=cpu=true: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)"},
 		{"qos high name", "low", "qos high: name: not an option that can be changed"},
 		{"qos high Priority", "1 set name=x", ""}, // Edit refuses it
-		{"qos high Description", `a" set Priority=1 "`, "qos high: a quote in the name or the value (want none)"},
-		{"qos high Priority.x", "1", "qos high: Priority: not a list with items that can be set singly (want Priority with its whole value)"},
+		{"qos high Description", `a" set Priority=1 "`, "qos high: a quote in the name or the value (remove the quote)"},
+		{"qos high Priority.x", "1", "qos high: Priority: not a list with items that can be set singly (to replace the whole value, set Priority itself)"},
 		{"account a fairshare", "", "account a: fairshare: no value (want -1 for no limit)"},
 	} {
 		err := Setting{test.name, test.value}.Check()
@@ -205,7 +205,7 @@ func TestUnknown(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"partition lnog MaxTime", "60", "the cluster has no partition lnog; did you mean long?"},
 		{"partition SHORT MaxTime", "60", "the cluster has no partition SHORT; did you mean short?"},
-		{"partition long AllowQos.high", "true", "partition long has no list AllowQos (want AllowQos with the whole list)"},
+		{"partition long AllowQos.high", "true", "partition long has no list AllowQos to change (to make the list, set AllowQos itself)"},
 		{"partition short AllowQos.hihg", "true", "the cluster has no QOS hihg; did you mean high?"},
 		{"partition long QOS", "hihg", "the cluster has no QOS hihg; did you mean high?"},
 		{"partition long AllowAccounts", "physics,chem", "the cluster has no account chem"},

@@ -134,7 +134,7 @@ func checkKey(p parameter, value string) error {
 	case lower == "partitionname":
 		return fmt.Errorf("%s: not a key with one value (want partition NAME KEY)", p.key)
 	case slices.Contains(several, lower):
-		return fmt.Errorf("%s: not a key with one value (want another cluster directory)", p.key)
+		return fmt.Errorf("%s: not a key with one value, so it cannot be set (change its lines in a copy of the cluster directory)", p.key)
 	case p.part == "":
 		return conf.CheckKey(p.key, value)
 	}
@@ -148,7 +148,7 @@ func checkKey(p parameter, value string) error {
 	case lower == "licenses":
 		return checkLicense(p.part, value)
 	}
-	return fmt.Errorf("%s: not a list with options that can be set singly (want %[1]s with its whole value)", p.key)
+	return fmt.Errorf("%s: not a list with options that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
 }
 
 // checkLicense checks the number of one licence.
@@ -171,7 +171,7 @@ func checkAttribute(p parameter, value string) error {
 			if err := conf.CheckAttribute("PartitionName", p.key, "0"); err != nil {
 				return err
 			}
-			return fmt.Errorf("%s: not a list with items that can be set singly (want %[1]s with its whole value)", p.key)
+			return fmt.Errorf("%s: not a list with items that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
 		case value != on && value != off:
 			return fmt.Errorf("%s.%s=%.40s: want true or false", p.key, p.part, value)
 		}
@@ -224,7 +224,7 @@ func checkAccounting(p parameter, value string) error {
 	case slices.Contains(identities, lower):
 		return fmt.Errorf("%s: not an option that can be changed", p.key)
 	case strings.ContainsAny(p.object+p.account+p.key+p.part+value, `"'`):
-		return errors.New("a quote in the name or the value (want none)")
+		return errors.New("a quote in the name or the value (remove the quote)")
 	case value == "":
 		return fmt.Errorf("%s: no value (want -1 for no limit)", p.key)
 	case p.part == "" && isTRES:
@@ -240,7 +240,7 @@ func checkAccounting(p parameter, value string) error {
 		}
 		return checkTRES(p.key, p.part+"="+value)
 	case !slices.Contains(sacctmgrLists, lower) || lower == "defaultqos":
-		return fmt.Errorf("%s: not a list with items that can be set singly (want %[1]s with its whole value)", p.key)
+		return fmt.Errorf("%s: not a list with items that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
 	case value != on && value != off:
 		return fmt.Errorf("%s.%s=%.40s: want true or false", p.key, p.part, value)
 	}

@@ -82,8 +82,8 @@ func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string,
 				release.Series(), max(base, 1))
 		}
 		if i == 0 && count != base && !release.Since(slurmspec.R2405) {
-			return nil, fmt.Errorf("the base of %d nodes is not the size of the first block, %s with %d nodes, and slurmctld "+
-				"%s always takes that one", base, g.Name, count, release.Series())
+			return nil, fmt.Errorf("the base is %d nodes, but slurmctld %s always takes the size of the first block "+
+				"for it (%s has %d nodes)", base, release.Series(), g.Name, count)
 		}
 		lines = append(lines, line("BlockName", g.Name, "Nodes", g.Nodes))
 	}
