@@ -231,7 +231,7 @@ func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
 	return list
 }
 
-// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], waits are those of jobs that are not preset.
+// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], preset jobs have no part in the waits.
 func (h *history) figures(end hpc.Time) []metrics.Float {
 	var all []float64
 	for _, k := range h.keys {

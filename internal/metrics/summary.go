@@ -126,7 +126,7 @@ type Group struct {
 	Metrics
 }
 
-// Of returns the summary of a run. The run's manifest gives the options that opts leaves open. Of
+// FromRun returns the summary of a run. The run's manifest gives the options that opts leaves open. FromRun
 // fails if the run's tables cannot be read.
 func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	rows, err := r.Histories()

@@ -27,7 +27,7 @@ func (b *Batch) Left() (e Estimate) {
 	}
 	for _, r := range b.Running {
 		if r.Known {
-			sum, n = sum+r.Elapsed+r.Estimate.Left, n+1
+			sum, n = sum+r.Elapsed+r.Left, n+1
 			e.AtLeast = e.AtLeast || r.AtLeast
 		}
 	}
@@ -42,7 +42,7 @@ func (b *Batch) Left() (e Estimate) {
 	mean := sum / time.Duration(n)
 	longest, all := time.Duration(0), time.Duration(b.Waiting)*mean
 	for _, r := range b.Running {
-		one := r.Estimate.Left
+		one := r.Left
 		if !r.Known {
 			one = max(0, mean-r.Elapsed)
 		}

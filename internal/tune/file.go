@@ -382,7 +382,7 @@ func (f *File) complete() error {
 	case f.HeldOutSeeds < 1 || f.HeldOutSeeds > maxSeeds:
 		return fmt.Errorf("held-out-seeds: %d (want a number from 1 to %d)", f.HeldOutSeeds, maxSeeds)
 	case f.Budget < 0 || f.Budget > maxBudget:
-		return fmt.Errorf("budget: %d (want a number of runs up to %d; without budget, the default is used)", f.Budget, maxBudget)
+		return fmt.Errorf("budget: %d (want a number of runs up to %d, or no budget for the default)", f.Budget, maxBudget)
 	case f.Objective.Metric == "":
 		return errors.New("objective is missing (want a key of rmreplay metrics --json, such as mean_bounded_slowdown)")
 	}

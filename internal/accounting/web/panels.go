@@ -84,7 +84,7 @@ var panels = []*panel{
 		shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
 		shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Waits", about: "From submission to start, less lost runs. Jobs that never ran are not counted.",
+	{name: "waits", title: "Waits", about: "From submission to start, less lost runs, of jobs that ran.",
 		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
 		draw:  drawDistribution("wait_s")},
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",

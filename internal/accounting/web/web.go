@@ -124,7 +124,7 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 			}
 		})
 	}
-	alone := func(h func(w http.ResponseWriter, r *http.Request) error) func(w http.ResponseWriter, r *http.Request) error {
+	alone := func(h func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := httpjson.CheckParameters(r.URL.Query()); err != nil {
 				return bad(err)

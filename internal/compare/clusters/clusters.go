@@ -62,13 +62,13 @@ func Render(w io.Writer, list []Setting, a, b string) {
 	if len(list) == 0 {
 		return
 	}
-	print := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
-	print("\nthe clusters of the first runs differ in %s, %s instead of %s:\n", quantity.Regular(len(list), "setting"), b, a)
+	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
+	add("\nthe clusters of the first runs differ in %s, %s instead of %s:\n", quantity.Regular(len(list), "setting"), b, a)
 	for _, s := range list[:min(len(list), maxLines)] {
-		print("  %s: %s instead of %s\n", s.Name, cmp.Or(s.Set, Unset), cmp.Or(s.Baseline, Unset))
+		add("  %s: %s instead of %s\n", s.Name, cmp.Or(s.Set, Unset), cmp.Or(s.Baseline, Unset))
 	}
 	if more := len(list) - maxLines; more > 0 {
-		print("  and %d more (compare --json has all)\n", more)
+		add("  and %d more (compare --json has all)\n", more)
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 // Render writes what two releases of Slurm make of the same workload and configuration. a and b are the letters of the
 // baseline and the set, and first is the first divergence of their runs, or [hpc.Never].
 func (d *Difference) Render(w io.Writer, a, b string, first hpc.Time) {
-	print := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
-	print("\nSlurm %s in %s and %s in %s, in their first runs:\n", d.Baseline, a, d.Set, b)
+	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
+	add("\nSlurm %s in %s and %s in %s, in their first runs:\n", d.Baseline, a, d.Set, b)
 	if len(d.Configuration) == 0 {
-		print("  configuration: adapted to both in the same way\n")
+		add("  configuration: adapted to both in the same way\n")
 	}
 	for _, key := range d.Configuration {
-		print("  configuration: %s is %s instead of %s\n", key.Key, cmp.Or(key.Set, none), cmp.Or(key.Baseline, none))
+		add("  configuration: %s is %s instead of %s\n", key.Key, cmp.Or(key.Set, none), cmp.Or(key.Baseline, none))
 		if key.Effect != "" {
-			print("    %s\n", key.Effect)
+			add("    %s\n", key.Effect)
 		}
 	}
 	for _, warning := range d.Warnings {
@@ -28,27 +28,27 @@ func (d *Difference) Render(w io.Writer, a, b string, first hpc.Time) {
 		if warning.InSet {
 			side = b
 		}
-		print("  only %s warns: %s\n", side, warning.Text)
+		add("  only %s warns: %s\n", side, warning.Text)
 	}
-	print("  submissions: sbatch makes %d of %d otherwise\n", d.Submissions.Different, d.Submissions.Compared)
+	add("  submissions: sbatch makes %d of %d otherwise\n", d.Submissions.Different, d.Submissions.Compared)
 	for _, f := range d.Submissions.Fields {
-		print("    %s: %s, first job %s: %s instead of %s\n", f.Name, quantity.Regular(f.Jobs, "job"), f.Job, f.Set, f.Baseline)
+		add("    %s: %s, first job %s: %s instead of %s\n", f.Name, quantity.Regular(f.Jobs, "job"), f.Job, f.Set, f.Baseline)
 	}
 	if q := d.Priorities; q.Different > 0 {
 		when := "after"
 		if q.At <= first {
 			when = "before"
 		}
-		print("  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d instead of %d\n",
+		add("  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d instead of %d\n",
 			q.Different, q.Compared, q.First, when, q.Set, q.Baseline)
 	} else if q.Compared > 0 {
-		print("  priorities at submission: the same for all of %s\n", quantity.Regular(q.Compared, "job"))
+		add("  priorities at submission: the same for all of %s\n", quantity.Regular(q.Compared, "job"))
 	}
 	if len(d.Known) > 0 {
-		print("  known changes of Slurm between the two (not a complete list):\n")
+		add("  known changes of Slurm between the two (not a complete list):\n")
 	}
 	for _, change := range d.Known {
-		print("    %-9s%s (%s)\n", change.Since, change.What, change.Source)
+		add("    %-9s%s (%s)\n", change.Since, change.What, change.Source)
 	}
 }
 

@@ -261,7 +261,8 @@ func slope(groups [][][2]float64) (slope, deviation float64, n int) {
 	var squares, products float64
 	for _, points := range centred {
 		for i, p := range points {
-			squares += math.Pow(p[1]-slope*p[0], 2)
+			off := p[1] - slope*p[0]
+			squares += off * off
 			if i > 0 {
 				products += (p[1] - slope*p[0]) * (points[i-1][1] - slope*points[i-1][0])
 			}
