@@ -27,7 +27,7 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	own.suffix = suffix
 	own.width = max(280, r.width/2-12)
 	if suffix == "-b" {
-		own.from, own.until = r.from.Add(r.shift), r.until.Add(r.shift)
+		own.from, own.until, own.after = r.from.Add(r.shift), r.until.Add(r.shift), r.after.Add(r.shift)
 	} else {
 		own.shift = 0
 	}

@@ -300,6 +300,32 @@ func TestAligned(t *testing.T) {
 	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
 }
 
+// TestLastJobs checks that an open range of a comparison has the last jobs of both clusters, whichever of them is the
+// first, as long as it has jobs of both.
+func TestLastJobs(t *testing.T) {
+	var documents []string
+	for i, at := range []string{"short 01T01", "short 02T01", "long 01T02", "long 02T05", "long 03T07", "later 20T01"} {
+		cluster, end, _ := strings.Cut(at, " ")
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"state":"COMPLETED","cluster":%q,"nodes":"n1","total_cpus":4,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:00:00","@end":"2024-03-%s:00:00"}`, i+1, cluster, end))
+	}
+	s := serve(t, 0, documents...)
+	for _, c := range []struct{ query, jobs string }{
+		{"a=short&b=long", "2 3"}, {"a=long&b=short", "3 2"}, {"a=short&b=long&from=2024-03-01", "2 3"},
+		{"a=short&b=long&last=2d", "1 2"}, {"a=long&b=short&last=2d", "2 1"}, {"a=short&b=long&last=1d", "1 1"},
+		{"a=short&b=long&last=1d&until=2024-03-03", "1 1"}, {"a=short&b=long&last=all", "2 3"},
+		{"a=short&b=later&last=7d&align=time", "2 0"}, {"a=short&b=later&last=30d&align=time", "2 1"},
+	} {
+		var jobs []string
+		html := s.get("api/v1/panels/summary?format=html&"+c.query, http.StatusOK)
+		for _, found := range regexp.MustCompile(`<dt>jobs</dt><dd>(\d+)</dd>`).FindAllStringSubmatch(html, -1) {
+			jobs = append(jobs, found[1])
+		}
+		if got := strings.Join(jobs, " "); got != c.jobs {
+			t.Errorf("%s: %s jobs, want %s", c.query, got, c.jobs)
+		}
+	}
+}
+
 // TestClasses checks that every integer is in the class whose edges enclose it.
 func TestClasses(t *testing.T) {
 	for _, classes := range []int{1, 2} {

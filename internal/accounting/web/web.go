@@ -252,7 +252,7 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	}
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
-		names = sides[:1] // the second cluster is shifted to this range
+		names = sides[:1] // align then adds the second cluster
 	}
 	oldest, newest := s.extent(names, v.now())
 	if err := r.bound(oldest, newest); err != nil {
