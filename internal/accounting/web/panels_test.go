@@ -300,8 +300,48 @@ func TestAligned(t *testing.T) {
 	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
 }
 
-// TestLastJobs checks that an open range of a comparison has the last jobs of both clusters, whichever of them is the
-// first, as long as it has jobs of both.
+// TestEverything checks that "everything" has the jobs that ended and no others, and that the
+// utilization begins when the first job started.
+func TestEverything(t *testing.T) {
+	s := serve(t, 0,
+		`{"jobid":1,"cluster":"vale","state":"COMPLETED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T05:00:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":2,"cluster":"vale","state":"FAILED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T06:00:00","@end":"2024-03-01T07:00:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":3,"cluster":"vale","state":"RUNNING","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:30:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":4,"cluster":"vale","state":"PENDING","@submit":"2024-03-01T00:00:00","total_cpus":4}`,
+		`{"jobid":5,"cluster":"moor","state":"COMPLETED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:00:00","@end":"2024-03-01T06:00:00","total_cpus":8,"nodes":"n"}`,
+	)
+	query := []string{"last", "all", "f", "cluster=vale"}
+	if r := s.panel("summary", query...); r.sum("jobs") != 2 || r.sum("failed") != 50 {
+		t.Errorf("the summary is %v, want 2 jobs, half of them failed", r.Rows)
+	}
+	if r := s.panel("table", query...); len(r.Rows) != 2 {
+		t.Errorf("%d jobs in the table, want those that ended: %v", len(r.Rows), r.Rows)
+	}
+	used := func(r rows) (hours float64) {
+		t.Helper()
+		for _, row := range r.Rows {
+			from, err := time.Parse(time.RFC3339, row[0].(string))
+			until, errUntil := time.Parse(time.RFC3339, row[1].(string))
+			if err != nil || errUntil != nil {
+				t.Fatal(row)
+			}
+			hours += row[2].(float64) * until.Sub(from).Hours()
+		}
+		return hours
+	}
+	if r := s.panel("utilization", query...); r.Rows[0][0] != "2024-03-01T01:00:00Z" || math.Abs(used(r)-20) > 1e-3 {
+		t.Errorf("%v CPU hours from %v, want 20 from 01:00", used(r), r.Rows[0][0])
+	}
+	// Both parts of a comparison begin with the first start of both.
+	html := s.get("api/v1/panels/utilization?format=html&a=vale&b=moor&last=all", http.StatusOK)
+	low := fmt.Sprintf(`data-low="%g"`, float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix()))
+	if strings.Count(strings.ReplaceAll(html, "&#43;", "+"), low) != 2 {
+		t.Errorf("no %s twice in %q", low, regexp.MustCompile(`data-low="[^"]*"`).FindAllString(html, -1))
+	}
+}
+
+// TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
+// whichever cluster is the first, as long as the range has jobs of both.
 func TestLastJobs(t *testing.T) {
 	var documents []string
 	for i, at := range []string{"short 01T01", "short 02T01", "long 01T02", "long 02T05", "long 03T07", "later 20T01"} {

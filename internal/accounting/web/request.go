@@ -54,7 +54,7 @@ type request struct {
 	from, until time.Time
 	after       time.Time     // the second after the newest end: no job ends then or later
 	back        time.Duration // length of a range that counts back from the newest job; 0 for other ranges
-	whole       bool          // everything: a job can have ended at any time
+	whole       bool          // everything: jobs that ended at any time
 
 	by         string
 	columns    []string

@@ -216,16 +216,10 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
-	// Clocks can be wrong. Impossible ends would stretch the range of time and make all charts
-	// useless.
-	sane := question.All{
-		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
-		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
-	}
 	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{
 		count, jobs,
 	}}, question.Question{
-		Where: sane, By: by,
+		Where: sane("end_time", v.now()), By: by,
 		Measures: []question.Measure{
 			count, {Kind: question.Least, Column: "end_time"}, {Kind: question.Most, Column: "end_time"},
 		},
@@ -259,6 +253,15 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 		found.list = append(found.list, *all[name])
 	}
 	return found, nil
+}
+
+// sane returns the filter of jobs with a possible instant in a column. Clocks can be wrong:
+// impossible instants would stretch the range of time and make all charts useless.
+func sane(column string, now time.Time) question.Filter {
+	return question.All{
+		question.Compare{Column: column, Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
+		question.Compare{Column: column, Op: "<", Value: now.Add(24 * time.Hour)},
+	}
 }
 
 // knownOr returns a number, or nil if it is unknown.
