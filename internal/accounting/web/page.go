@@ -336,6 +336,7 @@ type frame struct {
 	Sides    []side
 	Aligned  []option // ways to align two clusters
 	Error    string
+	Doubts   []string // which of the shown runs are not valid, and why
 
 	Printed             string // describes the page on paper, where the controls are missing
 	Query, From, Until  string
@@ -430,6 +431,11 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
+	known, err := v.known(q.Context()) // s lacks this on the page about schedulers
+	if err != nil {
+		return err
+	}
+	f.Doubts = known.doubts(r)
 	v.linkHealth(f, r, s)
 	if f.Views, f.Damaged, err = v.views.list(); err != nil {
 		return err

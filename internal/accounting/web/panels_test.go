@@ -340,6 +340,31 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+// TestDoubts checks that each page with jobs of a run that is not valid says so, and that other
+// pages do not.
+func TestDoubts(t *testing.T) {
+	s := serve(t, 10)
+	addRun(t, s)
+	if err := s.store.SetCluster(store.Cluster{Name: "replay-1", Kind: kindRun, Doubt: "it was interrupted"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"": 1, "?f=cluster%3Dreplay-1&last=all": 1, "?f=cluster%3Dvale": 0, "?q=-cluster:replay-1": 0, "compare?a=vale&b=replay-1&static=1": 1,
+		"compare?a=vale&b=vale": 0, "health": 1, "health?a=vale&b=replay-1": 1, "?f=cluster%3Dreplay-1&q=user_nam:x": 1,
+	} {
+		status := http.StatusOK
+		if strings.Contains(path, "user_nam:") {
+			status = http.StatusBadRequest
+		}
+		if n := strings.Count(s.get(path, status), "The run replay-1 is not valid: it was interrupted."); n != want {
+			t.Errorf("%q says it %d times, want %d", path, n, want)
+		}
+	}
+	if text := s.get("api/v1/clusters", http.StatusOK); strings.Count(text, `"not_valid_reason":"it was interrupted"`) != 1 {
+		t.Errorf("the clusters: %s", text)
+	}
+}
+
 // TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
 // whichever cluster is the first, as long as the range has jobs of both.
 func TestLastJobs(t *testing.T) {
