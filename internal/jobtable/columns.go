@@ -192,9 +192,10 @@ func whole(of func(*run.Row) int) func(*run.Row) float64 {
 	}
 }
 
+// ended returns a number that only jobs that ran and ended have.
 func ended(of func(*run.Row) int) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
-		if r.End == 0 {
+		if r.Start == 0 || r.End == 0 {
 			return math.NaN()
 		}
 		return float64(of(r))

@@ -32,7 +32,7 @@ func history(t *testing.T) *run.Run {
 }
 
 func TestTable(t *testing.T) {
-	table, err := FromRun(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown"}, Sort: []string{"wait:desc"}})
+	table, err := FromRun(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown", "exit_code", "signal"}, Sort: []string{"wait:desc"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestTable(t *testing.T) {
 	if err := table.Render(&b, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	// Task 2 of the array was cancelled before its start: it has no wait and comes last.
-	want := `id   name     state          wait  time_limit  nodes  slowdown
-b_1  -        UNKNOWN    00:00:10    01:00:00      -      2.00
-a    x\x1b[2Jy  COMPLETED  00:00:05   UNLIMITED      2      1.08
-b_2  -        CANCELLED         -    01:00:00      -         -
+	// Task 2 of the array was cancelled before its start: it has no wait and no exit code, and comes last.
+	want := `id   name     state          wait  time_limit  nodes  slowdown  exit_code  signal
+b_1  -        UNKNOWN    00:00:10    01:00:00      -      2.00  0  0
+a    x\x1b[2Jy  COMPLETED  00:00:05   UNLIMITED      2      1.08  0  0
+b_2  -        CANCELLED         -    01:00:00      -         -  -  -
 3 jobs
 `
 	if got := b.String(); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {

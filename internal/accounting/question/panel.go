@@ -12,7 +12,7 @@ import (
 type View struct {
 	Chosen      Filter
 	From, Until time.Time
-	Whole       bool // ignores From and Until: jobs that ended at any time, and jobs without an end
+	Whole       bool // ignores From and Until: jobs that ended at any time
 	// Edges divide the range into buckets of time. For the panel utilization, the first and the
 	// last edge are From and Until; for other panels these two may lie outside of the range.
 	Edges []time.Time
@@ -130,10 +130,11 @@ var (
 	started       = Known{Column: "start_time"} // a job that never ran has no start
 )
 
-// Ended returns the filter of the view's jobs.
+// Ended returns the filter of the view's jobs. A job without an end is never in a view: it still
+// waits or runs, or its end is not known.
 func (v View) Ended() All {
 	if v.Whole {
-		return All{v.Chosen}
+		return All{Compare{Column: "end_time", Op: ">=", Value: time.Unix(0, 0)}, v.Chosen}
 	}
 	return All{
 		Compare{Column: "end_time", Op: ">=", Value: v.From},

@@ -28,7 +28,14 @@ func (s *site) info(w http.ResponseWriter, _ *http.Request) {
 	info := Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,
 		Received: status.Received, Applied: status.Applied, JournalBytes: status.Journal, DatabaseBytes: summary.Bytes,
-		SchemaVersion: store.Format, PID: os.Getpid(),
+		SchemaVersion: store.Format, PID: os.Getpid(), Doubts: map[string]string{},
+	}
+	view := s.intake.Store().View()
+	defer view.Close()
+	for _, c := range view.Clusters() {
+		if c.Doubt != "" {
+			info.Doubts[c.Name] = c.Doubt
+		}
 	}
 	if !summary.FirstEnd.IsZero() {
 		info.FirstEnd, info.LastEnd = &summary.FirstEnd, &summary.LastEnd

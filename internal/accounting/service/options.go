@@ -108,19 +108,21 @@ type Exported struct {
 
 // Info describes the contents of a data directory.
 type Info struct {
-	Jobs          int64            `json:"jobs"`
-	FirstEnd      *time.Time       `json:"first_end"`
-	LastEnd       *time.Time       `json:"last_end"`
-	Clusters      map[string]int64 `json:"jobs_by_cluster"`
-	Sources       map[string]int64 `json:"jobs_by_source"`
-	Counts        map[string]int64 `json:"counts"` // number of documents per rule that they broke
-	Received      int64            `json:"received"`
-	Applied       int64            `json:"applied"`
-	JournalBytes  int64            `json:"journal_bytes"`
-	DatabaseBytes int64            `json:"database_bytes"`
-	SchemaVersion int              `json:"schema_version"`
-	PID           int              `json:"pid"` // of the process that has the directory open
-	Fault         string           `json:"fault,omitempty"`
+	Jobs     int64            `json:"jobs"`
+	FirstEnd *time.Time       `json:"first_end"`
+	LastEnd  *time.Time       `json:"last_end"`
+	Clusters map[string]int64 `json:"jobs_by_cluster"`
+	Sources  map[string]int64 `json:"jobs_by_source"`
+	Counts   map[string]int64 `json:"counts"` // number of documents per rule that they broke
+	// Doubts maps the names of the runs that are not valid to the reasons.
+	Doubts        map[string]string `json:"not_valid_runs,omitempty"`
+	Received      int64             `json:"received"`
+	Applied       int64             `json:"applied"`
+	JournalBytes  int64             `json:"journal_bytes"`
+	DatabaseBytes int64             `json:"database_bytes"`
+	SchemaVersion int               `json:"schema_version"`
+	PID           int               `json:"pid"` // of the process that has the directory open
+	Fault         string            `json:"fault,omitempty"`
 }
 
 // Verified is the result of verifying a data directory.

@@ -150,6 +150,11 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 	if err != nil {
 		return err
 	}
+	for _, path := range runs {
+		if doubt := Doubt(path); doubt != "" {
+			say("rmreplay: %s", doubt)
+		}
+	}
 	s.handler.Refuses = "this server shows runs, and takes no jobs (want accounting serve --data DIR)"
 	say("rmreplay: %d %s of %d %s", imported.Added, quantity.Plural(imported.Added, "job", "jobs"), len(runs),
 		quantity.Plural(len(runs), "run", "runs"))

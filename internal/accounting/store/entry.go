@@ -78,4 +78,5 @@ type Cluster struct {
 	Kind              string // "site" or "run"
 	Nodes, CPUs, GPUs document.Int
 	Description       string
+	Doubt             string // why the run is not valid; empty for a valid run and for a site
 }

@@ -199,13 +199,11 @@ func (s *Store) migrateClusters(ask func(func(q *engine.Questioner) error) error
 	var list []Cluster
 	err := ask(func(q *engine.Questioner) error {
 		list = nil
-		return eachRow(q, "SELECT cluster, kind, nodes, cpus, gpus, description FROM old.clusters ORDER BY 1", func(rows *sql.Rows) error {
+		return eachRow(q, "SELECT cluster, kind, nodes, cpus, gpus, coalesce(description, '') FROM old.clusters ORDER BY 1", func(rows *sql.Rows) error {
 			var c Cluster
 			var nodes, cpus, gpus sql.NullInt64
-			var description sql.NullString
-			err := rows.Scan(&c.Name, &c.Kind, &nodes, &cpus, &gpus, &description)
+			err := rows.Scan(&c.Name, &c.Kind, &nodes, &cpus, &gpus, &c.Description)
 			c.Nodes, c.CPUs, c.GPUs = document.Int{Value: nodes.Int64, Known: nodes.Valid}, document.Int{Value: cpus.Int64, Known: cpus.Valid}, document.Int{Value: gpus.Int64, Known: gpus.Valid}
-			c.Description = description.String
 			list = append(list, c)
 			return err
 		})

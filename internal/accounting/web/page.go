@@ -27,7 +27,7 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	own.suffix = suffix
 	own.width = max(280, r.width/2-12)
 	if suffix == "-b" {
-		own.from, own.until = r.from.Add(r.shift), r.until.Add(r.shift)
+		own.from, own.until, own.after = r.from.Add(r.shift), r.until.Add(r.shift), r.after.Add(r.shift)
 	} else {
 		own.shift = 0
 	}
@@ -44,6 +44,21 @@ func (r *request) sides() []string {
 		return nil
 	}
 	return []string{a, b}
+}
+
+// parts returns the requests for the two clusters that the page shows beside each other; r alone
+// for any other page.
+func (r *request) parts() ([]*request, error) {
+	sides := r.sides()
+	if sides == nil {
+		return []*request{r}, nil
+	}
+	a, err := r.of(sides[0], "-a")
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.of(sides[1], "-b")
+	return []*request{a, b}, err
 }
 
 // cell is a cell of a table on a page.
@@ -104,16 +119,13 @@ type option struct {
 func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*shown, error) {
 	out := &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide}
 	var answers []*answer
-	requests := []*request{r}
-	if sides := r.sides(); sides != nil {
-		requests = nil
-		for i, cluster := range sides {
-			own, err := r.of(cluster, "-"+"ab"[i:i+1])
-			if err != nil {
-				return nil, bad(err)
-			}
-			requests = append(requests, own)
-		}
+	r, err := v.fromFirstStart(ctx, p, r)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := r.parts()
+	if err != nil {
+		return nil, bad(err)
 	}
 	var together scale
 	took := time.Duration(0)
@@ -128,7 +140,6 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 	}
 	draw := p.draw
 	if len(answers) > 1 && p.lines != nil {
-		var err error
 		if out.Chart, err = drawTogether(p, r, answers); err != nil {
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
 		}
@@ -325,6 +336,7 @@ type frame struct {
 	Sides    []side
 	Aligned  []option // ways to align two clusters
 	Error    string
+	Doubts   []string // which of the shown runs are not valid, and why
 
 	Printed             string // describes the page on paper, where the controls are missing
 	Query, From, Until  string
@@ -419,6 +431,11 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
+	known, err := v.known(q.Context()) // s lacks this on the page about schedulers
+	if err != nil {
+		return err
+	}
+	f.Doubts = known.doubts(r)
 	v.linkHealth(f, r, s)
 	if f.Views, f.Damaged, err = v.views.list(); err != nil {
 		return err

@@ -300,6 +300,114 @@ func TestAligned(t *testing.T) {
 	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
 }
 
+// TestEverything checks that "everything" has the jobs that ended and no others, and that the
+// utilization begins when the first job started.
+func TestEverything(t *testing.T) {
+	s := serve(t, 0,
+		`{"jobid":1,"cluster":"vale","state":"COMPLETED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T05:00:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":2,"cluster":"vale","state":"FAILED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T06:00:00","@end":"2024-03-01T07:00:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":3,"cluster":"vale","state":"RUNNING","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:30:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":4,"cluster":"vale","state":"PENDING","@submit":"2024-03-01T00:00:00","total_cpus":4}`,
+		`{"jobid":5,"cluster":"moor","state":"COMPLETED","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:00:00","@end":"2024-03-01T06:00:00","total_cpus":8,"nodes":"n"}`,
+	)
+	query := []string{"last", "all", "f", "cluster=vale"}
+	if r := s.panel("summary", query...); r.sum("jobs") != 2 || r.sum("failed") != 50 {
+		t.Errorf("the summary is %v, want 2 jobs, half of them failed", r.Rows)
+	}
+	if r := s.panel("table", query...); len(r.Rows) != 2 {
+		t.Errorf("%d jobs in the table, want those that ended: %v", len(r.Rows), r.Rows)
+	}
+	used := func(r rows) (hours float64) {
+		t.Helper()
+		for _, row := range r.Rows {
+			from, err := time.Parse(time.RFC3339, row[0].(string))
+			until, errUntil := time.Parse(time.RFC3339, row[1].(string))
+			if err != nil || errUntil != nil {
+				t.Fatal(row)
+			}
+			hours += row[2].(float64) * until.Sub(from).Hours()
+		}
+		return hours
+	}
+	if r := s.panel("utilization", query...); r.Rows[0][0] != "2024-03-01T01:00:00Z" || math.Abs(used(r)-20) > 1e-3 {
+		t.Errorf("%v CPU hours from %v, want 20 from 01:00", used(r), r.Rows[0][0])
+	}
+	// Both parts of a comparison begin with the first start of both.
+	html := s.get("api/v1/panels/utilization?format=html&a=vale&b=moor&last=all", http.StatusOK)
+	low := fmt.Sprintf(`data-low="%g"`, float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix()))
+	if strings.Count(strings.ReplaceAll(html, "&#43;", "+"), low) != 2 {
+		t.Errorf("no %s twice in %q", low, regexp.MustCompile(`data-low="[^"]*"`).FindAllString(html, -1))
+	}
+}
+
+// TestDoubts checks that each page with jobs of a run that is not valid says so, and that other
+// pages do not.
+func TestDoubts(t *testing.T) {
+	s := serve(t, 10)
+	addRun(t, s)
+	if err := s.store.SetCluster(store.Cluster{Name: "replay-1", Kind: kindRun, Doubt: "it was interrupted"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"": 1, "?f=cluster%3Dreplay-1&last=all": 1, "?f=cluster%3Dvale": 0, "?q=-cluster:replay-1": 0, "compare?a=vale&b=replay-1&static=1": 1,
+		"compare?a=vale&b=vale": 0, "health": 1, "health?a=vale&b=replay-1": 1, "?f=cluster%3Dreplay-1&q=user_nam:x": 1,
+	} {
+		status := http.StatusOK
+		if strings.Contains(path, "user_nam:") {
+			status = http.StatusBadRequest
+		}
+		if n := strings.Count(s.get(path, status), "The run replay-1 is not valid: it was interrupted."); n != want {
+			t.Errorf("%q says it %d times, want %d", path, n, want)
+		}
+	}
+	if text := s.get("api/v1/clusters", http.StatusOK); strings.Count(text, `"not_valid_reason":"it was interrupted"`) != 1 {
+		t.Errorf("the clusters: %s", text)
+	}
+}
+
+// TestExitCodes checks that queries and the table agree with the panel of exit codes: jobs that
+// never ran have no exit code.
+func TestExitCodes(t *testing.T) {
+	s := serve(t, 0,
+		`{"jobid":1,"cluster":"vale","state":"COMPLETED","exit_code":"0:0","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T05:00:00","total_cpus":4,"nodes":"n"}`,
+		`{"jobid":2,"cluster":"vale","state":"CANCELLED","exit_code":"0:0","@submit":"2024-03-01T00:00:00","@start":"Unknown","@end":"2024-03-01T07:00:00","total_cpus":4}`,
+	)
+	for query, want := range map[string]float64{"exit_code:0": 1, "exit_signal:0": 1, "exit_code!=*": 1, "": 2} {
+		if got := s.panel("summary", "q", query).sum("jobs"); got != want {
+			t.Errorf("%q finds %v jobs, want %v", query, got, want)
+		}
+	}
+	if r := s.panel("table", "columns", "exit_code,exit_signal", "sort", "jobid"); r.Rows[1][1] != nil || r.Rows[1][2] != nil || r.Rows[0][1] != 0.0 {
+		t.Errorf("the exit codes are %v, want 0 and unknown", r.Rows)
+	}
+}
+
+// TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
+// whichever cluster is the first, as long as the range has jobs of both.
+func TestLastJobs(t *testing.T) {
+	var documents []string
+	for i, at := range []string{"short 01T01", "short 02T01", "long 01T02", "long 02T05", "long 03T07", "later 20T01"} {
+		cluster, end, _ := strings.Cut(at, " ")
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"state":"COMPLETED","cluster":%q,"nodes":"n1","total_cpus":4,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:00:00","@end":"2024-03-%s:00:00"}`, i+1, cluster, end))
+	}
+	s := serve(t, 0, documents...)
+	for _, c := range []struct{ query, jobs string }{
+		{"a=short&b=long", "2 3"}, {"a=long&b=short", "3 2"}, {"a=short&b=long&from=2024-03-01", "2 3"},
+		{"a=short&b=long&last=2d", "1 2"}, {"a=long&b=short&last=2d", "2 1"}, {"a=short&b=long&last=1d", "1 1"},
+		{"a=short&b=long&last=1d&until=2024-03-03", "1 1"}, {"a=short&b=long&last=all", "2 3"},
+		{"a=short&b=later&last=7d&align=time", "2 0"}, {"a=short&b=later&last=30d&align=time", "2 1"},
+	} {
+		var jobs []string
+		html := s.get("api/v1/panels/summary?format=html&"+c.query, http.StatusOK)
+		for _, found := range regexp.MustCompile(`<dt>jobs</dt><dd>(\d+)</dd>`).FindAllStringSubmatch(html, -1) {
+			jobs = append(jobs, found[1])
+		}
+		if got := strings.Join(jobs, " "); got != c.jobs {
+			t.Errorf("%s: %s jobs, want %s", c.query, got, c.jobs)
+		}
+	}
+}
+
 // TestClasses checks that every integer is in the class whose edges enclose it.
 func TestClasses(t *testing.T) {
 	for _, classes := range []int{1, 2} {

@@ -52,8 +52,9 @@ type request struct {
 	chosen  question.Filter // combines filters and query, without the range of time
 
 	from, until time.Time
-	after       time.Time // the second after the newest end: no job ends then or later
-	whole       bool      // also shows jobs without an end
+	after       time.Time     // the second after the newest end: no job ends then or later
+	back        time.Duration // length of a range that counts back from the newest job; 0 for other ranges
+	whole       bool          // everything: jobs that ended at any time
 
 	by         string
 	columns    []string
@@ -225,6 +226,9 @@ func (r *request) bound(oldest, newest time.Time) error {
 				return fmt.Errorf("last: %w", err)
 			}
 			r.from = r.until.Add(-d)
+			if r.values.Get("until") == "" {
+				r.back = d
+			}
 		}
 	}
 	r.from, r.until = r.from.Truncate(time.Second), r.until.Truncate(time.Second)

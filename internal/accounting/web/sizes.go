@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/quantity"
 )
 
 // size describes a cluster, or a run that is shown like a cluster.
@@ -25,6 +26,7 @@ type size struct {
 	CPUs        *int64    `json:"cpus,omitempty"`
 	GPUs        *int64    `json:"gpus,omitempty"`
 	Description string    `json:"description,omitempty"`
+	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
 
 	every time.Duration // median interval of the scheduler's figures
 }
@@ -137,6 +139,30 @@ func (s *sizes) addedUp(chosen question.Filter) string {
 	return "The numbers are sums over " + text + ". A run may have the jobs of a cluster again: choose one of them above."
 }
 
+// doubts names the runs that are not valid, with the reasons. It considers the clusters named a and
+// b of a comparison, and otherwise all clusters whose jobs the request's filter can choose.
+func (s *sizes) doubts(r *request) (list []string) {
+	const most = 5
+	sides, others := r.sides(), 0
+	for _, c := range s.list {
+		shown, _ := possible(r.chosen, c.Name)
+		if sides != nil {
+			shown = slices.Contains(sides, c.Name)
+		}
+		switch {
+		case !shown || c.Doubt == "":
+		case len(list) == most:
+			others++
+		default:
+			list = append(list, fmt.Sprintf("The run %s is not valid: %s.", c.Name, c.Doubt))
+		}
+	}
+	if others > 0 {
+		list = append(list, quantity.Counted(others, "other run is not valid.", "other runs are not valid."))
+	}
+	return list
+}
+
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
@@ -216,16 +242,10 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
-	// Clocks can be wrong. Impossible ends would stretch the range of time and make all charts
-	// useless.
-	sane := question.All{
-		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
-		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
-	}
 	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{
 		count, jobs,
 	}}, question.Question{
-		Where: sane, By: by,
+		Where: sane("end_time", v.now()), By: by,
 		Measures: []question.Measure{
 			count, {Kind: question.Least, Column: "end_time"}, {Kind: question.Most, Column: "end_time"},
 		},
@@ -251,7 +271,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	defer view.Close()
 	for _, known := range view.Clusters() {
 		c := of(known.Name)
-		c.Kind, c.Description = known.Kind, known.Description
+		c.Kind, c.Description, c.Doubt = known.Kind, known.Description, known.Doubt
 		c.Nodes, c.CPUs, c.GPUs = knownOr(known.Nodes), knownOr(known.CPUs), knownOr(known.GPUs)
 	}
 	found := &sizes{list: []size{}}
@@ -259,6 +279,15 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 		found.list = append(found.list, *all[name])
 	}
 	return found, nil
+}
+
+// sane returns the filter of jobs with a possible instant in a column. Clocks can be wrong:
+// impossible instants would stretch the range of time and make all charts useless.
+func sane(column string, now time.Time) question.Filter {
+	return question.All{
+		question.Compare{Column: column, Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
+		question.Compare{Column: column, Op: "<", Value: now.Add(24 * time.Hour)},
+	}
 }
 
 // knownOr returns a number, or nil if it is unknown.

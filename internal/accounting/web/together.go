@@ -18,10 +18,12 @@ var alignments = []option{
 }
 
 // align sets the shift of the second of two clusters or schedulers, and the shortest bucket in
-// which every scheduler has figures. The range of time is that of the first cluster.
+// which every scheduler has figures.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range.
 // This is also the default if the second cluster has nothing in the range.
+//
+// At first, the range is that of the first cluster. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -61,15 +63,36 @@ func (r *request) align(s *sizes) error {
 	case "begin":
 		r.shift = second.Oldest.Add(-second.every).Truncate(time.Second).Sub(r.from)
 	}
-	if r.whole { // widen the range to the jobs of both
-		if first := second.Oldest.Add(-r.shift).Truncate(time.Second); first.Before(r.from) {
-			r.from = first
-		}
-		if last := second.Newest.Add(time.Second - r.shift).Truncate(time.Second); last.After(r.until) {
-			r.until = last
-		}
+	var first size
+	if i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[0] }); i >= 0 {
+		first = s.list[i]
 	}
+	r.widen(first, second)
 	return nil
+}
+
+// widen extends a range that has no given end to the last jobs of the second cluster. A range that
+// counts back from the newest job keeps its length. So this range stays that of the first cluster
+// if the first cluster has no jobs in the later range, or if the second cluster's beginning is
+// aligned.
+func (r *request) widen(first, second size) {
+	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
+	if until.After(r.after) {
+		r.after = until
+	}
+	if r.values.Get("until") != "" {
+		return
+	}
+	if from := second.Oldest.Add(-r.shift).Truncate(time.Second); r.whole && from.Before(r.from) {
+		r.from = from
+	}
+	switch later := until.Add(-r.back); {
+	case !until.After(r.until):
+	case r.back == 0:
+		r.until = until
+	case r.alignment == "time" && !first.Newest.Before(later):
+		r.from, r.until = later, until
+	}
 }
 
 // lineColours are the colours of a chart's lines, in the order of p.lines.

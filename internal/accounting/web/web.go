@@ -252,7 +252,7 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	}
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
-		names = sides[:1] // the second cluster is shifted to this range
+		names = sides[:1] // align then adds the second cluster
 	}
 	oldest, newest := s.extent(names, v.now())
 	if err := r.bound(oldest, newest); err != nil {
@@ -299,6 +299,40 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 		}
 	}
 	return a, nil
+}
+
+// fromFirstStart returns a request for the utilization of all time, which begins when the first of
+// the jobs started. It returns r for all other requests.
+func (v *server) fromFirstStart(ctx context.Context, p *panel, r *request) (*request, error) {
+	if p.name != utilization || !r.whole {
+		return r, nil
+	}
+	whole := *r
+	parts, err := r.parts()
+	if err != nil {
+		return nil, bad(err)
+	}
+	for _, part := range parts {
+		own := *part
+		own.panel = p
+		answers, err := v.jobs.Ask(ctx, question.Question{
+			Where:    question.All{own.view().Ended(), sane("start_time", v.now()), question.Ran{}},
+			Measures: []question.Measure{{Kind: question.Least, Column: "start_time"}},
+		})
+		var absent *question.AbsentError
+		switch {
+		case errors.As(err, &absent):
+			return r, nil // the panel says why
+		case err != nil:
+			return nil, fmt.Errorf("panel %s: %w", p.name, err)
+		}
+		first, ok := answers[0].Rows[0][0].(float64)
+		at := time.UnixMilli(int64(first)).Add(r.from.Sub(own.from)).Truncate(time.Second)
+		if ok && at.Before(whole.from) {
+			whole.from = at
+		}
+	}
+	return &whole, nil
 }
 
 // round rounds the numbers of a table to six decimals, because sums of binary fractions are
@@ -360,8 +394,8 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 	for _, a := range answers {
 		notes = append(notes, a.Notes...)
 		if a.Outside > 0 {
-			notes = append(notes, quantity.Counted(int(a.Outside), "job has no end or one outside of the chart.",
-				"jobs have no end or one outside of the chart."))
+			notes = append(notes, quantity.Counted(int(a.Outside), "job has an end outside of the chart.",
+				"jobs have an end outside of the chart."))
 		}
 	}
 	slices.Sort(notes)
@@ -382,7 +416,13 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch format := q.URL.Query().Get("format"); format {
+	format := q.URL.Query().Get("format")
+	if format != "html" { // v.view does this, too
+		if r, err = v.fromFirstStart(q.Context(), p, r); err != nil {
+			return err
+		}
+	}
+	switch format {
 	case "", "json":
 		a, err := v.ask(q.Context(), p, r, s)
 		if err != nil {

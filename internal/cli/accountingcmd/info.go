@@ -54,6 +54,9 @@ func infoText(i *service.Info) string {
 			fmt.Fprintf(w, "%s %s\t%d\n", group.title, name, group.counts[name])
 		}
 	}
+	for _, name := range sorted(i.Doubts) {
+		fmt.Fprintf(w, "run %s\tNOT VALID: %s\n", name, i.Doubts[name])
+	}
 	fmt.Fprintf(w, "documents received\t%d, in the database %d\n", i.Received, i.Applied)
 	fmt.Fprintf(w, "bytes\tdatabase %d, journal %d\n", i.DatabaseBytes, i.JournalBytes)
 	if i.Fault != "" {
