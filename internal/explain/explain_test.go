@@ -385,6 +385,86 @@ func TestHoldersOfRequeue(t *testing.T) {
 	}
 }
 
+// Nodes of other partitions are not free for a job. Nodes that two partitions share are taken if a job of
+// either partition has them.
+func TestNodesOfOtherPartitions(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		gpu  int // nodes that the running job of gpu has, from n1 on
+		want string
+	}{
+		{"all taken", 2, ""},
+		{"one free", 1, "1 node has no jobs"},
+	} {
+		var h history
+		h.job("running", "ann", fmt.Sprintf("n[1-%d]", test.gpu), test.gpu, 0, 1, 400, 600)
+		h.job("before", "ann", "n[1-2]", 2, 0, 0, 1, 600)
+		h.job("me", "bob", "", 2, 5, -1, 0, 600)
+		h.waits("me", 6, "Resources", 400)
+		for i := range h.rows {
+			h.rows[i].Partition = "gpu"
+		}
+		h.rows[0].Partition = "debug" // has the nodes of gpu
+		rec := h.record()
+		rec.manifest.Cluster.Partitions = []run.Partition{{Name: "main", Nodes: 2, Processors: 8}, {Name: "gpu", Nodes: 2, Processors: 8},
+			{Name: "debug", Nodes: 2, Processors: 8}}
+		whole, err := rec.At(at(10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, causes := range [][]Cause{whole.Causes, rec.forNodes(&rec.rows[2], at(10))} {
+			text := ""
+			for _, c := range causes {
+				if c.Kind == Draining {
+					text = c.Text
+				}
+			}
+			if got, _, _ := strings.Cut(text, ","); got != test.want {
+				t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			}
+		}
+	}
+}
+
+// A holder is described by the run in which it held the nodes, not by its last run.
+func TestHoldersInALostRun(t *testing.T) {
+	var h history
+	h.job("holder", "ann", "n[3-4]", 2, 0, 110, 0, 600)
+	h.requeued(1, 90, 91, "n1")
+	h.rows[0].End, h.rows[0].State, h.rows[0].Segments[1].End, h.rows[0].Segments[1].EndedBy = 0, hpc.Running, 0, ""
+	h.job("me", "bob", "n1", 1, 2, 100, 120, 60)
+	h.job("next", "bob", "n4", 1, 130, -1, 0, 60)
+	for name, want := range map[string]string{
+		"me":   "4 processors, " + Instant(at(1)).Text(time.UTC) + " to " + Instant(at(90)).Text(time.UTC) + "\n",
+		"next": "8 processors, " + Instant(at(110)).Text(time.UTC) + " until the run ended\n",
+	} {
+		s, err := h.record().Job(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "job holder of ann: "+want) {
+			t.Errorf("%s: %v, want %q\n%s", name, err, want, b.String())
+		}
+	}
+}
+
+// A suspension that lasts until the run ends has a length.
+func TestSuspendedUntilTheEnd(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 2, 100, 0, 60)
+	h.rows[0].State = hpc.Suspended
+	h.rows[0].End, h.rows[0].Segments = 0, []run.Segment{{Start: at(100), End: at(940), EndedBy: rm.Suspend, NodeCount: 1, Processors: 4}}
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "suspended    1 time, 1h in all") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 // If the record does not have the machine's size, the size is not 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {

@@ -73,6 +73,8 @@ type Story struct {
 	LetStart []string `json:"let_it_start"`
 	// Causes are the causes of its wait, the largest first.
 	Causes []Cause `json:"causes"`
+
+	runEnd Instant // the end of the run
 }
 
 // BackfillTime is the total time for which the backfill scheduler judged a waiting job in one way.
@@ -125,13 +127,13 @@ type Crowd struct {
 	List     []string `json:"list"` // at most listed
 }
 
-// Holder is a job that held nodes.
+// Holder is a job that held nodes, and its run in which it held them.
 type Holder struct {
 	Job        string  `json:"job"`
 	User       string  `json:"user"`
 	Processors int     `json:"processors"`
 	Since      Instant `json:"since"`
-	Until      Instant `json:"until"`
+	Until      Instant `json:"until"` // empty if the job still ran when the record ended
 }
 
 // listed is the largest number of jobs in a list.
@@ -182,7 +184,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.FirstEligible()),
-		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
+		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row), runEnd: Instant(rec.end),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
 	}
@@ -405,15 +407,16 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 	}
 	for i := range rec.rows {
 		other := &rec.rows[i]
-		if other == row || !rec.runsAt(other, middle) {
+		h, holds := heldAt(other, middle)
+		if other == row || !holds {
 			continue
 		}
 		on := len(own) == 0 && shareNodes(row, other)
-		for _, name := range nodesIn(other.Nodes) {
+		for _, name := range nodesIn(h.run.Nodes) {
 			on = on || own[name]
 		}
 		if on {
-			s.Holders = append(s.Holders, Holder{key{other.Job, other.Task}.String(), other.User, other.Processors, Instant(other.Start), Instant(other.End)})
+			s.Holders = append(s.Holders, Holder{key{other.Job, other.Task}.String(), other.User, h.run.Processors, Instant(h.run.Start), Instant(h.run.End)})
 		}
 	}
 	slices.SortStableFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(b.Processors, a.Processors) })
