@@ -385,6 +385,58 @@ func TestHoldersOfRequeue(t *testing.T) {
 	}
 }
 
+// The end of a job that counts for the limit lets a job start.
+func TestLimitLetStart(t *testing.T) {
+	for reason, want := range map[string]string{
+		"QOSGrpCpuLimit": "qos: QOS", "AssocGrpNodeLimit": "account: account", "MaxJobsPerAccount": "account: account",
+		"QOSMaxJobsPerUserLimit": "user: user", "AssocMaxJobsLimit": "user: user", "JobArrayTaskLimit": "array: array",
+	} {
+		var h history
+		for _, name := range []string{"qos", "account", "user", "array", "else", "me"} {
+			h.job(name, name, "n1", 1, 0, 1, 100, 600)
+			row := &h.rows[len(h.rows)-1]
+			row.QOS, row.Account = name, name
+		}
+		h.rows[0].QOS, h.rows[1].Account, h.rows[2].User, h.rows[3].Job, h.rows[3].Task = "me", "me", "me", "me", 1
+		h.rows[5].Task, h.rows[5].Start, h.rows[5].Nodes = 2, at(100), "n2"
+		h.events = []run.Event{{At: at(0), Kind: rm.Waiting, Job: "me", Task: 2, Reason: reason}}
+		s, err := h.record().Job("me_2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, what, _ := strings.Cut(want, ": ")
+		if job == "array" {
+			job = "me_1"
+		}
+		want := fmt.Sprintf("[job %s of the same %s ended at %s, which left room below the limit]", job, what, at(100))
+		if got := fmt.Sprint(s.LetStart); got != want {
+			t.Errorf("%s: %s, want %s", reason, got, want)
+		}
+	}
+}
+
+// A plan is printed as a plan until its date.
+func TestPlanOfThePast(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)
+	h.waits("me", 1, "Priority", 20)
+	h.waits("me", 30, "QOSGrpCpuLimit", 20)
+	h.waits("me", 50, "Resources", 99)
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, planned for 2023"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q:\n%s", want, b.String())
+		}
+	}
+}
+
 // Nodes of other partitions are not free for a job. Nodes that two partitions share are taken if a job of
 // either partition has them.
 func TestNodesOfOtherPartitions(t *testing.T) {

@@ -144,8 +144,8 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler planned for the job at that time; empty if it planned no
-	// start.
+	// Planned is the start that the scheduler planned for the job when the time began; empty if it
+	// planned no start, or if the planned date was over by then.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
@@ -156,6 +156,9 @@ type Span struct {
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
 	for _, s := range waits.Decompose(row, rec.end) {
+		if s.Planned < s.From {
+			s.Planned = 0
+		}
 		list = append(list, Span{
 			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
 		})

@@ -44,7 +44,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		}
 		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), r.words())
 		if r.Planned != 0 {
-			fmt.Fprintf(&b, ", planned for %s", r.Planned.Text(zone))
+			fmt.Fprintf(&b, ", %splanned for %s", r.missed(), r.Planned.Text(zone))
 		}
 		b.WriteByte('\n')
 	}
@@ -173,6 +173,14 @@ func (s *Span) words() string {
 		return "(no reason recorded)"
 	}
 	return "(" + s.Part.Meaning() + ")"
+}
+
+// missed marks a plan whose date passed long before the span ended.
+func (s *Span) missed() string {
+	if hpc.Time(s.Planned).Add(moment) < hpc.Time(s.To) {
+		return "at first "
+	}
+	return ""
 }
 
 func (c *Crowd) render(b *bytes.Buffer, label, what string) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -458,14 +459,16 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		}
 		name := key{other.Job, other.Task}.String()
 		freed := slices.ContainsFunc(nodesIn(other.Nodes), func(node string) bool { return own[node] })
+		same := s.belowLimit(row, other)
 		switch {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
+		case same != "":
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same %s ended at %s, which left room below the limit",
+				name, same, other.End))
 		case freed:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s, with %s, ended at %s on nodes that this job got",
 				name, other.User, quantity.Regular(other.Processors, "processor"), other.End))
-		case other.User == row.User && s.limited():
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same user ended at %s, which left room below the limit", name, other.End))
 		}
 	}
 	for _, e := range rec.admin.Reservations {
@@ -521,9 +524,32 @@ const (
 	worthHolders = 0.1
 )
 
-// limited reports whether a limit is the largest part of the wait.
-func (s *Story) limited() bool {
-	return len(s.Parts) > 0 && (s.Parts[0].Part == waits.Limit || s.Parts[0].Part == waits.OwnLimit)
+// belowLimit returns what the job shares with another job that counts for the limit below which it waited last: the
+// array, the user, the account or the QOS. It returns "" if the other job does not count, and if a limit is not the
+// largest part of the wait. A limit of a parent account, and the QOS of a partition, have the same reasons.
+func (s *Story) belowLimit(row, other *run.Row) string {
+	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
+		return ""
+	}
+	reason := ""
+	for _, span := range s.Reasons {
+		if span.Part == s.Parts[0].Part {
+			reason = cmp.Or(span.Reason, reason)
+		}
+	}
+	what, mine, its := "user", row.User, other.User
+	switch {
+	case strings.HasPrefix(reason, "JobArrayTaskLimit"):
+		what, mine, its = "array", row.Job, other.Job
+	case strings.HasPrefix(reason, "QOSGrp"):
+		what, mine, its = "QOS", row.QOS, other.QOS
+	case strings.HasPrefix(reason, "AssocGrp") || strings.Contains(reason, "PerAccount"):
+		what, mine, its = "account", row.Account, other.Account
+	}
+	if mine != its {
+		return ""
+	}
+	return what
 }
 
 // ranked returns the weight of the job's low priority ([Cause]).
