@@ -501,12 +501,15 @@ func TestHoldersInALostRun(t *testing.T) {
 	}
 }
 
-// A suspension that lasts until the run ends has a length.
+// A suspension that lasts until the run ends has a length. The job is not in the queue meanwhile.
 func TestSuspendedUntilTheEnd(t *testing.T) {
 	var h history
 	h.job("me", "bob", "n1", 1, 2, 100, 0, 60)
 	h.rows[0].State = hpc.Suspended
 	h.rows[0].End, h.rows[0].Segments = 0, []run.Segment{{Start: at(100), End: at(940), EndedBy: rm.Suspend, NodeCount: 1, Processors: 4}}
+	if stall, err := h.record().At(at(950)); err != nil || stall.Pending != 0 || stall.Running != 0 {
+		t.Errorf("%v, %+v", err, stall)
+	}
 	s, err := h.record().Job("me")
 	if err != nil {
 		t.Fatal(err)

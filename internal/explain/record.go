@@ -135,6 +135,13 @@ func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 	return holding{row, runs[i]}, true
 }
 
+// queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not.
+func queuedAt(row *run.Row, t hpc.Time) bool {
+	return len(row.Segments) == 0 || slices.ContainsFunc(waits.AppendQueued(nil, row), func(p waits.Period) bool {
+		return p.From <= t && (p.To == 0 || p.To > t)
+	})
+}
+
 // Span is a time for which a job had one reason to wait.
 type Span struct {
 	From    Instant `json:"from"`

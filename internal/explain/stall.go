@@ -166,7 +166,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 				s.unnamed[row.Partition] += n
 				s.stall.BusyNodes += n
 			}
-		case only == nil || shareNodes(only, row):
+		case queuedAt(row, t) && (only == nil || shareNodes(only, row)):
 			s.pending = append(s.pending, row)
 			s.stall.PendingCPUs += rec.cpusOf(row)
 		}
