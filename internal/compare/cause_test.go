@@ -130,7 +130,7 @@ func TestReleases(t *testing.T) {
 		}
 	}
 	log := func(wide uint32, narrow releases.Scheduler) *releases.Log {
-		return &releases.Log{By: map[uint32]releases.Scheduler{1: narrow, 2: releases.Main}, Priorities: map[uint32]uint32{1: 250, 2: wide}}
+		return &releases.Log{Starts: map[uint32][]releases.Start{1: {{By: narrow}}, 2: {{By: releases.Main}}}, Priorities: map[uint32]uint32{1: 250, 2: wide}}
 	}
 	a := onSlurm(single("a", rows(50, 150)...), "22.05.8", log(187, releases.Main))
 	b := onSlurm(single("b", rows(150, 50)...), "24.11.5", log(312, releases.Backfill))
@@ -171,7 +171,7 @@ func TestReleases(t *testing.T) {
 // a likely cause.
 func TestCauseOfPass(t *testing.T) {
 	by := func(s Set) Set {
-		return onSlurm(s, "24.11.5", &releases.Log{By: map[uint32]releases.Scheduler{0: releases.Backfill}})
+		return onSlurm(s, "24.11.5", &releases.Log{Starts: map[uint32][]releases.Start{0: {{By: releases.Backfill}}}})
 	}
 	a := by(single("a", job("x", 0, 30, 60, "n1")))
 	b := by(single("b", job("x", 0, 46, 60, "n1")))

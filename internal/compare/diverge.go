@@ -32,7 +32,7 @@ type Divergence struct {
 	Processors int           `json:"processors"`
 	NodeCount  int           `json:"nodes"`
 	TimeLimit  metrics.Float `json:"time_limit_s"`
-	// Baseline and Set describe both runs just before At.
+	// Baseline and Set describe both runs just before the event at At.
 	Baseline Situation `json:"baseline"`
 	Set      Situation `json:"set"`
 	// Overtook are the jobs that overtook this job in the run in which it started later: they started there between At
@@ -60,8 +60,8 @@ const (
 var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedLost, DivergedRunTime, DivergedNodes,
 	DivergedStart}
 
-// Situation is the state of a run just before an instant. Jobs that end at the instant have
-// ended; jobs that start at it are still waiting.
+// Situation is the state of a run just before an event. Of what happens at the event's instant, ends
+// come first, then submissions, then lost runs and starts.
 type Situation struct {
 	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
@@ -70,9 +70,9 @@ type Situation struct {
 	End   Instant       `json:"job_end"`
 	Wait  metrics.Float `json:"job_wait_s"`
 	Nodes string        `json:"job_nodes"`
-	// Priority is the job's priority at its start; 0 if unknown.
+	// Priority is the job's priority at the start of that run; 0 if unknown.
 	Priority uint32 `json:"job_priority"`
-	// By is the scheduler that started the job; empty if unknown.
+	// By is the scheduler that started that run; empty if unknown.
 	By releases.Scheduler `json:"job_started_by"`
 
 	Queued         int `json:"queued_jobs"`
@@ -241,7 +241,7 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
 		d.TimeLimit = seconds(known.TimeLimit)
 	}
-	before, after := a.snapshot(hpc.Time(d.At)), b.snapshot(hpc.Time(d.At))
+	before, after := a.snapshot(d.Kind, hpc.Time(d.At)), b.snapshot(d.Kind, hpc.Time(d.At))
 	d.Baseline = before.situation(after, a, x, d.run)
 	d.Set = after.situation(before, b, y, d.run)
 	d.Overtook = []string{}
@@ -340,24 +340,27 @@ type snapshot struct {
 	processors       int
 }
 
-// snapshot returns the state just before an instant on the baseline's dates.
-func (t *table) snapshot(at hpc.Time) *snapshot {
+// snapshot returns the state just before an event of a kind at an instant on the baseline's dates. See [Situation].
+func (t *table) snapshot(kind DivergenceKind, at hpc.Time) *snapshot {
+	end := kind == DivergedRunTime                                     // the event is an end
+	arrival := end || kind == DivergedSubmit || kind == DivergedAnswer // or a submission
+	after := func(u hpc.Time, atOnce bool) bool { return u > at || u == at && atOnce }
 	s := &snapshot{isQueued: make(map[Key]bool), isRuns: make(map[Key]bool), busy: make(map[string]bool)}
 	for _, key := range t.keys {
 		row := t.byKey[key]
-		if t.at(row.Submit) > at {
+		if after(t.at(row.Submit), arrival) {
 			continue
 		}
 		runs := row.Runs()
 		i := slices.IndexFunc(runs, func(r run.Segment) bool {
-			return t.at(r.Start) < at && (r.End == 0 || t.at(r.End) > at)
+			return t.at(r.Start) < at && (r.End == 0 || after(t.at(r.End), end || r.EndedBy == rm.Requeue))
 		})
 		switch {
 		case i >= 0:
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || t.at(row.End) > at: // a job whose record ends before was cancelled while it waited
+		case row.End == 0 || after(t.at(row.End), end): // a job whose record ends before was cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}
@@ -385,7 +388,7 @@ func (s *snapshot) situation(other *snapshot, t *table, row *run.Row, number int
 		Wait: metrics.NoValue(), Nodes: r.Nodes,
 		Queued: len(s.queued), Running: len(s.running), BusyNodes: len(s.busy), BusyProcessors: s.processors,
 		OnlyQueued: missing(s.queued, other.isQueued), OnlyRunning: missing(s.running, other.isRuns),
-		Priority: row.Priority, By: t.Log.Started(row),
+		Priority: t.Log.Priority(row, number), By: t.Log.Started(row, number),
 	}
 	if r.Start != 0 && row.Submit != 0 && r.Start >= row.Submit {
 		out.Wait = 0

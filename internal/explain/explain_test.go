@@ -385,6 +385,141 @@ func TestHoldersOfRequeue(t *testing.T) {
 	}
 }
 
+// The end of a job that counts for the limit lets a job start.
+func TestLimitLetStart(t *testing.T) {
+	for reason, want := range map[string]string{
+		"QOSGrpCpuLimit": "qos: QOS", "AssocGrpNodeLimit": "account: account", "MaxJobsPerAccount": "account: account",
+		"QOSMaxJobsPerUserLimit": "user: user", "AssocMaxJobsLimit": "user: user", "JobArrayTaskLimit": "array: array",
+	} {
+		var h history
+		for _, name := range []string{"qos", "account", "user", "array", "else", "me"} {
+			h.job(name, name, "n1", 1, 0, 1, 100, 600)
+			row := &h.rows[len(h.rows)-1]
+			row.QOS, row.Account = name, name
+		}
+		h.rows[0].QOS, h.rows[1].Account, h.rows[2].User, h.rows[3].Job, h.rows[3].Task = "me", "me", "me", "me", 1
+		h.rows[5].Task, h.rows[5].Start, h.rows[5].Nodes = 2, at(100), "n2"
+		h.events = []run.Event{{At: at(0), Kind: rm.Waiting, Job: "me", Task: 2, Reason: reason}}
+		s, err := h.record().Job("me_2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, what, _ := strings.Cut(want, ": ")
+		if job == "array" {
+			job = "me_1"
+		}
+		want := fmt.Sprintf("[job %s of the same %s ended at %s, which left room below the limit]", job, what, at(100))
+		if got := fmt.Sprint(s.LetStart); got != want {
+			t.Errorf("%s: %s, want %s", reason, got, want)
+		}
+	}
+}
+
+// A plan is printed as a plan until its date.
+func TestPlanOfThePast(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)
+	h.waits("me", 1, "Priority", 20)
+	h.waits("me", 30, "QOSGrpCpuLimit", 20)
+	h.waits("me", 50, "Resources", 99)
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, planned for 2023"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// Nodes of other partitions are not free for a job. Nodes that two partitions share are taken if a job of
+// either partition has them.
+func TestNodesOfOtherPartitions(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		gpu  int // nodes that the running job of gpu has, from n1 on
+		want string
+	}{
+		{"all taken", 2, ""},
+		{"one free", 1, "1 node has no jobs"},
+	} {
+		var h history
+		h.job("running", "ann", fmt.Sprintf("n[1-%d]", test.gpu), test.gpu, 0, 1, 400, 600)
+		h.job("before", "ann", "n[1-2]", 2, 0, 0, 1, 600)
+		h.job("me", "bob", "", 2, 5, -1, 0, 600)
+		h.waits("me", 6, "Resources", 400)
+		for i := range h.rows {
+			h.rows[i].Partition = "gpu"
+		}
+		h.rows[0].Partition = "debug" // has the nodes of gpu
+		rec := h.record()
+		rec.manifest.Cluster.Partitions = []run.Partition{{Name: "main", Nodes: 2, Processors: 8}, {Name: "gpu", Nodes: 2, Processors: 8},
+			{Name: "debug", Nodes: 2, Processors: 8}}
+		whole, err := rec.At(at(10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, causes := range [][]Cause{whole.Causes, rec.forNodes(&rec.rows[2], at(10))} {
+			text := ""
+			for _, c := range causes {
+				if c.Kind == Draining {
+					text = c.Text
+				}
+			}
+			if got, _, _ := strings.Cut(text, ","); got != test.want {
+				t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			}
+		}
+	}
+}
+
+// A holder is described by the run in which it held the nodes, not by its last run.
+func TestHoldersInALostRun(t *testing.T) {
+	var h history
+	h.job("holder", "ann", "n[3-4]", 2, 0, 110, 0, 600)
+	h.requeued(1, 90, 91, "n1")
+	h.rows[0].End, h.rows[0].State, h.rows[0].Segments[1].End, h.rows[0].Segments[1].EndedBy = 0, hpc.Running, 0, ""
+	h.job("me", "bob", "n1", 1, 2, 100, 120, 60)
+	h.job("next", "bob", "n4", 1, 130, -1, 0, 60)
+	for name, want := range map[string]string{
+		"me":   "4 processors, " + Instant(at(1)).Text(time.UTC) + " to " + Instant(at(90)).Text(time.UTC) + "\n",
+		"next": "8 processors, " + Instant(at(110)).Text(time.UTC) + " until the run ended\n",
+	} {
+		s, err := h.record().Job(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "job holder of ann: "+want) {
+			t.Errorf("%s: %v, want %q\n%s", name, err, want, b.String())
+		}
+	}
+}
+
+// A suspension that lasts until the run ends has a length. The job is not in the queue meanwhile.
+func TestSuspendedUntilTheEnd(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 2, 100, 0, 60)
+	h.rows[0].State = hpc.Suspended
+	h.rows[0].End, h.rows[0].Segments = 0, []run.Segment{{Start: at(100), End: at(940), EndedBy: rm.Suspend, NodeCount: 1, Processors: 4}}
+	if stall, err := h.record().At(at(950)); err != nil || stall.Pending != 0 || stall.Running != 0 {
+		t.Errorf("%v, %+v", err, stall)
+	}
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "suspended    1 time, 1h in all") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 // If the record does not have the machine's size, the size is not 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {

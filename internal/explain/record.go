@@ -11,6 +11,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,7 @@ type Record struct {
 	reasons  bool     // whether the resource manager said why jobs waited
 	requests map[string]*hpc.Job
 	admin    run.Administration
+	ranOn    map[string]map[string]bool // see [Record.partitionsOf]
 }
 
 // key identifies a job or a task.
@@ -97,18 +99,47 @@ func (rec *Record) nodesOf(row *run.Row, perNode int) int {
 	return n
 }
 
-// runsAt reports whether a job holds processors at an instant, waitsAt whether it is in the queue.
-func (rec *Record) runsAt(row *run.Row, t hpc.Time) bool {
-	for _, s := range row.Held() {
-		if s.Start <= t && (s.End == 0 || s.End > t) {
-			return true
+// partitionsOf returns the partitions whose jobs ran on a node, as far as the record has them.
+func (rec *Record) partitionsOf(node string) map[string]bool {
+	if rec.ranOn == nil {
+		rec.ranOn = map[string]map[string]bool{}
+		for i := range rec.rows {
+			for _, r := range rec.rows[i].Runs() {
+				for _, name := range nodesIn(r.Nodes) {
+					if rec.ranOn[name] == nil {
+						rec.ranOn[name] = map[string]bool{}
+					}
+					rec.ranOn[name][rec.rows[i].Partition] = true
+				}
+			}
 		}
 	}
-	return false
+	return rec.ranOn[node]
 }
 
-func (rec *Record) waitsAt(row *run.Row, t hpc.Time) bool {
-	return row.State != hpc.Rejected && row.Submit != 0 && row.Submit <= t && (row.End == 0 || row.End > t) && !rec.runsAt(row, t)
+// holding is a job and one of its runs.
+type holding struct {
+	*run.Row
+	run run.Segment
+}
+
+// heldAt returns the run in which a job holds processors at an instant, and reports whether there is
+// such a run. A suspended job holds no processors.
+func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
+	at := func(s run.Segment) bool { return s.Start <= t && (s.End == 0 || s.End > t) }
+	runs := row.Runs()
+	i := slices.IndexFunc(runs, at)
+	if i < 0 || len(row.Segments) > 0 && !slices.ContainsFunc(row.Held(), at) {
+		return holding{}, false
+	}
+	return holding{row, runs[i]}, true
+}
+
+// queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not.
+func queuedAt(row *run.Row, t hpc.Time) bool {
+	return len(row.Segments) == 0 || slices.ContainsFunc(waits.AppendQueued(nil, row), func(p waits.Period) bool {
+		return p.From <= t && (p.To == 0 || p.To > t)
+	})
 }
 
 // Span is a time for which a job had one reason to wait.
@@ -120,8 +151,8 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler planned for the job at that time; empty if it planned no
-	// start.
+	// Planned is the start that the scheduler planned for the job when the time began; empty if it
+	// planned no start, or if the planned date was over by then.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
@@ -132,6 +163,9 @@ type Span struct {
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
 	for _, s := range waits.Decompose(row, rec.end) {
+		if s.Planned < s.From {
+			s.Planned = 0
+		}
 		list = append(list, Span{
 			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
 		})
@@ -172,6 +206,14 @@ func (t Instant) Text(zone *time.Location) string {
 		return "never"
 	}
 	return hpc.Time(t).Std().In(zone).Format(time.RFC3339)
+}
+
+// toEnd writes the end of a period: a date, or that the period lasted until the run ended.
+func (t Instant) toEnd(zone *time.Location) string {
+	if t == 0 {
+		return "until the run ended"
+	}
+	return "to " + t.Text(zone)
 }
 
 // nodesIn returns the names of a host list; nil for an empty list, and for nodes without names.

@@ -44,7 +44,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		}
 		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), r.words())
 		if r.Planned != 0 {
-			fmt.Fprintf(&b, ", planned for %s", r.Planned.Text(zone))
+			fmt.Fprintf(&b, ", %splanned for %s", r.missed(), r.Planned.Text(zone))
 		}
 		b.WriteByte('\n')
 	}
@@ -73,8 +73,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 			longest, _ := s.longest(true)
 			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait for nodes:\n", Instant(longest.middle()).Text(zone))
 		}
-		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User),
-			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.Text(zone))
+		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
+			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
 	}
 	for i, text := range s.LetStart {
 		label := ""
@@ -152,10 +152,10 @@ func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	for _, stop := range s.Stops {
 		until := cmp.Or(stop.Until, s.End)
 		if len(stop.Started) == 0 {
-			others, sum = others+1, sum+hpc.Time(until).Sub(hpc.Time(stop.From)).Seconds()
+			others, sum = others+1, sum+hpc.Time(cmp.Or(until, s.runEnd)).Sub(hpc.Time(stop.From)).Seconds()
 			continue
 		}
-		fmt.Fprintf(b, "%-12s %s to %s: %s started on its nodes\n", "suspended", stop.From.Text(zone), until.Text(zone),
+		fmt.Fprintf(b, "%-12s %s %s: %s started on its nodes\n", "suspended", stop.From.Text(zone), until.toEnd(zone),
 			strings.Join(stop.Started, ", "))
 	}
 	if others > 0 {
@@ -173,6 +173,14 @@ func (s *Span) words() string {
 		return "(no reason recorded)"
 	}
 	return "(" + s.Part.Meaning() + ")"
+}
+
+// missed marks a plan whose date passed long before the span ended.
+func (s *Span) missed() string {
+	if hpc.Time(s.Planned).Add(moment) < hpc.Time(s.To) {
+		return "at first "
+	}
+	return ""
 }
 
 func (c *Crowd) render(b *bytes.Buffer, label, what string) {

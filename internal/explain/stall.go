@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,8 @@ func kindOf(part waits.Part, reason string) Kind {
 //	                              the first job, and have waited for a minute / pending jobs
 //	idle-nodes                    the same in a record without reasons: the scheduler may have kept
 //	                              the nodes for another job
-//	large-job                     free nodes / nodes, if no pending job fits on them
+//	large-job                     free nodes of the pending jobs' partitions / nodes, if no pending
+//	                              job fits on them
 //	priority                      of one job, the share of its wait with the reason Priority, times the
 //	                              share of jobs with a higher priority in the processors that
 //	                              started meanwhile; less in proportion if they took less than
@@ -116,16 +118,18 @@ type UserLoad struct {
 // situation has the queue and the machine at an instant.
 type situation struct {
 	*Record
-	only             *run.Row // the job that is explained; nil for the whole queue
-	at               hpc.Time
-	pending, running []*run.Row
-	busy             map[string]bool // nodes with jobs
-	unnamed          map[string]int  // nodes of jobs whose nodes have no names, by partition
-	perNode          int             // average number of processors of a node
-	reserved         map[string]string
-	down             map[string]bool
-	waiting          map[waits.Part][]string // the reasons of the pending jobs, by part
-	stall            *Stall
+	only     *run.Row // the job that is explained; nil for the whole queue
+	at       hpc.Time
+	pending  []*run.Row
+	running  []holding
+	busy     map[string]bool // nodes with jobs
+	unnamed  map[string]int  // nodes of jobs whose nodes have no names, by partition
+	perNode  int             // average number of processors of a node
+	reserved map[string]string
+	down     map[string]bool
+	taken    map[string]int          // see [situation.take]
+	waiting  map[waits.Part][]string // the reasons of the pending jobs, by part
+	stall    *Stall
 }
 
 // At explains the queue at an instant. It returns an error for an instant outside the run.
@@ -146,12 +150,14 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]
-		switch {
-		case row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t || row.End != 0 && row.End <= t:
-		case rec.runsAt(row, t):
-			s.running = append(s.running, row)
-			s.stall.BusyProcessors += row.Processors
-			names := nodesIn(row.Nodes)
+		if row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t || row.End != 0 && row.End <= t {
+			continue
+		}
+		switch h, runs := heldAt(row, t); {
+		case runs:
+			s.running = append(s.running, h)
+			s.stall.BusyProcessors += h.run.Processors
+			names := nodesIn(h.run.Nodes)
 			for _, name := range names {
 				s.busy[name] = true
 			}
@@ -160,7 +166,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 				s.unnamed[row.Partition] += n
 				s.stall.BusyNodes += n
 			}
-		case rec.waitsAt(row, t) && (only == nil || shareNodes(only, row)):
+		case queuedAt(row, t) && (only == nil || shareNodes(only, row)):
 			s.pending = append(s.pending, row)
 			s.stall.PendingCPUs += rec.cpusOf(row)
 		}
@@ -270,9 +276,9 @@ func (s *situation) count() {
 		u.PendingCPUs += s.cpusOf(row)
 	}
 	for _, row := range s.running {
-		u := load(row)
+		u := load(row.Row)
 		u.Running++
-		u.HeldCPUs += row.Processors
+		u.HeldCPUs += row.run.Processors
 	}
 	for name, n := range reasons {
 		s.stall.Reasons = append(s.stall.Reasons, Count{name, n})
@@ -343,8 +349,8 @@ func (s *situation) partition() (name string, held, all int, share float64) {
 		if row.Partition != name {
 			continue
 		}
-		held += row.Processors
-		for _, node := range nodesIn(row.Nodes) {
+		held += row.run.Processors
+		for _, node := range nodesIn(row.run.Nodes) {
 			nodes[node] = true
 		}
 	}
@@ -420,69 +426,86 @@ func sortedNames(m map[string]int) []string {
 // shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
 const shortWait = time.Minute
 
+// freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved, at most
+// those of the machine. Nodes on which no job of the partition ever ran count as free.
+func (s *situation) freeIn(partition string, machine int) int {
+	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == partition })
+	if at < 0 {
+		return machine
+	}
+	n := s.manifest.Cluster.Partitions[at].Nodes - s.unnamed[partition] - s.taken[partition]
+	return max(0, min(machine, n))
+}
+
+// take counts the named nodes that have jobs, are down or are reserved, by partition.
+func (s *situation) take() {
+	names := maps.Clone(s.busy)
+	for name, off := range s.down {
+		names[name] = names[name] || off
+	}
+	for name := range s.reserved {
+		names[name] = true
+	}
+	s.taken = map[string]int{}
+	for name, away := range names {
+		for partition := range s.partitionsOf(name) {
+			if away {
+				s.taken[partition]++
+			}
+		}
+	}
+}
+
 // freeNodes looks for free nodes that pending jobs might use.
 func (s *situation) freeNodes(unusable int) {
-	byPartition := map[string]int{}
-	for _, p := range s.manifest.Cluster.Partitions {
-		byPartition[p.Name] = p.Nodes
-	}
-	busyIn := map[string]map[string]bool{}
-	for _, row := range s.running {
-		if busyIn[row.Partition] == nil {
-			busyIn[row.Partition] = map[string]bool{}
-		}
-		for _, name := range nodesIn(row.Nodes) {
-			busyIn[row.Partition][name] = true
-		}
-	}
 	machine := s.stall.Nodes - s.stall.BusyNodes - unusable
-	free := func(row *run.Row) int {
-		first, _, _ := strings.Cut(row.Partition, ",")
-		n, known := byPartition[first]
-		if !known {
-			return machine
-		}
-		return min(machine, n-len(busyIn[first])-s.unnamed[first])
-	}
-	fits, first := 0, hpc.Time(0) // first: the earliest planned start
+	s.take()
+	free, empty := map[string]int{}, 0 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
+	fits, first := 0, hpc.Time(0)      // first: the earliest planned start
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
 		}
 	}
-	waitsForNodes := 0
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
 		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait {
 			continue
 		}
-		waitsForNodes++
+		room := 0
+		for name := range strings.SplitSeq(row.Partition, ",") {
+			if _, known := free[name]; !known {
+				free[name] = s.freeIn(name, machine)
+				empty += free[name]
+			}
+			room = max(room, free[name])
+		}
 		if why.Backfill.Tried() {
 			continue // the record says that the nodes do not suit the job
 		}
 		ends := s.at.Add(row.TimeLimit)
-		if s.nodesOf(row, s.perNode) <= free(row) && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
+		if s.nodesOf(row, s.perNode) <= room && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
 			fits++
 		}
 	}
-	if machine <= 0 || waitsForNodes == 0 {
+	if empty = min(empty, machine); empty <= 0 {
 		return
 	}
 	if fits > 0 && !s.reasons {
 		s.add(Idle, "", float64(fits)/float64(s.stall.Pending),
 			"%d of %d pending jobs %s on %s without jobs, and the record does not say what the scheduler planned",
-			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(machine, "node"))
+			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"))
 		return
 	}
 	if fits > 0 {
 		s.add(Backfill, "", float64(fits)/float64(s.stall.Pending),
 			"%d of %d pending jobs %s on %s without jobs, and %s not tried: the scheduler did not reach %s%s",
-			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(machine, "node"),
+			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"),
 			quantity.Plural(fits, "was", "were"), quantity.Plural(fits, "it", "them"), s.depth())
 		return
 	}
-	s.add(Draining, "", float64(machine)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
-		quantity.Plural(machine, "1 node has", fmt.Sprintf("%d nodes have", machine)))
+	s.add(Draining, "", float64(empty)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
+		quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
 }
 
 // allTried is the share of the queue from which on a backfill cycle counts as having tried all of

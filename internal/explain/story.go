@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -73,6 +74,8 @@ type Story struct {
 	LetStart []string `json:"let_it_start"`
 	// Causes are the causes of its wait, the largest first.
 	Causes []Cause `json:"causes"`
+
+	runEnd Instant // the end of the run
 }
 
 // BackfillTime is the total time for which the backfill scheduler judged a waiting job in one way.
@@ -125,13 +128,13 @@ type Crowd struct {
 	List     []string `json:"list"` // at most listed
 }
 
-// Holder is a job that held nodes.
+// Holder is a job that held nodes, and its run in which it held them.
 type Holder struct {
 	Job        string  `json:"job"`
 	User       string  `json:"user"`
 	Processors int     `json:"processors"`
 	Since      Instant `json:"since"`
-	Until      Instant `json:"until"`
+	Until      Instant `json:"until"` // empty if the job still ran when the record ended
 }
 
 // listed is the largest number of jobs in a list.
@@ -182,7 +185,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.FirstEligible()),
-		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
+		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row), runEnd: Instant(rec.end),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
 	}
@@ -405,15 +408,16 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 	}
 	for i := range rec.rows {
 		other := &rec.rows[i]
-		if other == row || !rec.runsAt(other, middle) {
+		h, holds := heldAt(other, middle)
+		if other == row || !holds {
 			continue
 		}
 		on := len(own) == 0 && shareNodes(row, other)
-		for _, name := range nodesIn(other.Nodes) {
+		for _, name := range nodesIn(h.run.Nodes) {
 			on = on || own[name]
 		}
 		if on {
-			s.Holders = append(s.Holders, Holder{key{other.Job, other.Task}.String(), other.User, other.Processors, Instant(other.Start), Instant(other.End)})
+			s.Holders = append(s.Holders, Holder{key{other.Job, other.Task}.String(), other.User, h.run.Processors, Instant(h.run.Start), Instant(h.run.End)})
 		}
 	}
 	slices.SortStableFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(b.Processors, a.Processors) })
@@ -455,14 +459,16 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		}
 		name := key{other.Job, other.Task}.String()
 		freed := slices.ContainsFunc(nodesIn(other.Nodes), func(node string) bool { return own[node] })
+		same := s.belowLimit(row, other)
 		switch {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
+		case same != "":
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same %s ended at %s, which left room below the limit",
+				name, same, other.End))
 		case freed:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s, with %s, ended at %s on nodes that this job got",
 				name, other.User, quantity.Regular(other.Processors, "processor"), other.End))
-		case other.User == row.User && s.limited():
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same user ended at %s, which left room below the limit", name, other.End))
 		}
 	}
 	for _, e := range rec.admin.Reservations {
@@ -518,9 +524,32 @@ const (
 	worthHolders = 0.1
 )
 
-// limited reports whether a limit is the largest part of the wait.
-func (s *Story) limited() bool {
-	return len(s.Parts) > 0 && (s.Parts[0].Part == waits.Limit || s.Parts[0].Part == waits.OwnLimit)
+// belowLimit returns what the job shares with another job that counts for the limit below which it waited last: the
+// array, the user, the account or the QOS. It returns "" if the other job does not count, and if a limit is not the
+// largest part of the wait. A limit of a parent account, and the QOS of a partition, have the same reasons.
+func (s *Story) belowLimit(row, other *run.Row) string {
+	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
+		return ""
+	}
+	reason := ""
+	for _, span := range s.Reasons {
+		if span.Part == s.Parts[0].Part {
+			reason = cmp.Or(span.Reason, reason)
+		}
+	}
+	what, mine, its := "user", row.User, other.User
+	switch {
+	case strings.HasPrefix(reason, "JobArrayTaskLimit"):
+		what, mine, its = "array", row.Job, other.Job
+	case strings.HasPrefix(reason, "QOSGrp"):
+		what, mine, its = "QOS", row.QOS, other.QOS
+	case strings.HasPrefix(reason, "AssocGrp") || strings.Contains(reason, "PerAccount"):
+		what, mine, its = "account", row.Account, other.Account
+	}
+	if mine != its {
+		return ""
+	}
+	return what
 }
 
 // ranked returns the weight of the job's low priority ([Cause]).

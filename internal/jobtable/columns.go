@@ -77,7 +77,7 @@ var Columns = slices.Concat([]*Column{
 		number: whole(func(r *run.Row) int { return r.NodeCount })},
 	{Name: "node_list", Doc: "the allocated nodes", text: func(r *run.Row) string { return r.Nodes }},
 	{Name: "tres", Doc: "the allocated TRES", text: func(r *run.Row) string { return r.TRES }},
-	{Name: "cpu_time", Doc: "CPUs x run time", kind: seconds, number: cpuTime},
+	{Name: "cpu_time", Doc: "CPUs x time of its runs that ended, also of lost runs", kind: seconds, number: cpuTime},
 	{Name: "priority", Doc: "its priority at its start", kind: count,
 		number: whole(func(r *run.Row) int { return int(r.Priority) })},
 	{Name: "restarts", Doc: "how often it was requeued", kind: count,
@@ -247,12 +247,14 @@ func limit(r *run.Row) float64 {
 	return r.TimeLimit.Seconds()
 }
 
-// cpuTime is the sum over the periods in which the job held processors.
+// cpuTime sums up the periods in which the job held processors and that have ended, also of lost
+// runs; NaN for a job without such periods. rmreplay metrics adds up the same as
+// held_processor_s_by_state.
 func cpuTime(r *run.Row) float64 {
 	sum := math.NaN()
 	for _, s := range r.Held() {
 		if s.End == 0 {
-			return math.NaN()
+			continue
 		}
 		if math.IsNaN(sum) {
 			sum = 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -136,5 +137,31 @@ func TestWaitsAgain(t *testing.T) {
 	row.Segments = []run.Segment{{Start: hpc.Unix(1e9 + 5), End: hpc.Unix(1e9 + 9), EndedBy: rm.Requeue}}
 	if f := fieldsOf(&workload.Workload{}, &hpc.Job{}, row, 0); !f.Started || f.Ended || f.Start != -1 || f.Wait != -1 {
 		t.Errorf("started %v, ended %v, start %v, wait %v", f.Started, f.Ended, f.Start, f.Wait)
+	}
+}
+
+// The CPU time of a job has all its runs that ended, whatever its state.
+func TestCPUTime(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }
+	lost := run.Segment{Start: at(5), End: at(9), EndedBy: rm.Requeue, Processors: 2}
+	for _, test := range []struct {
+		state hpc.State
+		row   run.Row
+		want  string
+	}{
+		{hpc.Completed, run.Row{Start: at(20), End: at(30), Segments: []run.Segment{lost, {Start: at(20), End: at(30), Processors: 2}}}, "00:00:28"},
+		{hpc.Running, run.Row{Start: at(20), Segments: []run.Segment{lost, {Start: at(20), Processors: 2}}}, "00:00:08"},
+		{hpc.Pending, run.Row{Segments: []run.Segment{lost}}, "00:00:08"},
+		{hpc.Running, run.Row{Start: at(20), Processors: 2}, "-"},
+		{hpc.Pending, run.Row{}, "-"},
+	} {
+		test.row.State = test.state
+		if got := byName["cpu_time"].forPeople(&test.row, time.UTC); got != test.want {
+			t.Errorf("%s: %s, want %s", test.state, got, test.want)
+		}
+		held := metrics.Compute([]run.Row{test.row}, metrics.Options{}).HeldByState[test.state]
+		if cpu := cpuTime(&test.row); cpu != float64(held) && held != 0 {
+			t.Errorf("%s: CPU time %v, metrics have %v", test.state, cpu, held)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -18,12 +19,18 @@ import (
 // Log is what slurmctld logs of its decisions, at level info or above. Jobs are known by their
 // numbers in Slurm.
 type Log struct {
-	// By says which scheduler started a job, the last time that it started.
-	By map[uint32]Scheduler
+	// Starts are the starts of each job, in order. A requeued job may start several times.
+	Starts map[uint32][]Start
 	// Priorities are the priorities that jobs had when they were submitted. An array has one priority.
 	Priorities map[uint32]uint32
 	// mainOnly says that the release does not log which jobs backfill started.
 	mainOnly bool
+}
+
+// Start is a start of a job.
+type Start struct {
+	At hpc.Time
+	By Scheduler
 }
 
 // Scheduler is a part of slurmctld that starts jobs.
@@ -68,7 +75,7 @@ func OpenLog(r *run.Run) (*Log, error) {
 
 // ReadLog reads the log of a release's slurmctld. The error is the reader's.
 func ReadLog(r io.Reader, release slurmspec.Release) (*Log, error) {
-	log := &Log{By: map[uint32]Scheduler{}, Priorities: map[uint32]uint32{}, mainOnly: release.Since(slurmspec.R2605)}
+	log := &Log{Starts: map[uint32][]Start{}, Priorities: map[uint32]uint32{}, mainOnly: release.Since(slurmspec.R2605)}
 	lines := bufio.NewReaderSize(r, maxLine)
 	for begins := true; ; {
 		line, more, err := lines.ReadLine()
@@ -85,10 +92,10 @@ func ReadLog(r io.Reader, release slurmspec.Release) (*Log, error) {
 }
 
 func (l *Log) line(line []byte) {
-	if _, rest, ok := bytes.Cut(line, allocated); ok {
-		l.by(rest, Main)
-	} else if _, rest, ok := bytes.Cut(line, backfills); ok {
-		l.by(rest, Backfill)
+	if date, rest, ok := bytes.Cut(line, allocated); ok {
+		l.start(date, rest, Main)
+	} else if date, rest, ok := bytes.Cut(line, backfills); ok {
+		l.start(date, rest, Backfill)
 	} else if _, rest, ok := bytes.Cut(line, submitted); ok {
 		job, known := jobNumber(rest)
 		_, rest, found := bytes.Cut(rest, initPrio)
@@ -99,9 +106,11 @@ func (l *Log) line(line []byte) {
 	}
 }
 
-func (l *Log) by(text []byte, s Scheduler) {
-	if job, ok := jobNumber(text); ok {
-		l.By[job] = s
+// start notes a start. The daemons run with TZ=UTC.
+func (l *Log) start(date, text []byte, s Scheduler) {
+	at, err := time.Parse("[2006-01-02T15:04:05.000", string(date))
+	if job, ok := jobNumber(text); ok && err == nil {
+		l.Starts[job] = append(l.Starts[job], Start{hpc.Time(at.UnixNano()), s})
 	}
 }
 
@@ -124,20 +133,48 @@ func leadingNumber(text []byte) (uint32, bool) {
 	return uint32(value), err == nil
 }
 
-// Started says which scheduler started a job; "" if that is not known. 26.05 logs the jobs of the main
-// scheduler only, so backfill started all other jobs, except for jobs that may have started at their
+// atSubmission is the longest time between the submission and the start of a job that started at its submission.
+const atSubmission = 2 * time.Second
+
+// Started says which scheduler started a run of a job, counted from 0; "" if that is not known. 26.05 logs the jobs
+// of the main scheduler only, so backfill started all other jobs, except for jobs that may have started at their
 // submission.
-func (l *Log) Started(row *run.Row) Scheduler {
-	const atSubmission = 2 * time.Second
-	switch {
-	case l == nil || row.Start == 0:
+func (l *Log) Started(row *run.Row, number int) (by Scheduler) {
+	runs := row.Runs()
+	if l == nil || number >= len(runs) {
 		return ""
-	case l.By[row.RMJob] != "":
-		return l.By[row.RMJob]
-	case l.mainOnly && len(l.Priorities) > 0 && row.Start.Sub(max(row.Submit, row.Resubmit)) > atSubmission:
+	}
+	queued, next := row.Submit, hpc.Time(0)
+	if number > 0 {
+		queued = runs[number-1].End
+	}
+	if number+1 < len(runs) {
+		next = runs[number+1].Start
+	} else {
+		queued = max(queued, row.Resubmit)
+	}
+	second := func(t hpc.Time) hpc.Time { return hpc.Time(t.Std().Truncate(time.Second).UnixNano()) } // as accounting
+	for _, s := range l.Starts[row.RMJob] {
+		if (number == 0 || s.At >= second(runs[number-1].End)) && (next == 0 || s.At < second(next)) {
+			by = s.By
+		}
+	}
+	if by == "" && l.mainOnly && len(l.Priorities) > 0 && runs[number].Start.Sub(queued) > atSubmission {
 		return Backfill
 	}
-	return ""
+	return by
+}
+
+// Priority returns the priority of a job at the start of a run, counted from 0; 0 if that is not known. The record has
+// the priority of the last run. For a lost run, the log has it if the job started at its submission.
+func (l *Log) Priority(row *run.Row, number int) uint32 {
+	switch runs := row.Runs(); {
+	case number >= len(runs) || runs[number].EndedBy != rm.Requeue:
+		return row.Priority
+	case l != nil && number == 0 && runs[0].Start.Sub(row.Submit) <= atSubmission:
+		return l.Priorities[row.RMJob]
+	}
+	return 0
 }
 
 // Priorities says how many jobs had different priorities at their submission. The tasks of an array count as one

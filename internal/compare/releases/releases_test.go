@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -127,17 +128,24 @@ func readLog(t *testing.T, text, release string) *Log {
 	return log
 }
 
+// second returns an instant of log2205.
+func second(s float64) hpc.Time {
+	return hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, int(s*1e9), time.UTC).UnixNano())
+}
+
 func TestLog(t *testing.T) {
 	log := readLog(t, log2205, "22.05.8")
-	if diff := cmp.Diff(map[uint32]Scheduler{1001: Main, 1003: Main}, log.By); diff != "" {
+	if diff := cmp.Diff(map[uint32][]Start{1001: {{second(0.914), Backfill}, {second(50.914), Main}}, 1003: {{second(49.914), Main}}}, log.Starts); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[uint32]uint32{1001: 1070000, 1002: 5}, log.Priorities); diff != "" {
 		t.Error(diff)
 	}
 	// The rest of a long line is not a line of its own.
-	long := "[x] sched: Allocate JobId=1 NodeList=" + strings.Repeat("n", maxLine) + "] sched: Allocate JobId=2 \n[x] sched: Allocate JobId=3 "
-	if diff := cmp.Diff(map[uint32]Scheduler{1: Main, 3: Main}, readLog(t, long, "22.05").By); diff != "" {
+	const date = "[2024-01-01T00:00:00.000] sched: Allocate JobId="
+	long := date + "1 NodeList=" + strings.Repeat("n", maxLine) + "] sched: Allocate JobId=2 \n" + date + "3 "
+	first := []Start{{second(0), Main}}
+	if diff := cmp.Diff(map[uint32][]Start{1: first, 3: first}, readLog(t, long, "22.05").Starts); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -148,7 +156,8 @@ func TestStarted(t *testing.T) {
 	at := func(number uint32, wait time.Duration) *run.Row {
 		return &run.Row{RMJob: number, Submit: submit, Start: submit.Add(wait)}
 	}
-	const log2605 = "[x] _slurm_rpc_submit_batch_job: JobId=1 SLUID=s04 InitPrio=7 usec=0\n[x] sched: Allocate JobId=1 NodeList=n1\n"
+	const log2605 = "[x] _slurm_rpc_submit_batch_job: JobId=1 SLUID=s04 InitPrio=7 usec=0\n" +
+		"[2024-01-01T00:00:50.914] sched: Allocate JobId=1 NodeList=n1\n"
 	for _, test := range []struct {
 		name string
 		log  *Log
@@ -164,9 +173,33 @@ func TestStarted(t *testing.T) {
 		{"older", readLog(t, log2205, "24.11.5"), at(2, time.Hour), ""},
 		{"no log", nil, at(1, time.Hour), ""},
 	} {
-		if got := test.log.Started(test.row); got != test.want {
+		if got := test.log.Started(test.row, 0); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
+	}
+}
+
+// A requeued job has a scheduler and a priority for each of its runs.
+func TestStartedAgain(t *testing.T) {
+	lost := &run.Row{RMJob: 1001, Submit: second(0), Resubmit: second(30), Start: second(50), Priority: 9, Segments: []run.Segment{
+		{Start: second(0.914), End: second(30), EndedBy: rm.Requeue}, {Start: second(50)},
+	}}
+	log := readLog(t, log2205, "22.05.8")
+	for number, want := range []struct {
+		by       Scheduler
+		priority uint32
+	}{{Backfill, 1070000}, {Main, 9}, {"", 9}} {
+		if by, priority := log.Started(lost, number), log.Priority(lost, number); by != want.by || priority != want.priority {
+			t.Errorf("run %d: %q, priority %d, want %v", number, by, priority, want)
+		}
+	}
+	lost.Submit = second(-60) // the job waited before its first run, so the log does not have its priority then
+	if got := log.Priority(lost, 0); got != 0 {
+		t.Errorf("priority %d, want it unknown", got)
+	}
+	log = readLog(t, strings.ReplaceAll(log2205, "_start_job", "_start"), "26.05.5") // the main scheduler's starts only
+	if got := log.Started(lost, 0); got != Backfill {
+		t.Errorf("26.05: run 0: %q", got)
 	}
 }
 
@@ -189,11 +222,11 @@ func TestPriorities(t *testing.T) {
 
 func FuzzReadLog(f *testing.F) {
 	f.Add(log2205)
-	f.Add("[x] sched: Allocate JobId=1_2(")
+	f.Add("[2024-01-01T00:00:00.000] sched: Allocate JobId=1_2(")
 	f.Fuzz(func(t *testing.T, text string) {
 		log := readLog(t, text, "26.05.5")
-		if lines := strings.Count(text, "\n") + 1; len(log.By)+len(log.Priorities) > lines {
-			t.Errorf("%d lines have %d facts", lines, len(log.By)+len(log.Priorities))
+		if lines := strings.Count(text, "\n") + 1; len(log.Starts)+len(log.Priorities) > lines {
+			t.Errorf("%d lines have %d facts", lines, len(log.Starts)+len(log.Priorities))
 		}
 	})
 }
