@@ -1,6 +1,11 @@
 package finished
 
-import "rmreplay/internal/hpc"
+import (
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
 
 // Recorded returns what happened to the job, for the workload.
 func (r *Job) Recorded() *hpc.Recorded {
@@ -68,6 +73,16 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	}
 	whole.Unify(numbers)
 	return whole
+}
+
+// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested one.
+// It returns 0 if it does not differ, or if the tasks had different limits.
+func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
+	limit := tasks[0].TimeLimit
+	if limit == requested || slices.ContainsFunc(tasks, func(r Job) bool { return r.TimeLimit != limit }) {
+		return 0
+	}
+	return limit
 }
 
 // set sets the value of a task, unless the value is zero.
