@@ -76,13 +76,17 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 }
 
 // OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested one.
-// It returns 0 if it does not differ, or if the tasks had different limits.
+// It returns 0 if it does not differ, or if the tasks had different limits. A limit of 292 years, which
+// a trace cannot hold, becomes two seconds shorter.
 func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
 	limit := tasks[0].TimeLimit
-	if limit == requested || slices.ContainsFunc(tasks, func(r Job) bool { return r.TimeLimit != limit }) {
+	switch {
+	case limit == requested || slices.ContainsFunc(tasks, func(r Job) bool { return r.TimeLimit != limit }):
 		return 0
+	case limit == hpc.Unlimited:
+		return limit
 	}
-	return limit
+	return min(limit, hpc.Unlimited-2*time.Second)
 }
 
 // set sets the value of a task, unless the value is zero.
