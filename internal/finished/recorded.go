@@ -1,6 +1,11 @@
 package finished
 
-import "rmreplay/internal/hpc"
+import (
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
 
 // Recorded returns what happened to the job, for the workload.
 func (r *Job) Recorded() *hpc.Recorded {
@@ -68,6 +73,20 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	}
 	whole.Unify(numbers)
 	return whole
+}
+
+// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested one.
+// It returns 0 if it does not differ, or if the tasks had different limits. A limit of 292 years, which
+// a trace cannot hold, becomes two seconds shorter.
+func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
+	limit := tasks[0].TimeLimit
+	switch {
+	case limit == requested || slices.ContainsFunc(tasks, func(r Job) bool { return r.TimeLimit != limit }):
+		return 0
+	case limit == hpc.Unlimited:
+		return limit
+	}
+	return min(limit, hpc.Unlimited-2*time.Second)
 }
 
 // set sets the value of a task, unless the value is zero.

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,42 @@ func TestSacctRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(w.Users, again.Users); diff != "" || len(losses) > 0 {
 		t.Errorf("losses %v, users (-want +got)\n%s", losses, diff)
+	}
+}
+
+// TestSacctInForce checks the limit of a job that asked for none, and a lost run, whose priority is
+// not known.
+func TestSacctInForce(t *testing.T) {
+	at := func(minutes int) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(minutes) * time.Minute) }
+	job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Minute},
+		Recorded: &hpc.Recorded{Eligible: at(0), Start: at(9), End: at(10), State: hpc.Completed, Processors: 1, Priority: 7, TimeLimit: time.Hour,
+			Interruptions: hpc.Interruptions{LostRuns: []hpc.LostRun{{Start: at(1), End: at(2), EligibleAgain: at(4), Processors: 1, Cause: hpc.Preempted}}}}}
+	w := &workload.Workload{Jobs: workload.JobsOf(job)}
+	var b bytes.Buffer
+	losses, err := Write(&b, w, "sacct")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	var limit, priority int
+	for i, line := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+		cells := strings.Split(line, "|")
+		if i == 0 {
+			limit, priority = slices.Index(cells, "Timelimit"), slices.Index(cells, "Priority")
+			continue
+		}
+		got = append(got, []string{cells[limit], cells[priority]})
+	}
+	if diff := cmp.Diff([][]string{{"01:00:00", ""}, {"01:00:00", "7"}}, got); diff != "" {
+		t.Errorf("limits and priorities (-want +got)\n%s", diff)
+	}
+	if want := (workload.Losses{workload.LostPriorities: 1}); !cmp.Equal(want, losses) {
+		t.Errorf("losses %v, want %v", losses, want)
+	}
+	for _, format := range []string{"trace", "csv"} {
+		if again, _ := written(t, w, format); again.Jobs.At(0).Recorded.TimeLimit != time.Hour {
+			t.Errorf("%s: the limit in force is lost", format)
+		}
 	}
 }
 

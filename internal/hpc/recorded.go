@@ -3,6 +3,7 @@ package hpc
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
@@ -17,6 +18,10 @@ type Recorded struct {
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
+	// TimeLimit is the time limit in force, if it differs from the requested one: the partition's
+	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
+	// known, and for an array whose tasks had different limits.
+	TimeLimit time.Duration
 	// UsedMemory is the largest memory that the job used, in KiB for each of its processors (field
 	// 7 of an SWF record). MovedBytes is how much it read and wrote, in bytes. Both are 0 if
 	// unknown.

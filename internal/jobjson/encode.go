@@ -128,6 +128,9 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	if r.Priority != 0 {
 		b = strconv.AppendUint(append(b, `,"priority":`...), uint64(r.Priority), 10)
 	}
+	if r.TimeLimit != 0 {
+		b = Seconds(r.TimeLimit).append(append(b, `,"time_limit_s":`...))
+	}
 	for _, n := range [...]struct {
 		label string
 		value int64

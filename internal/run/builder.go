@@ -590,11 +590,9 @@ func same(name, asked string) bool { return name == "" || name == asked }
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:
-	case r.rare != nil && r.rare.restarts > 0:
-		if at > r.submit {
-			r.rare.resubmit = at
-		}
-	default:
+	case at > r.submit && r.rare != nil && r.rare.restarts > 0:
+		r.rare.resubmit = at
+	default: // the resource manager's own time, which Slurm cuts to seconds
 		r.submit = at
 	}
 }

@@ -186,10 +186,10 @@ func TestBuilder(t *testing.T) {
 			name: "runs have both ends from the accounting, which has whole seconds",
 			job:  hpc.Job{ID: "a"},
 			events: []rm.Event{
-				event(1, rm.Accepted, "a", nil),
+				late(event(1, rm.Accepted, "a", nil)),
 				late(event(2, rm.Started, "a", given("n1", 1, 4))),
 				late(event(5, rm.Requeue, "a", with(given("n1", 1, 4), func(o *rm.Outcome) {
-					o.State, o.Start, o.End = hpc.Preempted, at(2), at(5)
+					o.State, o.Submit, o.Start, o.End = hpc.Preempted, at(1), at(2), at(5)
 				}))),
 				late(event(20, rm.Started, "a", given("n1", 1, 4))),
 				late(event(22, rm.Suspend, "a", nil)),

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"time"
+
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -86,6 +88,11 @@ func (h *history) outcome(nodes string, processors int) rm.Outcome {
 	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, Processors: processors}
 	if names, err := hostlist.Expand(nodes); err == nil && nodes != "" {
 		o.NodeCount = len(names)
+	}
+	if limit := h.job.Recorded.TimeLimit; limit == hpc.Unlimited {
+		o.TimeLimit = -1
+	} else {
+		o.TimeLimit = int64(limit / time.Second)
 	}
 	if processors == 0 {
 		o.Processors = workload.CPUs(&h.job.Request)

@@ -52,10 +52,10 @@ func TestFromWorkload(t *testing.T) {
 	w := &workload.Workload{
 		Epoch: at(0), MachineNodes: 4, MachineProcessors: 16, Rules: map[string]int{workload.RuleLeftRunning: 53},
 		Jobs: workload.JobsOf(
-			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 3}, Recorded: &hpc.Recorded{Start: at(5), End: at(9), State: hpc.Failed, Nodes: "n[1-3]"}},
+			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 3}, Recorded: &hpc.Recorded{Start: at(5), End: at(9), State: hpc.Failed, Nodes: "n[1-3]", TimeLimit: time.Hour}},
 			&hpc.Job{ID: "b", Submit: at(1), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{End: at(7), State: hpc.Cancelled}},
 			&hpc.Job{ID: "c", Submit: at(2), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
-			&hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), TaskStarts: map[int]hpc.Time{4: at(6)}, TaskEnds: map[int]hpc.Time{4: at(8)}, TaskStates: map[int]hpc.State{4: hpc.TimedOut, 5: hpc.Pending}}},
+			&hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{TimeLimit: hpc.Unlimited, Start: at(6), TaskStarts: map[int]hpc.Time{4: at(6)}, TaskEnds: map[int]hpc.Time{4: at(8)}, TaskStates: map[int]hpc.State{4: hpc.TimedOut, 5: hpc.Pending}}},
 			&hpc.Job{ID: "e", Submit: at(4)},
 		),
 		NodeEvents:   []hpc.NodeEvent{{At: at(1), Nodes: "n4", State: "drain", Reason: "disk"}},
@@ -73,7 +73,7 @@ func TestFromWorkload(t *testing.T) {
 	for i := range rows {
 		got[rows[i].Job+map[bool]string{true: "_4"}[rows[i].Task == 4]] = &rows[i]
 	}
-	if a := got["a"]; a.Start != at(5) || a.End != at(9) || a.State != hpc.Failed || a.NodeCount != 3 || a.Processors != 3 || a.Request == "" {
+	if a := got["a"]; a.Start != at(5) || a.End != at(9) || a.State != hpc.Failed || a.NodeCount != 3 || a.Processors != 3 || a.TimeLimit != time.Hour || a.Request == "" {
 		t.Errorf("a: %+v", a)
 	}
 	if b := got["b"]; b.Start != 0 || b.End != at(7) || b.State != hpc.Cancelled {
@@ -82,7 +82,7 @@ func TestFromWorkload(t *testing.T) {
 	if c := got["c"]; c.State != hpc.Rejected {
 		t.Errorf("c: %+v", c)
 	}
-	if d := got["d_4"]; d.Start != at(6) || d.End != at(8) || d.State != hpc.TimedOut {
+	if d := got["d_4"]; d.Start != at(6) || d.End != at(8) || d.TimeLimit != hpc.Unlimited || d.State != hpc.TimedOut {
 		t.Errorf("d_4: %+v", d)
 	}
 	if len(rows) != 5 {

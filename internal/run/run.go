@@ -216,8 +216,8 @@ func ClusterDir(dir string) string {
 // maxClusterFile bounds what is read of one of the files of [Run.ClusterFiles], in bytes.
 const maxClusterFile = 64 << 20
 
-// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if the record
-// has no such copies.
+// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if the
+// record has no such copies.
 func (r *Run) ClusterFiles() (map[string]string, error) {
 	dir := ClusterDir(r.Dir)
 	if dir == "" {

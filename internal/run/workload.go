@@ -107,6 +107,7 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 		} else {
 			job.Recorded = records[0].Recorded()
 		}
+		job.Recorded.TimeLimit = finished.OtherLimit(job.TimeLimit, records)
 	}
 }
 

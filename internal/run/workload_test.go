@@ -36,7 +36,7 @@ func TestWorkloadRecorded(t *testing.T) {
 		do(w.Job(&hpc.Job{ID: "late", Submit: at(1)}), w.Job(&hpc.Job{ID: "array", Submit: at(2), Request: hpc.Request{Array: "1-2"}}),
 			w.Job(&hpc.Job{ID: "open", Submit: at(3)}), w.Job(&hpc.Job{ID: "refused", Submit: at(4), Request: hpc.Request{Array: "1-2"}}),
 			w.Job(&hpc.Job{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}}),
-			event(at(2), rm.Accepted, "array", -1, nil), event(at(3), rm.Accepted, "open", -1, nil), event(at(50), rm.Accepted, "late", -1, nil))
+			event(at(2), rm.Accepted, "array", -1, nil), event(at(3), rm.Accepted, "open", -1, &rm.Outcome{TimeLimit: 3600}), event(at(50), rm.Accepted, "late", -1, nil))
 		for i, task := range []struct {
 			job   string
 			no    int
@@ -49,7 +49,7 @@ func TestWorkloadRecorded(t *testing.T) {
 			do(event(start, rm.Started, task.job, task.no, &o), event(end, rm.Ended, task.job, task.no, &over))
 		}
 		do(event(at(51), rm.Refused, "refused", -1, nil), event(at(52), rm.Accepted, "half", -1, nil),
-			event(at(80), rm.Started, "half", 1, &rm.Outcome{Start: at(80), Nodes: "n1"}),
+			event(at(80), rm.Started, "half", 1, &rm.Outcome{Start: at(80), Nodes: "n1", TimeLimit: 60}),
 			event(at(90), rm.Ended, "half", 1, &rm.Outcome{State: hpc.Failed, Start: at(80), End: at(90), Nodes: "n1"}))
 		do(w.Finish(StateComplete, nil))
 		got, err := Workload(w.Dir())
@@ -63,9 +63,9 @@ func TestWorkloadRecorded(t *testing.T) {
 				TaskProcessors: map[int]int{1: 4, 2: 3}, TaskPriorities: map[int]uint32{1: 8, 2: 7},
 				TaskStarts: map[int]hpc.Time{1: at(61), 2: at(60)}, TaskEnds: map[int]hpc.Time{1: at(71), 2: at(70)},
 			}},
-			{ID: "open", Submit: at(3), Recorded: &hpc.Recorded{State: hpc.Pending}},
+			{ID: "open", Submit: at(3), Recorded: &hpc.Recorded{State: hpc.Pending, TimeLimit: time.Hour}},
 			{ID: "refused", Submit: at(4), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
-			{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{ // one task waits
+			{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{ // one task waits; the tasks' limits differ
 				Start: at(80), TaskStarts: map[int]hpc.Time{1: at(80)}, TaskEnds: map[int]hpc.Time{1: at(90)}, TaskNodes: map[int]string{1: "n1"},
 				TaskStates: map[int]hpc.State{1: hpc.Failed, 2: hpc.Pending},
 			}},

@@ -70,6 +70,9 @@ func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string
 	}
 }
 
+// LostPriorities names the priorities of lost runs, which [hpc.LostRun] does not have.
+const LostPriorities = "priority (of lost runs)"
+
 // Fate counts the named fields of a job's behaviour and recorded fate that are set.
 func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	for _, f := range []struct {
@@ -84,6 +87,7 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 		{"io", len(job.IO) > 0},
 		{"recorded", job.Recorded != nil},
 		{"lost_runs", interrupted(job, func(i *hpc.Interruptions) bool { return len(i.LostRuns) > 0 })},
+		{LostPriorities, interrupted(job, func(i *hpc.Interruptions) bool { return len(i.LostRuns) > 0 })},
 		{"suspensions", interrupted(job, func(i *hpc.Interruptions) bool { return len(i.Suspensions) > 0 })},
 		{"preempted_by", interrupted(job, (*hpc.Interruptions).Preempted)},
 		{"made", job.Made != ""},

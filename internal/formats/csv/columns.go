@@ -47,6 +47,7 @@ var columns = func() []column {
 		stringColumn("recorded_nodes", func(job *hpc.Job) *string { return &recorded(job).Nodes }),
 		intColumn("recorded_processors", func(job *hpc.Job) *int { return &recorded(job).Processors }),
 		priorityColumn(),
+		durationColumn("recorded_time_limit_s", func(job *hpc.Job) *time.Duration { return &recorded(job).TimeLimit }, false),
 		longColumn("recorded_used_memory_kib", func(job *hpc.Job) *int64 { return &recorded(job).UsedMemory }),
 		longColumn("recorded_moved_bytes", func(job *hpc.Job) *int64 { return &recorded(job).MovedBytes }),
 	)

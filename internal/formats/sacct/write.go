@@ -100,7 +100,7 @@ func (s *writer) rows(job *hpc.Job, task int) (rows [][]string) {
 	submit := job.Submit
 	for _, run := range rec.LostRuns {
 		of := hpc.Recorded{Eligible: rec.Eligible, Start: run.Start, End: run.End, State: cmp.Or(run.Cause, hpc.Requeued),
-			Nodes: run.Nodes, Processors: run.Processors}
+			Nodes: run.Nodes, Processors: run.Processors, TimeLimit: rec.TimeLimit}
 		rows = append(rows, s.fields(job, task, submit, &of, run.End.Sub(run.Start)))
 		submit, rec.Eligible = run.End, run.EligibleAgain
 	}
@@ -120,8 +120,8 @@ func (s *writer) fields(job *hpc.Job, task int, submit hpc.Time, rec *hpc.Record
 		id, lines.OneLine(job.Name), job.User, idOf(user, user.UID), cmp.Or(job.Group, user.Group), idOf(user, user.GID),
 		job.Account, job.Partition, job.QOS, job.WCKey, job.Reservation,
 		timeText(submit), timeText(rec.Eligible), timeText(rec.Start), timeText(fate.end), fate.elapsed, string(rec.State),
-		strconv.Itoa(job.ExitCodeOf(task)) + ":0", limitText(job.TimeLimit), strconv.Itoa(workload.CPUs(&job.Request)), strconv.Itoa(rec.Processors),
-		strconv.Itoa(max(job.MinNodes, 1)), rec.Nodes, strconv.FormatUint(uint64(rec.Priority), 10), sbatch.Join(append([]string{"sbatch"}, words...)),
+		strconv.Itoa(job.ExitCodeOf(task)) + ":0", limitText(cmp.Or(rec.TimeLimit, job.TimeLimit)), strconv.Itoa(workload.CPUs(&job.Request)), strconv.Itoa(rec.Processors),
+		strconv.Itoa(max(job.MinNodes, 1)), rec.Nodes, priorityText(rec.Priority), sbatch.Join(append([]string{"sbatch"}, words...)),
 	}
 }
 
@@ -164,6 +164,14 @@ func timeText(t hpc.Time) string {
 	return cmp.Or(slurmspec.FormatTime(t), "Unknown")
 }
 
+// priorityText leaves an unknown priority out.
+func priorityText(priority uint32) string {
+	if priority == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(priority), 10)
+}
+
 // limitText writes a time limit as sacct prints it.
 func limitText(d time.Duration) string {
 	if d == 0 {
@@ -176,15 +184,18 @@ func limitText(d time.Duration) string {
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
-	s.losses.Fate(job, "end_at", "made", "suspensions", "preempted_by")
-	rec := job.Recorded
+	s.losses.Fate(job, "end_at", "made", "suspensions", "preempted_by", workload.LostPriorities)
+	rec, limit := job.Recorded, job.TimeLimit
+	if rec != nil {
+		limit = cmp.Or(rec.TimeLimit, limit)
+	}
 	if job.Hold && rec != nil && !rec.Start.IsZero() {
 		s.losses.Add("hold", 1) // in sacct's records the job was released
 	}
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:
 		s.losses.Add("run_time_s (no recorded start and end)", 1)
-	case job.RunTime == hpc.Unlimited && (job.TimeLimit == 0 || job.TimeLimit == hpc.Unlimited) && !rec.End.IsZero():
+	case job.RunTime == hpc.Unlimited && (limit == 0 || limit == hpc.Unlimited) && !rec.End.IsZero():
 		s.losses.Add("run_time_s (until a limit that the job does not name)", 1)
 	case job.CancelAfter != 0 && rec.Start.IsZero() != (rec.State == hpc.Cancelled):
 		s.losses.Add("cancel_after_s", 1)
