@@ -40,8 +40,6 @@ func ofJobs(clock question.Clock) columns {
 		switch name {
 		case "partition":
 			return `"partition"`, true
-		case "exit_code", "exit_signal": // Slurm's documents have 0:0 for jobs that never ran
-			return "(CASE WHEN start_time IS NOT NULL THEN " + name + " END)", true
 		case "limit_used":
 			return "(100::DOUBLE * elapsed_s / nullif(limit_s, 0))", true
 		case "hour":

@@ -18,10 +18,6 @@ type job map[string]any
 // get returns a value of a job: an int64, a float64, a string, a time or nil.
 func (j job) get(column string, c question.Clock) any {
 	switch column {
-	case "exit_code", "exit_signal":
-		if j["start_time"] == nil {
-			return nil
-		}
 	case "limit_used":
 		limit, known := j["limit_s"].(int64)
 		elapsed, ran := j["elapsed_s"].(int64)

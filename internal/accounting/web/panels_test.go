@@ -365,23 +365,6 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// TestExitCodes checks that queries and the table agree with the panel of exit codes: jobs that
-// never ran have no exit code.
-func TestExitCodes(t *testing.T) {
-	s := serve(t, 0,
-		`{"jobid":1,"cluster":"vale","state":"COMPLETED","exit_code":"0:0","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T05:00:00","total_cpus":4,"nodes":"n"}`,
-		`{"jobid":2,"cluster":"vale","state":"CANCELLED","exit_code":"0:0","@submit":"2024-03-01T00:00:00","@start":"Unknown","@end":"2024-03-01T07:00:00","total_cpus":4}`,
-	)
-	for query, want := range map[string]float64{"exit_code:0": 1, "exit_signal:0": 1, "exit_code!=*": 1, "": 2} {
-		if got := s.panel("summary", "q", query).sum("jobs"); got != want {
-			t.Errorf("%q finds %v jobs, want %v", query, got, want)
-		}
-	}
-	if r := s.panel("table", "columns", "exit_code,exit_signal", "sort", "jobid"); r.Rows[1][1] != nil || r.Rows[1][2] != nil || r.Rows[0][1] != 0.0 {
-		t.Errorf("the exit codes are %v, want 0 and unknown", r.Rows)
-	}
-}
-
 // TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
 // whichever cluster is the first, as long as the range has jobs of both.
 func TestLastJobs(t *testing.T) {
