@@ -658,7 +658,7 @@ func TestReconcileZone(t *testing.T) {
 	if err != nil || r.Records != 4 || len(r.Missing) != 4 || r.Shifted != 4 {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := svc.Reconcile(ctx, dir, from, true); err == nil || !strings.Contains(err.Error(), "4 of 4 jobs") || !strings.Contains(err.Error(), "--timezone") {
+	if _, err := svc.Reconcile(ctx, dir, from, true); err == nil || !strings.Contains(err.Error(), "4 of 4 missing jobs") || !strings.Contains(err.Error(), "--timezone") {
 		t.Error(err)
 	}
 	if info, err := svc.Info(ctx, dir); err != nil || info.Jobs != int64(imported.Added) {
