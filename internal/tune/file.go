@@ -333,8 +333,8 @@ func direction(f metrics.Figure, want string, line int, what string) (lower bool
 		case metrics.Higher:
 			return false, nil
 		}
-		return false, sweep.ErrorAt(line, "%s: %s: rmreplay does not know whether lower or higher is better (add want: lower "+
-			"or want: higher)", what, f.Key)
+		return false, sweep.ErrorAt(line, "%s: %s: rmreplay does not know whether lower or higher is better (add want: "+
+			"lower or want: higher)", what, f.Key)
 	}
 	return false, sweep.ErrorAt(line, "%s: %s: want: %s: not known (want lower or higher)", what, f.Key, want)
 }
