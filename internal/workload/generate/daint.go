@@ -127,7 +127,7 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	case o.Days > maxDays:
 		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
-		return nil, fmt.Errorf("jobs %d: fewer than the %d jobs of a day", o.Jobs, dayJobs)
+		return nil, fmt.Errorf("jobs %d: fewer than in a day (want %d or more)", o.Jobs, dayJobs)
 	case o.Jobs > maxDays*maxJobsPerDay:
 		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
 	}

@@ -104,7 +104,7 @@ func TestDaintJobs(t *testing.T) {
 		{DaintOptions{GPULoad: 1.1, Days: 2, Jobs: 9000}, 9000, false, ""},
 		{DaintOptions{GPULoad: 0.5, Jobs: 6025}, 6025, false, ""}, // too many
 		{DaintOptions{GPULoad: 0.5, Jobs: 14000}, 14000, false, ""},
-		{DaintOptions{GPULoad: 0.97, Jobs: 100}, 0, false, "jobs 100: fewer than the 6025 jobs of a day"},
+		{DaintOptions{GPULoad: 0.97, Jobs: 100}, 0, false, "jobs 100: fewer than in a day (want 6025 or more)"},
 		{DaintOptions{GPULoad: 0.97, Jobs: 1 << 40}, 0, false, "jobs 1099511627776: more than"},
 		{DaintOptions{GPULoad: 0.97, Jobs: 6025, Days: 5}, 0, false, "jobs 6025: too few for 5 days: some would have no jobs"},
 		{DaintOptions{GPULoad: 0.97, Jobs: 50000, Days: 1}, 0, false, "jobs 50000: the jobs ask for 7.24 times the GPU nodes' node-hours on one of 1 day"},
