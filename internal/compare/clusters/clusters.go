@@ -1,7 +1,7 @@
 // Package clusters says what two cluster directories set differently: keys of slurm.conf and of the files beside it,
 // nodes, partitions, QOS, accounts and users.
 //
-// It compares what the files say, not what it means: a key that one side sets to Slurm's default is a difference.
+// It compares the texts of the files: a key that one side sets to Slurm's default is a difference.
 package clusters
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Setting is a setting with its values on both sides.
 type Setting struct {
-	// Name is as [rmreplay/internal/rm/slurm/conf/edit] has it: "PreemptType", "SchedulerParameters.bf_interval",
+	// Name has the form of [rmreplay/internal/rm/slurm/conf/edit]: "PreemptType", "SchedulerParameters.bf_interval",
 	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; of other files "gres.conf: ...".
 	Name string `json:"name"`
 	// Baseline and Set are "" where the side does not set it. An object that only one side has, such as a partition,
@@ -35,8 +35,8 @@ type Setting struct {
 const slurmConf = "slurm.conf"
 
 // Between returns what differs between two clusters, in the order of the baseline's files: slurm.conf first, with what
-// it includes, then the others by name. Each side has its files by their names below the cluster's directory; nil files
-// are not known, and then nothing is known to differ.
+// it includes, then the others by name. The maps have the text of each file by its name below the cluster's directory.
+// If a map is nil, its files are not known, and Between returns nil.
 func Between(baseline, set map[string]string) []Setting {
 	if baseline == nil || set == nil {
 		return nil
@@ -54,7 +54,7 @@ func Between(baseline, set map[string]string) []Setting {
 	return list
 }
 
-// maxLines is how many settings [Render] writes, and maxNames how many [Names] names.
+// maxLines bounds the settings that [Render] writes, and maxNames those that [Names] names.
 const maxLines, maxNames = 20, 3
 
 // Render writes what differs between two clusters, a line for each setting. a and b are the letters of the sides.
