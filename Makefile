@@ -25,6 +25,9 @@ PACKAGES := ./... ./tools/...
 
 # gotestsum runs the tests, and prints the failures, the skipped tests with their reasons, and counts.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+# As many packages are tested at the same time. Many tests wait for daemons, so one more package than
+# processors keeps all processors busy.
+TEST_JOBS := $(shell echo $$(($$(nproc) + 1)))
 
 SHIM_DIR  := internal/vclock/shim
 SHIM      := $(SHIM_DIR)/lib/librmreplay.so
@@ -128,7 +131,7 @@ test: deps build ## go vet and all tests, those on three releases of Slurm and i
 	@tools/install-deps $(TEST_PACKAGES)
 	@$(MAKE) --no-print-directory slurm-releases test-servers
 	$(GO) vet $(PACKAGES)
-	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) RMREPLAY_TEST_SERVERS=$(TEST_SERVERS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) $(PACKAGES)
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) RMREPLAY_TEST_SERVERS=$(TEST_SERVERS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -p $(TEST_JOBS) -count 1 -timeout $(TIMEOUT) $(PACKAGES)
 
 .PHONY: test-long
 test-long: deps build ## hours: long forms of tests, HITS replays that are hit, fuzzing for FUZZBUDGET seconds; a summary
