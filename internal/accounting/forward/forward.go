@@ -57,7 +57,7 @@ type Options struct {
 	// originally sent.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Only the
-	// file's owner may have access. If it is empty, requests are sent without credentials.
+	// file's owner may have access. Without it, requests have no credentials.
 	Credentials string
 	// Dir is the directory of the file with the position.
 	Dir string

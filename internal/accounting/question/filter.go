@@ -20,7 +20,7 @@ type Any []Filter
 // Not holds if its filter does not hold.
 type Not struct{ Of Filter }
 
-// Known holds for jobs that have a value of a column.
+// Known holds for jobs that have a value in a column.
 type Known struct{ Column string }
 
 // Compare holds if the relation Op (=, <, <=, > or >=) is true of a column's value and Value. Value
@@ -45,10 +45,11 @@ type Failed struct{}
 // FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost holds for runs whose jobs were requeued. Each job has exactly one run that was not lost.
+// Lost holds for runs that ended with a requeue of their job, as far as documents say so (Job.Lost
+// in package document). All other runs are counted as jobs.
 type Lost struct{}
 
-// Ran holds for jobs that have a number of processors, a start time and an end time.
+// Ran holds for jobs that have processors, a start time, and an end time that is not before it.
 type Ran struct{}
 
 func (All) filter()     {}
