@@ -29,8 +29,8 @@ const (
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
 	// The option is ignored.
 	RuleSubmitLineOption = "submit_line_option"
-	// RuleSubmitLineDiffers counts jobs whose columns contradict their command line. The columns
-	// count.
+	// RuleSubmitLineDiffers counts jobs whose columns contradict their command line. The
+	// values of the columns are used.
 	RuleSubmitLineDiffers = "submit_line_differs"
 	RuleNoStart           = "start_from_steps" // the job's start is missing; the start of its first step is used
 	RuleNoStartAtAll      = "no_start_time"    // the job ended and used nodes, but its start is unknown
@@ -40,7 +40,7 @@ const (
 // The notes that a [Builder] counts. They are not mistakes in the source. They count decisions in
 // cases where the source lacks what the workload needs.
 const (
-	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, whose times are unknown
+	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, with missing or impossible times
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job

@@ -71,8 +71,8 @@ type fitted struct {
 
 // boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
 // seconds, where long jobs decide, and one on the scale of square roots of seconds, where short
-// jobs count more. The optimum of both is the median. [mixture] weighs both, and four rules besides.
-// P10 and P90 are boosted on the scale log(1+seconds). All trees add to a first guess
+// jobs count more. The optimum of both is the median. [mixture] weighs both, and four rules as
+// well. P10 and P90 are boosted on the scale log(1+seconds). All trees add to a first guess
 // ([features.Guess]), since the steps of trees approximate an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
