@@ -17,7 +17,7 @@ type plan struct {
 	buckets []*bucket
 	span    span              // range of the jobs' ends
 	rest    []question.Filter // the other conditions; all must hold
-	pruned  []question.Filter // conditions that hold for all jobs in buckets, so that the database can skip other jobs
+	pruned  []question.Filter // conditions that are true for all jobs in buckets, so that the database can skip other jobs
 }
 
 // newPlan checks and analyses a question.
@@ -65,7 +65,7 @@ func (p *plan) add(f question.Filter) {
 	}
 }
 
-// prune adds a condition that holds for all jobs in buckets.
+// prune adds a condition that is true for all jobs in buckets.
 func (p *plan) prune(f question.Filter) {
 	if !p.span.narrow(f) {
 		p.pruned = append(p.pruned, f)
@@ -132,7 +132,7 @@ func (p *plan) overCells() (part, bool) {
 // over does the work of overCells for one rollup.
 func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) {
 	var groups [][]string
-	var needed []string // conditions that hold for all jobs in the answer
+	var needed []string // conditions that are true for all jobs in the answer
 	for _, b := range p.buckets {
 		own, ok := c.group(b)
 		if !ok {

@@ -190,8 +190,8 @@ var (
 
 // fromHealth returns a query with a row for each bucket of time: the bucket's number, the longest
 // interval in seconds, and what. what is SQL that aggregates over clusters: its input has one row
-// for each cluster, with the cluster's figures in the bucket. Of a level, such as the number of
-// running jobs, that row has the largest value, so what can sum levels over clusters.
+// for each cluster, with the cluster's figures in the bucket: the sums of counters, and the largest
+// value of a level, such as the number of running jobs. what can then sum levels over clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
 	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"
