@@ -401,8 +401,8 @@ func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
 	return p.up(at.Add(j.Limit))
 }
 
-// earliest returns the earliest instant from which all conditions for a pending job hold until its
-// time limit: now, a later multiple of the resolution, or [hpc.Never].
+// earliest returns the earliest instant from which all conditions for a pending job are met until
+// its time limit: now, a later multiple of the resolution, or [hpc.Never].
 func (p *planner) earliest(i int) hpc.Time {
 	at := p.now
 	for {

@@ -16,7 +16,7 @@ type plan struct {
 	columns columns
 	buckets []*bucket
 	span    span              // range of the jobs' ends
-	rest    []question.Filter // the other conditions; all must hold
+	rest    []question.Filter // the other conditions; all must be true
 	pruned  []question.Filter // conditions that are true for all jobs in buckets, so that the database can skip other jobs
 }
 
@@ -152,7 +152,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	if !ok {
 		return part{}, false
 	}
-	if c.Where != "" { // the rollup has only jobs for which Where holds
+	if c.Where != "" { // the rollup has only jobs for which Where is true
 		for _, text := range strings.Split(c.Where, " AND ") {
 			if !slices.Contains(needed, text) {
 				return part{}, false
