@@ -149,7 +149,7 @@ func (b *Builder) Part(job string) bool {
 	return true
 }
 
-// Joined counts a record that says something about a job with another record.
+// Joined counts a record with further data on a job that has a record of its own.
 func (b *Builder) Joined() { b.rows.Parts++ }
 
 // Drop counts a record that the reader drops under a rule of its own; see [Builder.Note].
@@ -161,7 +161,7 @@ func (b *Builder) Drop(what string) {
 // Dropped counts a record that the reader drops, without naming a rule.
 func (b *Builder) Dropped() { b.rows.Dropped++ }
 
-// Outside counts a job outside the window for which the reader did not create a [Job].
+// Outside counts a job outside the window. A reader that calls it need not create a [Job].
 func (b *Builder) Outside(id string, submit, end hpc.Time) {
 	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)
