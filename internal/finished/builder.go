@@ -29,8 +29,8 @@ const (
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
 	// The option is ignored.
 	RuleSubmitLineOption = "submit_line_option"
-	// RuleSubmitLineDiffers counts jobs whose columns contradict their command line. The columns
-	// count.
+	// RuleSubmitLineDiffers counts jobs whose columns contradict their command line. The
+	// values of the columns are used.
 	RuleSubmitLineDiffers = "submit_line_differs"
 	RuleNoStart           = "start_from_steps" // the job's start is missing; the start of its first step is used
 	RuleNoStartAtAll      = "no_start_time"    // the job ended and used nodes, but its start is unknown
@@ -40,7 +40,7 @@ const (
 // The notes that a [Builder] counts. They are not mistakes in the source. They count decisions in
 // cases where the source lacks what the workload needs.
 const (
-	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, whose times are unknown
+	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, with missing or impossible times
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
@@ -149,7 +149,7 @@ func (b *Builder) Part(job string) bool {
 	return true
 }
 
-// Joined counts a record that says something about a job with another record.
+// Joined counts a record with further data on a job that has a record of its own.
 func (b *Builder) Joined() { b.rows.Parts++ }
 
 // Drop counts a record that the reader drops under a rule of its own; see [Builder.Note].
@@ -161,7 +161,7 @@ func (b *Builder) Drop(what string) {
 // Dropped counts a record that the reader drops, without naming a rule.
 func (b *Builder) Dropped() { b.rows.Dropped++ }
 
-// Outside counts a job outside the window for which the reader did not create a [Job].
+// Outside counts a job outside the window. A reader that calls it need not create a [Job].
 func (b *Builder) Outside(id string, submit, end hpc.Time) {
 	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)

@@ -64,7 +64,7 @@ type Job struct {
 	// SubmitLine is the command that submitted the job. Script is its batch script, and WorkDir the
 	// directory in which the script ran.
 	SubmitLine, Script, WorkDir string
-	// WholeLine says that SubmitLine has the complete request. This is never so for jobs of real
+	// WholeLine says that SubmitLine has the complete request. It is false for jobs of real
 	// users: their scripts can have options, too, and the columns include the cluster's defaults.
 	WholeLine bool
 

@@ -50,7 +50,7 @@ func (r *Job) takeAllocated() allocation {
 }
 
 // take fills in fields of a record from amounts of TRES, and reports whether it set memory or GPUs.
-// GPUs are counted for the whole job.
+// The GPUs are those of the whole job, not of one node.
 func (r *Job) take(tres allocation) (taken bool) {
 	if r.ReqCPUs == 0 {
 		r.ReqCPUs = tres.cpus
@@ -202,8 +202,9 @@ func (r *Job) nodes() int {
 }
 
 // hold compares a request from the command line with the record. If they differ, or if the command
-// line is silent, the record counts: the batch script may have the option, and a user, an operator
-// or a plugin may have changed the job. Differences are counted.
+// line does not say, hold takes the record's value: the batch script may have the option, and a
+// user, an operator or a plugin may have changed the job. hold counts the jobs whose command line
+// contradicts the record.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	var differs []string
 	asked, size := *request, givesSize(request)
@@ -394,7 +395,7 @@ func gresGPUs(gres string) (n int) {
 }
 
 // countGPUs returns the number of GPUs in "2", "a100:2" or "a100:2,v100:1". A word without a number
-// counts 1.
+// is one GPU.
 func countGPUs(list string) (n int) {
 	for item := range strings.SplitSeq(list, ",") {
 		if item == "" {

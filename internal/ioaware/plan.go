@@ -401,8 +401,8 @@ func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
 	return p.up(at.Add(j.Limit))
 }
 
-// earliest returns the earliest instant from which all conditions for a pending job hold until its
-// time limit: now, a later multiple of the resolution, or [hpc.Never].
+// earliest returns the earliest instant from which all conditions for a pending job are met until
+// its time limit: now, a later multiple of the resolution, or [hpc.Never].
 func (p *planner) earliest(i int) hpc.Time {
 	at := p.now
 	for {
@@ -433,8 +433,8 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	return p.up(t)
 }
 
-// when returns the earliest instant from which a tracker is at most most during a job's whole
-// window.
+// when returns the earliest instant, not before at, from which a tracker's value does not exceed
+// most during a job's whole window.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
 	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)

@@ -36,7 +36,7 @@ func (t *Tracker) At(at hpc.Time) int64 {
 	return t.before(i)
 }
 
-// Add adds v to the function from from until before until.
+// Add adds v to the function from the instant from up to, but excluding, the instant until.
 func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	if v == 0 || from >= until {
 		return
@@ -55,7 +55,7 @@ func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	t.merge(first)
 }
 
-// RemoveTillEnd subtracts v from the function at all times since from.
+// RemoveTillEnd subtracts v from the function at the instant from and at all later instants.
 func (t *Tracker) RemoveTillEnd(from hpc.Time, v int64) { t.Add(from, hpc.Never, -v) }
 
 // Shift adds v at all times.

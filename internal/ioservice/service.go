@@ -485,7 +485,7 @@ func (s *Service) Probe(now hpc.Time, p Probe) error {
 }
 
 // Probes returns the mean duration of the probes that ran between two instants, in seconds, and
-// their number. A probe counts if its middle is at most 10 s outside this time.
+// their number. A probe is used if its middle is at most 10 s outside this time.
 func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -498,6 +498,6 @@ func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	return mean / float64(max(1, number)), number
 }
 
-// probeMargin is the largest distance in time between a job and a probe that still counts for the
+// probeMargin is how far outside a job's time the middle of a probe may be that is used for the
 // job. The original project calls it wiggle time.
 const probeMargin = 10 * time.Second

@@ -19,8 +19,8 @@ import (
 // start is an instant of the tests.
 var start = hpc.Unix(1_700_000_000)
 
-// known is a source that has the use of some jobs, a rate of all jobs if not 0, and the IDs it was
-// asked for.
+// known is a source that knows the use of some jobs and, if rate is not 0, the rate of all jobs. It
+// notes the IDs of the jobs for which it is asked.
 type known struct {
 	uses  map[string]counters.Use
 	rate  float64

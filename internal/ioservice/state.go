@@ -12,7 +12,8 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// maxRecent is the number of processed jobs, and of probes, that the state keeps.
+// maxRecent is the number of processed jobs that the state keeps. Of probes, it keeps the last
+// maxRecent to 2*maxRecent.
 const maxRecent = 10_000
 
 // state has everything that must survive a crash.
@@ -182,7 +183,7 @@ func (s *state) forget() {
 	s.Forgotten++
 }
 
-// keepLast shortens a list to its last maxRecent elements when it has twice as many.
+// keepLast shortens a list to its last maxRecent elements when it has more than twice as many.
 func keepLast[T any](list []T) []T {
 	if len(list) > 2*maxRecent {
 		return append([]T(nil), list[len(list)-maxRecent:]...)

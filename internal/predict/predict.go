@@ -100,7 +100,7 @@ func within(x, lowest, highest float64) float64 {
 // either side of the median. On axes of normal quantiles, straight lines lead from P10 to P50 and to
 // P90, and go on with the same slopes in the tails, up to the limit.
 
-// deviates is the distance of the 90 % quantile of a normal distribution from its median.
+// deviates is the 90 % quantile of the standard normal distribution.
 const deviates = 1.2815515655446004
 
 // Quantile returns the quantile q of the run time in seconds. q is between 0 and 1: a uniform

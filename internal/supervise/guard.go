@@ -39,8 +39,8 @@ type guard struct {
 func (g *guard) serve(conn *os.File) {
 	// The kernel sends PDEATHSIG when the forking thread ends, so this thread makes all forks.
 	runtime.LockOSThread()
-	// The driver handles signals of the terminal; the guard must outlive the driver. It catches these
-	// signals instead of ignoring them, because its children would inherit that they are ignored.
+	// The driver handles signals of the terminal; the guard must outlive the driver. The guard
+	// catches these signals and does nothing. If it ignored them, its children would, too.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0o600) // for ps
 	unix.CloseOnExec(connFD)

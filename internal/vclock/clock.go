@@ -19,7 +19,7 @@
 //     of processes that have ended ([Clock.Collect]).
 //
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
-// While a thread runs, Wait does not return, except at the end of ctx or by Interrupt.
+// While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
 // If a thread goes idle last, and no message or wake-up is in flight, it advances the clock itself,
 // without a context switch to the driver. Otherwise Wait first looks at the kernel: it checks that
@@ -209,8 +209,8 @@ const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 // SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment] takes
 // from now on: the CPU time of each thread, user and system, times factor. Initially factor is 0,
 // so that computing takes no virtual time. Threads that compute at the same time also do so in
-// parallel in virtual time. A thread is charged when it has used 0.1 ms of CPU time; before it
-// reads the clock, 20 µs.
+// parallel in virtual time. A thread is charged when it has used about 0.1 ms of CPU time and,
+// before it reads the clock, about 20 µs: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
 // CoarseEnvironment returns the environment variable of a process with a thread whose work may be

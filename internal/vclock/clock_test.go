@@ -648,8 +648,8 @@ func TestSpinIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestLongWorkIsNoSpin has passes of computing that grow, but each takes less than spinTimes the
-// longest pass before it.
+// TestLongWorkIsNoSpin has passes of computing that grow, but each takes less than spinTimes
+// times the longest pass before it.
 func TestLongWorkIsNoSpin(t *testing.T) {
 	begin := time.Now()
 	cpu := time.Duration(0)

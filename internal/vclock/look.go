@@ -38,8 +38,8 @@ type Snapshot struct {
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
 // Look reads the clock in a file that [New] has created in another process. It does not change the
-// file. The error wraps [os.ErrNotExist] if that process has ended, and [ErrNotClock] if the file
-// is not a clock of this version.
+// file. The error wraps [os.ErrNotExist] if there is no such file, for example because that
+// process has ended, and [ErrNotClock] if the file is not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {

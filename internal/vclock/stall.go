@@ -17,9 +17,9 @@ const (
 	blockedAfter = 20 * time.Millisecond
 	lookEvery    = 2 * time.Millisecond
 	// Computing at one instant counts as an endless loop when it has used more than spinAfter of
-	// CPU time, and more than spinTimes the longest real time of an earlier instant. This is much,
-	// because a scheduling pass takes no virtual time, however long it computes, and passes grow
-	// with the queue.
+	// CPU time, and more than spinTimes times the longest real time of an earlier instant. Both
+	// limits are high, because a scheduling pass takes no virtual time, however long it computes,
+	// and passes grow with the queue.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
 	// Processes "rest" if they use less than a hundredth of a CPU for restAfter.
@@ -29,7 +29,7 @@ const (
 	// and are not stuck. The same is true if the driver computed, which may take long on a busy
 	// machine.
 	maxWantedShare = 0.25
-	// This is how many rests in a row are excused because the driver's own threads waited for a
+	// At most this many rests in a row are excused because the driver's own threads waited for a
 	// CPU. On a machine that stays busy they wait at each look. Without this limit, a peer that
 	// never answers would not be noticed there.
 	maxExcuses = 15
@@ -122,8 +122,8 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether for w.after there was no progress and no use of the CPU, although threads
-// did not have to wait for a CPU.
+// stuck reports whether for w.after there was no progress and hardly any use of the CPU, although
+// threads did not have to wait long for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
 		return false

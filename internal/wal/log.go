@@ -1,5 +1,5 @@
-// Package wal is an append-only log (journal) on disk. A record for which [Log.Append] has returned
-// survives the end of the process and a power failure.
+// Package wal is an append-only log (journal) on disk. A record that [Log.Append] has added without
+// an error survives the end of the process and a power failure.
 //
 // The log is a directory of files, the segments. The name of a segment is the number of its first
 // record. A segment is a header and records. A record is the length of the payload (4 bytes,

@@ -166,8 +166,8 @@ func TestTorn(t *testing.T) {
 			if at < head {
 				away = int64(len(text))
 			}
-			// If the length of the damaged record can be read, only this record is lost, unless it
-			// is the last.
+			// If the length of the damaged record can be read, and this record is not the last, the
+			// records after it are kept.
 			inner := change && at >= head && (at-head)%record >= 4 && whole < 4
 			if inner {
 				last, away = 5, record

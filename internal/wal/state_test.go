@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reopen opens a directory and returns what it holds as one text.
+// reopen opens a directory and returns its contents as one text.
 func reopen(t *testing.T, dir string) (*State, string) {
 	t.Helper()
 	j, snapshot, records, err := OpenState(dir, "test")

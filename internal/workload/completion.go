@@ -166,12 +166,11 @@ type Lack struct {
 
 // Lacks returns the fields that a workload lacks, in the order of [Fields]. Time limits and users
 // are lacking if any job lacks them. Accounts, QOS and partitions have defaults, so they are
-// lacking only if no job has them. Memory is also lacking if most jobs lack it and the record does
-// not have options that only command lines have: under many schedulers memory is not allocated
-// unless a job asks for it, and users seldom ask. If the records have no option of a command line,
-// they do not tell whether jobs asked for whole nodes. Jobs that run when the window begins lack
-// nodes if the record does not name them. Usage is lacking if the workload is recorded without
-// usage.
+// lacking only if no job has them. Memory is lacking if no job has it, or if most jobs lack it and
+// no job has an option that only command lines have: many schedulers do not allocate memory unless
+// a job asks for it, and users seldom ask. If the records have no option of a command line, they do
+// not tell whether jobs asked for whole nodes. Jobs that run when the window begins lack nodes if
+// the record does not name them. Usage is lacking if the workload is recorded without usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
 	var noLimit, noUser, noMemory, noNodes, recorded int

@@ -47,7 +47,7 @@ type Info struct {
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
 	Cancelled      int `json:"jobs_cancelled_by_user"`
-	UntilLimit     int `json:"jobs_until_time_limit"` // jobs whose run time reaches the limit, or has no end without it
+	UntilLimit     int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
 	Failing        int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.

@@ -13,7 +13,7 @@ import (
 )
 
 // Jobs are the jobs of a workload, packed: only fields that are set take space. An [hpc.Job] has a
-// field for every option of sbatch and takes 848 bytes; a packed job of a log takes about fifty.
+// field for every option of sbatch and takes over 800 bytes; a packed job of a log takes about 50.
 // The zero Jobs has no jobs.
 //
 // The methods return copies of jobs. To change a job of the list, put the changed copy back

@@ -638,7 +638,8 @@ func (v *validator) instants() {
 	}
 }
 
-// preset checks that the record has the nodes of a preset job, its start and its end.
+// preset checks that a preset job is not an array, that its nodes are recorded, each once, and that
+// it did not end before the window's start.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {

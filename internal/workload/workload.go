@@ -26,8 +26,8 @@ type Workload struct {
 	// Start is the window's start, or 0 for a workload that begins on an empty machine. The jobs and
 	// events before Start bring the machine into its state at Start: see [Workload.Preset].
 	Start hpc.Time
-	// Usage is the fair-share usage at the window's start, or at the first submission if there
-	// is not a window.
+	// Usage is the fair-share usage at the window's start or, without a window, at the first
+	// submission.
 	Usage []hpc.Usage
 
 	// Epoch is the instant from which the source's relative times count.
@@ -60,8 +60,8 @@ type Workload struct {
 	Rows Rows
 }
 
-// Rows counts the records of a source by what became of them. Read is the sum of the other counts:
-// no record is dropped without a rule.
+// Rows counts the records of a source by what became of them. Read is the sum of the other counts,
+// because readers drop no record without a rule: see [Rows.Lost].
 type Rows struct {
 	Read    int // records in the source
 	Jobs    int // records that are jobs, or tasks of them

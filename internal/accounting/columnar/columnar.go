@@ -73,7 +73,7 @@ func New(columns ...Column) *Layout {
 	return &Layout{parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()), columns}
 }
 
-// Index returns the position of a column.
+// Index returns the position of a column, or -1 if the layout lacks the column.
 func (l *Layout) Index(name string) int {
 	return slices.IndexFunc(l.Columns, func(c Column) bool { return c.Name == name })
 }
@@ -99,7 +99,7 @@ type Codec = compress.Codec
 // Chunk is the number of values that are passed to a column's writer at a time.
 const Chunk = 1024
 
-// File is a file that is being written. It computes the checksum.
+// File is a file that is being written. It counts the bytes and computes their checksum.
 type File struct {
 	to  *bufio.Writer
 	sum hash.Hash
@@ -114,8 +114,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed creates a file with what do writes. If durable, the file is synced to disk before
-// WriteSealed returns. On error the file is removed.
+// WriteSealed creates or replaces a file with what do writes. If durable, the file is synced to
+// disk before WriteSealed returns. On error the file is removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

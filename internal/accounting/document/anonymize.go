@@ -31,7 +31,8 @@ type Anonymizer struct {
 	names *regexp.Regexp // matches the users' names as whole words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces the names of the given users by the name as.
+// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with as. Without
+// users, or if as is empty, it returns an error.
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: the user or the new name is missing (want both)")

@@ -55,8 +55,8 @@ type Job struct {
 	// Elapsed and Limit are in seconds. Limit is unknown for a job without a time limit.
 	Elapsed, Limit Int
 	// Wait, SinceEligible and WaitParts are those of [waits.Sums], in seconds. They are unknown for
-	// a job that never ran. Slurm's documents only say how long a job waited for other jobs; the
-	// rest of the wait is the part unknown.
+	// a job that never ran. Slurm's documents only say how long a job waited for its dependencies
+	// (the part [waits.Dependency]); the rest of the wait is in the part [waits.Unknown].
 	Wait, SinceEligible Int
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
@@ -93,8 +93,8 @@ type Job struct {
 func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
 
 // Finished reports whether the job has ended. jobcomp/kafka can also send a document when a job
-// starts (JobCompParams=enable_job_start), and imported records may describe a job that waited or
-// ran.
+// starts (JobCompParams=enable_job_start), and imported records may describe a job that was still
+// pending or running.
 func (j *Job) Finished() bool { return !j.End.IsZero() || slurmspec.ParseJobState(j.State).Ended() }
 
 // EndBy treats an end after latest as a bad value: the end and everything computed from it become

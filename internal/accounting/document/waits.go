@@ -19,7 +19,7 @@ const WaitsKey = "waits"
 const sinceEligible = "since_eligible"
 
 // WaitsPreset is the text for a preset job. The scheduler of the run did not decide when the job
-// started, so its wait does not count, as in package metrics.
+// started, so its wait is left out, as in package metrics.
 const WaitsPreset = "preset"
 
 // WaitsLost is the text for a lost run. The document of the job's last run has the whole wait.

@@ -45,8 +45,8 @@ func TestWaitsOfRuns(t *testing.T) {
 	})
 }
 
-// A document of Slurm has the wait, the wait since eligible, and, for a job with a dependency, how
-// long this lasted. The rest is unknown. Invalid values are ignored.
+// A document of Slurm gives the wait, the wait since eligible, and, for a job with a dependency,
+// how long the job waited for it. The rest is unknown. Invalid values are ignored.
 func TestWaitsOfSlurm(t *testing.T) {
 	const times = `"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1"`
 	known := document.KnownInt

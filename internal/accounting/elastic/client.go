@@ -39,7 +39,7 @@ type Options struct {
 	// list with commas, and contain asterisks.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Only the
-	// file's owner may have access. If it is empty, requests are sent without credentials.
+	// file's owner may have access. Without it, requests have no credentials.
 	Credentials string
 	// Client sends the requests; nil means a client with a timeout of 30 s.
 	Client *http.Client

@@ -29,8 +29,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown fills in the values of a page's columns, which have the same meaning as in the store. If
-// the cluster has several documents of a job, only the last one stays.
+// shown fills in the values of a page's columns, which have the same meaning as in the store. Of
+// several documents of the same run, only the last in the list stays, in the place of the first.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {

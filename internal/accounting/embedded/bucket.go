@@ -18,7 +18,7 @@ type bucket struct {
 	instant  string
 	of       func(micros string) string
 	quarters bool
-	implied  []string // SQL of conditions that hold for the jobs in all buckets
+	implied  []string // SQL of conditions that are true for the jobs in all buckets
 	key      string   // SQL of the key; %[1]s and %[2]s are replaced by the groups
 	values   *question.Values
 	low, end int64 // buckets have the numbers low to end-1; if end is 0, every number is valid

@@ -1,10 +1,10 @@
 // Package embedded answers questions about finished jobs from the store. It compiles each question
-// to one SQL statement. If possible, the statement uses rollups, which have sums for whole days.
+// to an SQL statement over the table of jobs ([plan.overJobs]), or over a rollup if possible.
 //
-// At first, a statement uses the table of jobs ([plan.overJobs]). A rollup is a table of sums over
-// jobs; its rows are called cells. If the SQL of all keys and measures of the question is among a
-// rollup's columns ([cells]), the statement reads the cells of the whole days in the range of time,
-// and jobs for the rest of the range ([span.split]).
+// A rollup is a table of sums over the jobs of whole days; its rows are called cells. If the SQL of
+// all keys and measures of the question is among a rollup's columns ([cells]), the statement reads
+// the cells of the whole days in the range of time, and jobs for the rest of the range
+// ([plan.overCells], [span.split]).
 package embedded
 
 import (

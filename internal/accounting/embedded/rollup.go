@@ -38,10 +38,10 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is a set of jobs for which cells cannot be used: the jobs of a view for which where holds.
+// gap is a set of jobs for which cells cannot be used: the jobs of a view for which where is true.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells: the stored cells of the days for which days holds,
+// source returns the SQL of a table of cells: the stored cells of the days for which days is true,
 // and cells that are computed from the jobs of the gaps. Each job is counted once. where applies to
 // both, so the column cluster is the only one that it can use. If named, the table has this column.
 //

@@ -16,8 +16,8 @@ type plan struct {
 	columns columns
 	buckets []*bucket
 	span    span              // range of the jobs' ends
-	rest    []question.Filter // the other conditions; all must hold
-	pruned  []question.Filter // conditions that hold for all jobs in buckets, so that the database can skip other jobs
+	rest    []question.Filter // the other conditions; all must be true
+	pruned  []question.Filter // conditions that are true for all jobs in buckets, so that the database can skip other jobs
 }
 
 // newPlan checks and analyses a question.
@@ -65,7 +65,7 @@ func (p *plan) add(f question.Filter) {
 	}
 }
 
-// prune adds a condition that holds for all jobs in buckets.
+// prune adds a condition that is true for all jobs in buckets.
 func (p *plan) prune(f question.Filter) {
 	if !p.span.narrow(f) {
 		p.pruned = append(p.pruned, f)
@@ -132,7 +132,7 @@ func (p *plan) overCells() (part, bool) {
 // over does the work of overCells for one rollup.
 func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) {
 	var groups [][]string
-	var needed []string // conditions that hold for all jobs in the answer
+	var needed []string // conditions that are true for all jobs in the answer
 	for _, b := range p.buckets {
 		own, ok := c.group(b)
 		if !ok {
@@ -152,7 +152,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	if !ok {
 		return part{}, false
 	}
-	if c.Where != "" { // the rollup has only jobs for which Where holds
+	if c.Where != "" { // the rollup has only jobs for which Where is true
 		for _, text := range strings.Split(c.Where, " AND ") {
 			if !slices.Contains(needed, text) {
 				return part{}, false

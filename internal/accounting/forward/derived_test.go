@@ -42,8 +42,8 @@ func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestDerived checks that documents get what the store knows in addition, and that each index gets
-// a mapping before: a new index one for all fields, and an existing index one for the program's own
-// fields.
+// a mapping before its first document: a new index for all fields, and an existing index for the
+// program's own fields.
 func TestDerived(t *testing.T) {
 	s := newStore(t, 3)
 	long := strings.Repeat("x", 40_000)

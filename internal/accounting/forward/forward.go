@@ -57,7 +57,7 @@ type Options struct {
 	// originally sent.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Only the
-	// file's owner may have access. If it is empty, requests are sent without credentials.
+	// file's owner may have access. Without it, requests have no credentials.
 	Credentials string
 	// Dir is the directory of the file with the position.
 	Dir string
@@ -323,11 +323,10 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// deliver sends the part of a batch that fits into one request, and advances the position past the
-// documents that the cluster has or has refused. upTo is the position after the whole batch. It
-// returns the documents that are left to send, and an error if some must be sent again. If the
-// outcome cannot be written to disk, it returns all documents; those that the cluster has will be
-// replaced.
+// deliver sends the part of a batch that fits into one request. It returns the documents that are
+// left to send, and an error if some must be sent again. The position advances to the first of
+// these documents or, if all were sent, to upTo, the end of the batch. If the outcome cannot be
+// written to disk, deliver returns the whole batch; the cluster then replaces what it has.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.maxDocuments)]
 	waiting := make([]item, 0, len(part))
@@ -393,7 +392,7 @@ type refusal struct {
 }
 
 // refuse appends documents to the list of refused documents. A document can occur in the list
-// twice, if the position could not be written afterwards.
+// twice, because the position is written after the list, which may fail.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil

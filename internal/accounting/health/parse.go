@@ -24,7 +24,8 @@ var errMeans = errors.New("sdiag --json has no sums of cycles")
 // maxNumber is the highest valid counter, so that sums of counters cannot overflow.
 const maxNumber = 1 << 53
 
-// number is a number in sdiag's JSON: plain, or an object with the number ("set", "infinite").
+// number is a number in sdiag's JSON: plain, or an object with the members "set", "infinite" and
+// "number".
 type number int64
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -209,8 +210,8 @@ var sections = []struct {
 	{"Pending RPC", inRest},
 }
 
-// ParseText parses the output of sdiag without options, of any release. It has the means of cycles
-// as whole numbers, so the sums computed from them are slightly too small. The error of the
+// ParseText parses the output of sdiag without options, of any release. The output has the means of
+// cycles as whole numbers, so the sums computed from them are slightly too small. The error of the
 // difference between two sums is at most the number of cycles since midnight, in microseconds or
 // jobs.
 func ParseText(text []byte) (*rm.Statistics, error) {

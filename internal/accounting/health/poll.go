@@ -34,8 +34,8 @@ type Poller struct {
 	Every   time.Duration
 	// Add stores figures.
 	Add func(ctx context.Context, h store.Health) error
-	// Report is called with errors. If slurmctld does not answer, this is reported once, and again
-	// when it answers.
+	// Report is called with errors: once when slurmctld stops answering, and once when it answers
+	// again.
 	Report func(err error)
 	// SetSize stores the cluster's size; nil if the size is not needed.
 	SetSize func(ctx context.Context, c store.Cluster) error
@@ -107,8 +107,8 @@ func (p *Poller) size(ctx context.Context) {
 	}
 }
 
-// Ask runs sdiag once. It prefers JSON if that has all counters, because the text has rounded
-// means.
+// Ask asks slurmctld for its statistics now, with sdiag. It prefers sdiag's JSON if that has all
+// counters, because the text has rounded means.
 func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	var first error
 	if !p.text {

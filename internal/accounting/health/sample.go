@@ -58,7 +58,8 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 	return h
 }
 
-// grown returns the growth of a counter. If the counter became smaller, it was reset.
+// grown returns the growth of a counter. If the counter became smaller, it was reset, and grown
+// returns its value now.
 func grown[N int64 | time.Duration](before, now N) N {
 	if now < before {
 		return now
@@ -66,8 +67,9 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest cycle of an interval. It is known only if it is the longest since the
-// counters were reset; otherwise longest returns the last cycle.
+// longest returns the longest known cycle of an interval. slurmctld tells the longest cycle since
+// the counters were reset: before and now are its values at the ends of the interval. If now is not
+// greater, only the interval's last cycle is known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

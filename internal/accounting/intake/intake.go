@@ -2,7 +2,7 @@
 // durable in a journal. A goroutine then moves them into the store.
 //
 // The store records the last document that its parts contain, so that each document in the journal
-// is applied exactly once, whenever the process was killed. A segment of the journal is removed
+// is applied exactly once, no matter when the process is killed. A segment of the journal is removed
 // when all its documents are in parts.
 package intake
 

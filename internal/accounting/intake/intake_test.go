@@ -17,7 +17,7 @@ import (
 // parts, in several segments. Some jobs occur again in the same part or in another one, and some
 // have a different last document. Each job must be in the store once, with its last document.
 func TestBacklog(t *testing.T) {
-	const jobs = 50_000 // with three documents each: more than a row group in total
+	const jobs = 50_000 // with three documents each: more rows than a part of the store has
 	dir := t.TempDir()
 	j, err := wal.Open(filepath.Join(dir, "journal"), 0, wal.Options{Kind: "accounting", SegmentBytes: 4 << 20})
 	if err != nil {

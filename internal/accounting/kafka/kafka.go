@@ -199,7 +199,7 @@ func (r *Reader) close(ctx context.Context) {
 	r.client.CloseAllowingRebalance()
 }
 
-// faults are the present failures. It is a hook of the client, in order to learn of broken
+// faults has the present failures. It is a hook of the client, in order to learn of broken
 // connections, which the client would otherwise hide.
 type faults struct {
 	topic  string

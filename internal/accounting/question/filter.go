@@ -11,44 +11,45 @@ import (
 // or [Ran]. A comparison with a column never matches a job that has no value in this column.
 type Filter interface{ filter() }
 
-// All holds if each of its filters does.
+// All is true if each of its filters is.
 type All []Filter
 
-// Any holds if one of its filters does.
+// Any is true if at least one of its filters is.
 type Any []Filter
 
-// Not holds if its filter does not hold.
+// Not is true if its filter is not.
 type Not struct{ Of Filter }
 
-// Known holds for jobs that have a value of a column.
+// Known is true for jobs that have a value in a column.
 type Known struct{ Column string }
 
-// Compare holds if the relation Op (=, <, <=, > or >=) is true of a column's value and Value. Value
-// is a string, a float64 or a [time.Time], according to the column's type.
+// Compare is true if a column's value has the relation Op (=, <, <=, > or >=) to Value. Value is a
+// string, a float64 or a [time.Time], according to the column's type.
 type Compare struct {
 	Column string
 	Op     string
 	Value  any
 }
 
-// Like holds if a column's text matches a pattern: * stands for any number of characters, ? for one
-// character, and \ quotes the next character. AnyCase ignores the case of letters.
+// Like is true if a column's text matches a pattern: * stands for any number of characters, ? for
+// one character, and \ quotes the next character. AnyCase ignores the case of letters.
 type Like struct {
 	Column  string
 	Pattern string
 	AnyCase bool
 }
 
-// Failed holds for jobs that ended in one of [FailedStates].
+// Failed is true for jobs that ended in one of [FailedStates].
 type Failed struct{}
 
 // FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost holds for runs whose jobs were requeued. Each job has exactly one run that was not lost.
+// Lost is true for runs that ended with a requeue of their job, as far as documents say so
+// (Job.Lost in package document). All other runs are counted as jobs.
 type Lost struct{}
 
-// Ran holds for jobs that have a number of processors, a start time and an end time.
+// Ran is true for jobs that have processors, a start time, and an end time that is not before it.
 type Ran struct{}
 
 func (All) filter()     {}

@@ -117,7 +117,7 @@ func (p *Panel) lacking(list ...Lacking) *Panel {
 var (
 	completedJobs = Compare{Column: "state", Op: "=", Value: "COMPLETED"}
 	otherJobs     = Not{Of: Any{completedJobs, Failed{}}}
-	last          = Not{Of: Lost{}} // chooses one run of each job
+	last          = Not{Of: Lost{}} // chooses the runs that are counted as jobs
 	countRuns     = Measure{Kind: Count}
 	countJobs     = Measure{Kind: Count, Where: last}
 	countFailed   = Measure{Kind: Count, Where: All{Failed{}, last}}
@@ -164,8 +164,8 @@ func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	}}
 }
 
-// byClass returns a panel with the number of jobs that ran in each class of a column. each is the
-// number of classes per doubling.
+// byClass returns a panel with the number of runs that started, and their CPU hours, in each class
+// of a column. each is the number of classes per doubling. where chooses among the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }

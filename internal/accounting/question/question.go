@@ -22,7 +22,7 @@ type Question struct {
 }
 
 // Counted reports whether the answer says how many jobs are outside of all buckets of the outermost
-// key. This is so if that key is an [Instants], all inner keys are [Values], and a measure is a
+// key. It does if that key is an [Instants], all inner keys are [Values], and a measure is a
 // [Count] of all jobs.
 func (q Question) Counted() bool {
 	for i, k := range q.By {

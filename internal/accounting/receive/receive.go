@@ -3,9 +3,9 @@
 // further handlers.
 //
 // The plugin (src/plugins/jobcomp/elasticsearch) posts one document to exactly the URL in
-// JobCompLoc, on a new connection. It has no timeout, treats 200 and 201 as success, and repeats
-// every other request every 30 s. So the response is an error only if the document cannot be
-// stored.
+// JobCompLoc, on a new connection. It has no timeout, treats 200 and 201 as success, and after any
+// other status repeats the request every 30 s. So the response is an error only if the document
+// cannot be stored.
 package receive
 
 import (
@@ -56,8 +56,8 @@ const (
 // SourceHeader names the source of documents. Only a trusted handler accepts it.
 const SourceHeader = "X-Rmreplay-Source"
 
-// The roles. All users who can read slurm.conf know the password in JobCompLoc, so its role should
-// not include reading all jobs.
+// The roles. All users who can read slurm.conf know the password in JobCompLoc, so the role of this
+// password should not include reading all jobs.
 const (
 	Ingest access.Role = "ingest" // send documents
 	Read   access.Role = "read"   // search, and see the pages

@@ -145,7 +145,7 @@ func logRow(t *testing.T, what, server string, documents int64, kills int, begin
 }
 
 // checkIndex checks that the index has each document once. If derived, documents must also have the
-// store's member.
+// member "rmreplay", with the right ID and wait.
 func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, derived bool) {
 	t.Helper()
 	numbers := make(map[string]int64, documents)

@@ -72,7 +72,7 @@ type Reconciled struct {
 	Unknown   int          `json:"only_received"` // jobs in the directory, of the same period, without a record
 	Filled    int          `json:"filled"`
 	// Shifted counts missing jobs that are in the directory at another hour. It is 0 unless most
-	// are missing.
+	// records' jobs are missing.
 	Shifted int `json:"at_another_hour"`
 	// Unnamed counts the equal or differing jobs whose documents do not name a cluster.
 	Unnamed int `json:"without_cluster"`

@@ -164,7 +164,7 @@ func (r *recorded) add(_ store.Source, cluster string, text []byte) error {
 	return nil
 }
 
-// numbered identifies a job, but not which run.
+// numbered identifies a job, but not a run of the job.
 type numbered struct {
 	cluster string
 	job     int64

@@ -124,7 +124,7 @@ type healthInfo struct {
 	Counts  columnar.Sealed `json:"health_counts"`
 }
 
-// healthPart is such a pair of files.
+// healthPart is a pair of files that a healthInfo describes.
 type healthPart struct {
 	file
 	info healthInfo

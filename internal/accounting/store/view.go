@@ -274,7 +274,7 @@ func (v *View) choose(ctx context.Context, p *part, f *Filter) (chosen []chosenR
 	return chosen, rows, nil
 }
 
-// where returns the numbers of the rows for which f.Where holds; nil if the filter has no Where.
+// where returns the numbers of the rows for which f.Where is true; nil if the filter has no Where.
 func (v *View) where(ctx context.Context, p *part, f *Filter) (found map[int64]bool, err error) {
 	if f.Where == "" {
 		return nil, nil

@@ -53,7 +53,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%q finds %v jobs, want %v", query, got, want)
 		}
 	}
-	// Filters with = on one field are alternatives. All other filters must hold.
+	// Filters with = on one field are alternatives. All other filters must be true.
 	for _, c := range []struct {
 		filters []string
 		sql     string

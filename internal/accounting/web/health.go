@@ -189,9 +189,9 @@ var (
 )
 
 // fromHealth returns a query with a row for each bucket of time: the bucket's number, the longest
-// interval in seconds, and what. what is SQL over rows with one cluster's figures in the bucket.
-// For a level, such as the number of running jobs, such a row has the largest value, so what can
-// sum levels over clusters.
+// interval in seconds, and what. what is SQL that aggregates over clusters: its input has one row
+// for each cluster, with the cluster's figures in the bucket: the sums of counters, and the largest
+// value of a level, such as the number of running jobs. what can then sum levels over clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
 	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"

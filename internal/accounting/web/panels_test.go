@@ -179,7 +179,7 @@ func TestBuckets(t *testing.T) {
 			summer += row[2].(float64)
 		}
 	}
-	if winter != 1+1 || summer != 1 { // two Thursdays: 28 March at 01:29, and 4 April at 01:29 from the hour before
+	if winter != 1+1 || summer != 1 { // Thursdays at 01:29: 28 March (00:29 UTC) and 4 April (3 April, 23:29 UTC)
 		t.Errorf("%v jobs on Thursdays from 01:00, %v on Mondays from 02:00", winter, summer)
 	}
 }

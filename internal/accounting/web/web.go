@@ -49,7 +49,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates, parsed at their first use. revision changes whenever an asset does.
+// pages are the templates, parsed at their first use. revision changes with the page's style sheet
+// and script.
 var (
 	pages = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("").ParseFS(assets, "assets/*.html"))

@@ -185,7 +185,7 @@ func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	return true
 }
 
-// limitOf converts a time limit from Slurm's JSON.
+// limitOf converts a time limit from Slurm's JSON, which is in minutes.
 func limitOf(minutes number) time.Duration {
 	if minutes <= 0 || minutes == infinite || minutes > 1<<31 {
 		return hpc.Unlimited

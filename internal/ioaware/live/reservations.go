@@ -29,8 +29,8 @@ func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 }
 
 // readReservations parses the output of "scontrol -o show reservation", with times in UTC. It
-// returns the reservations with nodes that have not ended. scontrol shows the nodes that slurmctld
-// has chosen and, for a recurring reservation, the next occurrence.
+// returns the reservations that have nodes and have not ended. scontrol shows the nodes that
+// slurmctld has chosen and, for a recurring reservation, the next occurrence.
 func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err error) {
 	const source = "scontrol show reservation"
 	if !bytes.HasSuffix(text, []byte("\n")) {

@@ -54,7 +54,7 @@ type Verdict struct {
 }
 
 // level is the significance level. tests is the number of tests that [Comparison.judge] makes
-// against one policy with time limits.
+// against the scheduler limits-sjbf, which the verdict is about.
 const level, tests = 0.05, 5
 
 // of returns a scheduler by its name.

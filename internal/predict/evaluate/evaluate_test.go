@@ -74,7 +74,7 @@ func cases(t *testing.T, w *workload.Workload) *predict.Cases {
 	return c
 }
 
-// TestFloor: user 0 ran for 10, 20, 60 s, user 1 once.
+// TestFloor: user 0 has jobs of 10, 20 and 60 s, and user 1 has a single job.
 func TestFloor(t *testing.T) {
 	f, err := floor(t.Context(), cases(t, jobs([]int{10, 20, 60}, []int{7})))
 	if err != nil {

@@ -70,7 +70,7 @@ func (a *ahead) Vector(predict.Submission, []float32) []float32 {
 	return x
 }
 
-// The play has its own events, so these calls do nothing.
+// [ahead.play] gives the events to a history of its own, so these calls do nothing.
 
 func (*ahead) Submit(predict.Submission)                      {}
 func (*ahead) Start(int64, hpc.Time)                          {}

@@ -39,7 +39,7 @@ type bound struct {
 }
 
 const (
-	// miss is the share of answers that may lie beyond either bound.
+	// miss is the share of answers that may lie below P10, and the share that may lie above P90.
 	miss = 0.1
 	// step is how fast a bound moves, on the scale log(1+value).
 	step = 0.05
@@ -64,7 +64,7 @@ func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	return p.Sound()
 }
 
-// cut limits the prediction for a job without a limit to the largest value of any job so far.
+// cut lowers the prediction for a job without a limit to at most the largest value of a job so far.
 func cut(p predict.Prediction, longest float64) predict.Prediction {
 	if p.Limit == 0 {
 		p.P10, p.P50, p.P90 = min(p.P10, longest), min(p.P50, longest), min(p.P90, longest)

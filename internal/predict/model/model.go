@@ -71,9 +71,9 @@ type fitted struct {
 
 // boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
 // seconds, where long jobs decide, and one on the scale of square roots of seconds, where short
-// jobs count more. The optimum of both is the median. [mixture] weighs them. P10 and P90 are
-// boosted on the scale log(1+seconds). All trees add to a first guess ([features.Guess]), since the
-// steps of trees approximate an average badly.
+// jobs count more. The optimum of both is the median. [mixture] weighs both, and four rules as
+// well. P10 and P90 are boosted on the scale log(1+seconds). All trees add to a first guess
+// ([features.Guess]), since the steps of trees approximate an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
 	Seconds *trees.Ensemble `json:"p50_seconds"`
@@ -84,7 +84,8 @@ type boosted struct {
 func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
 // predict returns the prediction for features, before its calibration. limit is in seconds, 0 for
-// no limit. For boosting, the median is the mean of the two ensembles.
+// no limit. For boosting, the median is the plain mean of the two ensembles; [Online] weighs more
+// candidates ([mixture]).
 func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 	p := predict.Prediction{Limit: limit}
 	switch {

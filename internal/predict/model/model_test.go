@@ -351,8 +351,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestIsModel checks that other compressed files are not recognized as models, which a training may
-// overwrite.
+// TestIsModel checks that other compressed files are not recognized as models: a training may
+// overwrite a model.
 func TestIsModel(t *testing.T) {
 	for name, head := range map[string][]byte{"a log": zipped("; UnixStartTime: 5"), "nothing": nil, "a short file": {0x1f, 0x8b}} {
 		if IsModel(head) {

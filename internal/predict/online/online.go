@@ -157,8 +157,9 @@ var increments = []time.Duration{
 	time.Hour, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 20 * time.Hour, 50 * time.Hour, 100 * time.Hour,
 }
 
-// Incremental adds 1 minute to the first prediction, then 5, 15 and 30 minutes and 1, 2, 5, 10, 20,
-// 50 and 100 hours. After that it expects the time limit.
+// Incremental adds to the first prediction: 1 minute at the first correction, 5 minutes at the
+// second, and then 15 and 30 minutes and 1, 2, 5, 10, 20, 50 and 100 hours. After that it expects
+// the time limit.
 func Incremental(first, _, limit time.Duration, n int) time.Duration {
 	if n >= len(increments) {
 		return limit

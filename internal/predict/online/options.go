@@ -149,7 +149,7 @@ func Values(name string) []string {
 func (o *Options) File() string { return o.file }
 
 // retrain is the growth of the number of ended jobs after which a model that learns in the loop is
-// trained again ([model.Options]): 1 means that it has doubled.
+// trained again ([model.Options]): 1 means that the number has doubled.
 const retrain = 1
 
 // New returns a predictor, and the correction. Both are nil if the options predict nothing. The

@@ -45,8 +45,8 @@ type Options struct {
 	Journal Journal
 }
 
-// Journal keeps records. When Append has returned, a record survives a crash; if Append fails, the
-// record must not be in the journal. [rmreplay/internal/wal.State] is a Journal.
+// Journal keeps records. After Append has returned nil, the record survives a crash; if Append
+// fails, the record must not be in the journal. [rmreplay/internal/wal.State] is a Journal.
 type Journal interface {
 	Append(record []byte) error
 }

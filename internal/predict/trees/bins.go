@@ -1,10 +1,10 @@
 // Package trees trains ensembles of regression trees on histograms of the features: gradient
 // boosting with the loss of a quantile, and random forests.
 //
-// The trees grow leaf by leaf, the best split first, from histograms of at most 255 bins per
+// The trees grow leaf by leaf, the best split first, from histograms of at most 256 bins per
 // feature. A leaf's histogram is computed as its parent's minus its sibling's (Ke et al.,
 // "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017). A missing value,
-// NaN, is lower than every value.
+// NaN, is lower than every value and has a bin of its own.
 //
 // The same data and seed give the same trees, on any number of processors.
 package trees
@@ -40,7 +40,8 @@ func (t *Table) Reserve(rows int) {
 const (
 	// maxBins is the number of bins of a feature, including the bin of missing values.
 	maxBins = 256
-	// binSample is the number of rows from which the bounds of the bins are taken.
+	// binSample: the bounds of the bins of a large table are taken from every k-th row, which are
+	// binSample to twice binSample rows.
 	binSample = 50000
 )
 

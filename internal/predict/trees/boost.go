@@ -56,8 +56,8 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
 	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
 	// A new tree is not subtracted from a row's residual at once, but when the row is next drawn. Then
-	// all trees since its last draw are subtracted, while the row's features are in the cache. Many
-	// rows are drawn seldom.
+	// all trees since its last draw are subtracted, while the row's features are in the cache. In a
+	// large table, most rows are drawn seldom.
 	type state struct {
 		residual   float64
 		subtracted int // trees

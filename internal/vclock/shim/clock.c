@@ -46,8 +46,8 @@ void wake_driver(void)
 		futex(&C->driver_word, FUTEX_WAKE, 1);
 }
 
-/* lock_clock returns false if another thread advances the clock at this moment. The lock holds its
- * owner's id, so that the driver can take it from a thread that was killed. */
+/* lock_clock returns false if another thread advances the clock at this moment. The lock's value
+ * is its owner's id, so that the driver can take it from a thread that was killed. */
 static bool lock_clock(void)
 {
 	uint32_t free = 0, owner = (uint32_t)(me ? atomic_load(&me->tid) : gettid_now());
@@ -323,9 +323,9 @@ void free_process(pid_t pid, struct rmr_slot *keep)
 REAL(int, setcontext, const ucontext_t *)
 REAL(int, swapcontext, ucontext_t *, const ucontext_t *)
 
-/* A handler runs on the stack that it interrupted, further down, or on the stack that the thread has
- * set aside for signals. After a jump out of the handler the stack is shorter than it was in the
- * wait, or it is the ordinary one again. */
+/* A handler runs on the stack that it interrupted, further down, or on the stack that the thread
+ * has set aside for signals. After a jump out of the handler the stack is shorter than it was in
+ * the wait, or it is the ordinary one again. */
 bool in_handler(const char *frame)
 {
 	stack_t aside = {0};

@@ -1,8 +1,9 @@
-/* Connections between managed processes and the driver. All others are refused.
+/* Connections among managed processes and the driver. A connection from any other process to one of
+ * them is refused.
  *
  * The daemons trust every process that reaches them (auth/none), and every user of the machine
  * reaches the loopback network. So each connection that a managed process or the driver makes
- * to a managed port is noted as a link in the clock's file, which no other user can write. The
+ * to one of their ports is noted as a link in the clock's file, which no other user can write. The
  * process that accepts a connection removes its link. A connection without a link comes from a
  * stranger. */
 #define _GNU_SOURCE
@@ -90,7 +91,7 @@ int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
 }
 
 /* A process that is killed in connect leaves connecting too large. So after this many pauses, half
- * a second of real time in all, a connection without a link counts as a stranger's. */
+ * a second of real time in all, a connection without a link is taken for a stranger's. */
 enum { MOST_PAUSES = 10000, PAUSE_NS = 50 * 1000 };
 
 /* is_stranger reports whether a connection that was accepted from a peer comes from a process

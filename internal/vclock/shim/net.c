@@ -90,8 +90,8 @@ bool outside(int fd)
 
 /* -------------------------------------------------------------------- sockets */
 
-/* Programs write a message's length and body separately, as Slurm does. Nagle's algorithm and a delayed
- * acknowledgement then hold the body back for 40 ms of real time. Every thread would sleep
+/* Programs write a message's length and body separately, as Slurm does. Nagle's algorithm and a
+ * delayed acknowledgement would then delay the body by 40 ms of real time. Every thread would sleep
  * meanwhile, and virtual time would advance before the body arrives. */
 static void no_delay(int fd)
 {
@@ -212,9 +212,10 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 	return accept4(fd, addr, len, 0);
 }
 
-/* Programs such as Slurm read a non-blocking descriptor again and again for the rest of a message. The writer
- * may be waiting for virtual time, which does not pass while the reader runs. So a thread that
- * has read nothing a hundred times in a row, without a poll in between, waits a moment. */
+/* Programs such as Slurm read a non-blocking descriptor again and again for the rest of a message.
+ * The writer may be waiting for virtual time, which does not pass while the reader runs. So a
+ * thread that has read nothing a hundred times in a row, without a wait in between, waits for
+ * input, at most for PAUSE_NS of virtual time. */
 __thread struct empty_reads empty_reads OF_THREAD;
 
 static void note_read(int fd, ssize_t got)
@@ -322,8 +323,8 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 
 /* A thread is charged for all its computing before it writes to a pipe, and not for a while
  * afterwards. So it begins to wait for the answer before the answer comes. On real hardware the
- * process at the other end needs a millisecond or more for the answer, but under the clock no
- * virtual time. */
+ * process at the other end needs a millisecond or more for the answer, but under the clock its
+ * answer takes no virtual time. */
 static void charge_output(int fd)
 {
 	if (!charged)

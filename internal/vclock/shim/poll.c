@@ -19,7 +19,7 @@ void on_wake_signal(int sig)
 
 /* When the clock has ended a wait, the wake signal is certain to come. consume_wake_signal
  * waits for it, so that it does not come in the next wait, or after exec in another program.
- * It does not wait for ever: the thread that sends the signal can be killed before. */
+ * It does not wait for ever: the thread that sends the signal can be killed before it does. */
 static void consume_wake_signal(void)
 {
 	static const struct timespec patience = {0, 100 * 1000 * 1000};

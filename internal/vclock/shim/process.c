@@ -167,7 +167,8 @@ static void remove_variable(const char *name)
 		e[0] = e[1];
 }
 
-/* remember keeps a variable of this process in *place, if there is one, and returns the next place. */
+/* remember keeps a variable of this process in *place, if there is such a variable, and returns the
+ * next place. */
 static char **remember(char **place, const char *name)
 {
 	const char *v = value_of(name);

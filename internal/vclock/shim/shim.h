@@ -55,10 +55,10 @@
 #define OF_THREAD __attribute__((tls_model("initial-exec")))
 
 /*
- * The library is loaded by the C library of whatever Slurm is replayed, from glibc 2.28 (RHEL 8) on. glibc
- * 2.32 and 2.34 gave these functions new versions when they moved from libpthread and libdl into libc. The
- * library asks for their first versions, which every glibc has. TestLibraryFloor finds functions that are
- * not in this list and too new.
+ * The library is loaded by the C library of whatever Slurm is replayed, from glibc 2.28 (RHEL 8)
+ * on. glibc 2.32 and 2.34 gave these functions new versions when they moved from libpthread and
+ * libdl into libc. The library asks for their first versions, which every glibc has.
+ * TestLibraryFloor finds functions that are too new and not in this list.
  */
 #if defined __x86_64__
 #define FIRST_VERSION "GLIBC_2.2.5"
@@ -203,8 +203,8 @@ void wake_driver(void);
 /* Set when the calling thread's own step of the clock has ended its wait. */
 extern __thread bool woken_by_self OF_THREAD;
 
-/* make_ready counts the waiting thread of s as running, and puts it last in the order of turns. It
- * returns false if another thread has done so first. */
+/* make_ready counts the waiting thread of s in busy, and puts it last in the order of turns. It
+ * returns false if the thread no longer waits in state from. */
 bool make_ready(struct rmr_slot *s, uint32_t from);
 
 /* await_turn sleeps until the calling thread has the turn. */
@@ -269,8 +269,9 @@ enum ends {
 	BY_ANY_SIGNAL = 6, /* any handler */
 };
 
-/* slot_prepare sets what the calling thread waits for. slot_wait then sleeps until another
- * thread or the clock has marked it as running; false if a signal handler ended the wait. */
+/* slot_prepare sets what the calling thread waits for. slot_wait then sleeps until another thread
+ * or the clock has woken the calling thread, and until that thread has the turn. It returns false
+ * if a signal handler ended the wait. */
 void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline);
 bool slot_wait(enum ends ends);
 
@@ -316,7 +317,7 @@ struct cpu_use {
 extern __thread struct cpu_use cpu_use OF_THREAD;
 
 /* The number of spin locks that the calling thread holds. It matters in a signal handler:
- * a thread that waits for one of them counts as running and so holds the clock. */
+ * a thread that waits for one of them counts as running, so virtual time stands still. */
 extern __thread int spin_locks_held OF_THREAD;
 
 /* The CPU time, in ns, that a thread may use before it is charged. It is short where the
@@ -445,7 +446,7 @@ static inline void released(struct bucket *table, const volatile void *object, b
 /* ---------------------------------------------------------- threads: thread.c */
 
 extern __thread bool detached OF_THREAD;
-extern _Atomic int32_t threads; /* of this process that have slots */
+extern _Atomic int32_t threads; /* how many threads of this process have slots */
 void thread_exit(void *arg);
 
 /* start_thread starts a managed thread for a caller that is managed, and stores its slot in

@@ -32,7 +32,7 @@ struct start {
 
 __thread bool detached OF_THREAD;
 static __thread int exit_rounds OF_THREAD;
-_Atomic int32_t threads; /* of this process that have slots */
+_Atomic int32_t threads; /* how many threads of this process have slots */
 
 static const volatile void *thread_key(pthread_t t)
 {
@@ -178,7 +178,7 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 }
 
 /* A thread can make a cancelled join again. If the other thread has handed over already, the
- * library remembers for that join that it ended. */
+ * library remembers for that join that the other thread has ended. */
 static void cancel_join(void *arg)
 {
 	struct lock_wait *l = arg;

@@ -154,9 +154,9 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 	return gone, inexact
 }
 
-// BeginWhenEligible sets the begin time of a job whose dependencies had all been fulfilled before
-// the window's start. The job then begins when it became eligible, because slurmctld counts its age
-// from that instant. It reports whether it changed the job.
+// BeginWhenEligible gives a job whose dependencies had all been fulfilled before the window's start
+// a begin time (--begin): the instant at which the job became eligible, because slurmctld counts
+// the job's age from its begin time. It reports whether it changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
@@ -170,9 +170,9 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split divides each array that has a running task at an instant, according to the record. Each
-// running task becomes its own job, called ARRAY_TASK. Split removes tasks that had ended by this
-// instant, and rewrites the dependencies on such an array. It returns how many jobs it added or
+// Split divides each array of which a task runs or has ended at an instant, by the record. Each
+// running task becomes its own job, called ARRAY_TASK. Split removes the tasks that have ended, and
+// rewrites the dependencies on such an array. It returns how many jobs it added or
 // changed. An array stays unchanged if the record does not have its single tasks.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)
@@ -325,7 +325,7 @@ func Same(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// Join adds tasks to the part. They behave like the job task.
+// Join adds tasks of the array to the part. The job task has their behaviour and their record.
 func (p *Part) Join(task *hpc.Job, tasks []int) {
 	job := p.Job
 	for _, i := range tasks {

@@ -104,7 +104,7 @@ func checkKinds(t *testing.T, seed uint64, w *workload.Workload) {
 }
 
 // checkLoad adds up the run times of the jobs, which must fill 85 to 90 per cent of the
-// machine's day.
+// CPU nodes' day, and 83 to 90 per cent of the GPUs' day.
 func checkLoad(t *testing.T, seed uint64, w *workload.Workload) {
 	cpu, gpu := loads(&w.Jobs)
 	t.Logf("seed %d: load %.3f of the CPU nodes, %.3f of the GPUs", seed, cpu, gpu)

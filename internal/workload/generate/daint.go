@@ -22,7 +22,7 @@ const (
 	mcNodeCPUs  = 72
 )
 
-// The loads of the day (section V.B): the share of the nodes that the preset jobs hold when
+// The loads of the day (section V.B): the share of the nodes that the preset jobs use when
 // the window begins, and the share of each day's node-hours that the jobs ask for.
 const (
 	gpuLoad = 0.97
@@ -112,7 +112,7 @@ var daintCluster embed.FS
 // after Martinasso et al., "RM-Replay" (SC'18), section V.
 //
 // The first day has exactly the jobs of the paper's Table I by nodes and duration. 783 of
-// them are running when the window begins; they hold 97 % of the GPU nodes and 54 % of the
+// them are running when the window begins; they use 97 % of the GPU nodes and 54 % of the
 // multicore nodes. On every day the jobs ask for the same share of the node-hours of each
 // kind of nodes. A further day has no preset jobs of its own, so it has more new jobs of
 // the same mix.
@@ -196,7 +196,7 @@ func (k kind) feature() string { return [...]string{"gpu", "mc"}[k] }
 // String returns the name of the kind for people.
 func (k kind) String() string { return [...]string{"GPU", "multicore"}[k] }
 
-// first and count give the nodes of the kind; nodes count from 1.
+// first and count give the nodes of the kind; the machine's nodes are numbered from 1.
 func (k kind) first() int    { return [...]int{1, gpuNodes + 1}[k] }
 func (k kind) count() int    { return [...]int{gpuNodes, mcNodes}[k] }
 func (k kind) cpus() int     { return [...]int{gpuNodeCPUs, mcNodeCPUs}[k] }

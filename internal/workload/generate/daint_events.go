@@ -31,7 +31,7 @@ type change struct {
 // sites make ten events a day (section V.B): five reservations are created, three are
 // changed, and two are deleted. All have the flag IGNORE_JOBS, because a site reserves
 // nodes whether jobs run there or not. Reservations that jobs use are created before the
-// window, because otherwise other jobs would hold their nodes.
+// window, because otherwise other jobs would occupy their nodes.
 var sites = []site{
 	{name: "course", kind: gpu, nodes: 32, created: -3 * time.Hour, start: 9 * time.Hour, length: 3 * time.Hour,
 		accounts: 2,
@@ -104,8 +104,8 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 // maxReserved is the largest number of jobs in one reservation, and the largest number of nodes of such a job.
 const maxReserved = 8
 
-// useReservation submits some short jobs to a reservation, long before it ends. If a job still
-// waits when its reservation ends, Slurm would hold it.
+// useReservation submits some short jobs to a reservation, long before it ends: a job that still
+// waits at the end would lose its reservation.
 func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
 	n := 0
 	for _, job := range g.jobs {

@@ -31,7 +31,7 @@ var tableI = [9][6]int{
 	{7, 0, 1, 2, 1, 0},
 }
 
-// maxNodeHours is a bound below the smallest of the three largest jobs that section V.B names:
+// maxNodeHours bounds the node-hours of all jobs but the three largest, which section V.B names:
 // two jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
 const maxNodeHours = 2500 // node-hours
 
@@ -135,7 +135,8 @@ func limitMargin(high time.Duration) time.Duration {
 	return 0
 }
 
-// bentSize prefers the largest number of nodes of a class, which is a power of two.
+// bentSize returns the draft's number of nodes. Except in the last class, it prefers the largest
+// number of the class, which is a power of two.
 func (d *draft) bentSize(bend float64) int {
 	class := sizeClasses[d.size]
 	low, high := class.low, class.high

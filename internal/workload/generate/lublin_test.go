@@ -89,10 +89,11 @@ func TestLublinSizes(t *testing.T) {
 				powers++
 			}
 		}
-		// Odd sizes may also round to a power of two, so the share is a lower bound.
 		if share := float64(serial) / float64(n); math.Abs(share-c.serial) > 0.01 {
 			t.Errorf("%s: %.4f serial, want %.4f", c.name, share, c.serial)
 		}
+		// A size that drawSize does not round to a power of two may still be one, so c.pow2 is only
+		// a lower bound of the share of powers of two.
 		if share := float64(powers) / float64(n); share < c.pow2-0.01 {
 			t.Errorf("%s: %.4f powers of two, want at least %.4f", c.name, share, c.pow2)
 		}

@@ -33,13 +33,13 @@ func LongestLimit(longest time.Duration) (Step, error) {
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
 // with checkpoints do. Each part has the time limit longest, and depends on the previous part by
-// afterok. It stops computing the time checkpoint before its limit, so that it can write its state
-// in time. Every part except the first begins by reading the state, which also takes the time
-// checkpoint. So n parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
+// afterok. The argument checkpoint is how long a part takes to write its state, and how long the
+// next part takes to read it. Only the first part reads no state, and only the last part writes
+// none. So n parts compute for less than n*(longest - 2*checkpoint) + 2*checkpoint.
 //
 // The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
-// ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended it, the last
-// part ends in this way as well. Arrays and preset jobs are not changed; a note has their number. The error says
+// ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended the job, a time
+// limit also ends the last part. Arrays and preset jobs are not changed; a note has their number. The error says
 // which argument is out of range.
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {

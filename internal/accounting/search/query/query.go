@@ -112,8 +112,8 @@ func Or(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " OR "))
 }
 
-// Not returns a condition that is true if p is false or unknown, so that it holds for jobs without
-// the field.
+// Not returns a condition that is true if p is false or unknown, so that it is true for jobs
+// without the field.
 func Not(p SQL) SQL { return Expression("(%s IS NOT TRUE)", Expression("(%s)", p)) }
 
 func (c *Compiler) bool(v any) SQL {

@@ -1,6 +1,6 @@
 /*
- * An allocator that a program uses in place of glibc's. It frees and resizes only memory of its own,
- * and ends the program where it gets other memory.
+ * An allocator that a program uses in place of glibc's. It frees and resizes only memory of its
+ * own, and ends the program if it is given other memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,7 +4,7 @@
  *
  * Times are printed in whole units, rounded down. A thread that waits for k units sees k of them
  * pass, plus the time that the machine takes, which is less than a unit. Under the virtual clock
- * only the waits take time, so any other value than whole units is an error there.
+ * only the waits take time, so a time that is not a whole number of units is an error there.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -89,7 +89,8 @@ static void *look_around(void *name)
 	return NULL;
 }
 
-/* where: a thread and a child tell three times, every ten seconds, on how many CPUs they may run. */
+/* where: a thread and a child print on how many CPUs they may run, three times, every ten
+ * seconds. */
 static void where(char **argv)
 {
 	(void)argv;

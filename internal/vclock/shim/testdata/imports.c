@@ -1,5 +1,5 @@
-/* Imports functions of each kind that the preload library does not handle, and some that it does. It
- * is not run. */
+/* Imports functions of each kind that the preload library does not handle, and some that it does.
+ * It is not run. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

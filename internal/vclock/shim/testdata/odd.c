@@ -1,5 +1,6 @@
 /*
- * A C library that keeps its locks, or its streams, in another way than the preload library expects.
+ * A C library that stores its locks, or its streams, in another way than the preload library
+ * expects.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
