@@ -61,7 +61,7 @@ var meanings = map[Part]string{
 	BeginTime:   "for the begin time that its user asked for",
 	Held:        "while it was held",
 	OwnLimit:    "because of a limit of its array or its user",
-	Limit:       "because of limits of accounts, QOS, partitions or licenses",
+	Limit:       "because of an association, QOS, partition or license limit",
 	Reservation: "for reserved nodes, or its own reservation",
 	Outage:      "for nodes that were down or drained",
 	Priority:    "behind jobs with a higher priority",

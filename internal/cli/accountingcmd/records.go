@@ -92,10 +92,9 @@ func importedText(r *service.Imported) string {
 		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
 	}
 	if r.Unnamed > 0 && r.Added > 0 {
-		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and stand under the name of their index. "+
-			"If that is not the "+
-			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by "+
-			"number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
+		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and count as jobs of a cluster with their index's name. If that is "+
+			"not the cluster's name, an imported record of such a job is added as a second job: use rmreplay accounting "+
+			"reconcile --fill, which finds these jobs by number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
 	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report of %s\n", why)

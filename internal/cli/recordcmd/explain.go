@@ -49,9 +49,10 @@ a large job that waited for nodes, or a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
 docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs
-every --reasons (with --clock measured only if --reasons is given). rmreplay simulate
-records which job was first in the queue. For a run without reasons, such as a recorded
-workload, the causes follow from the jobs that used the machine.`,
+every --reasons (with --clock measured only if --reasons is given), and rmreplay simulate
+--policy slurm records all reasons. Other simulations record which job was first in the
+queue. For a run without reasons, such as a recorded workload, the causes follow from the
+jobs that used the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'
