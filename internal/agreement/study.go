@@ -100,7 +100,7 @@ func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Repor
 	}
 	release, err := slurmspec.ParseRelease(first.Manifest.Versions.Slurm)
 	if err != nil {
-		return nil, unfit("comparing %s: which Slurm made it: %w", first.Dir, err)
+		return nil, unfit("comparing %s: finding the release of Slurm that made it: %w", first.Dir, err)
 	}
 	s := &study{Options: o, spec: spec, release: release.Series().String()}
 	if models == nil {

@@ -47,7 +47,7 @@ func newCompareCommand(g *globals) *cobra.Command {
 		Short: "Compare runs: what differs, and is it more than chance?",
 		Long: `Compares runs, or sets of realizations, with the first argument. Each argument is a run,
 a directory whose subdirectories are runs (realization-001, realization-002, ...), or a
-recorded workload, which counts as a run: what really happened.
+recorded workload, as a run in which the jobs did what was recorded.
 
 Two runs of one workload under one configuration differ by chance. So two single runs
 prove nothing about their configurations, and the comparison describes these two runs
@@ -62,12 +62,12 @@ realizations:
                Singh by spatial depth
   distances    the distances between runs within each set, and between the sets
 
-It always prints:
+For single runs, too, it prints:
 
   jobs         differences of submission, start, wait and run time, job by job (between
                the medians over realizations)
-  clusters     what the clusters of the first runs set differently: keys of slurm.conf,
-               nodes, partitions, QOS, accounts and users
+  clusters     what differs between the clusters of the first runs of both sides: keys of
+               slurm.conf, nodes, partitions, QOS, accounts and users
   releases     if the first runs of both sides are on different releases of Slurm: what
                differed before any decision of the scheduler, and what is known to have
                changed in Slurm

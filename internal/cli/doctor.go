@@ -23,12 +23,11 @@ supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the
 and the file systems of this machine allow: open files, processes, memory, and space. Each
 row shows what was found. The line below a row that is not ok tells how to fix it.
 
-"clock's functions" is limited if Slurm imports a function that the virtual clock does
-not handle. A replay on that Slurm runs, with a warning.
-
 A limit of the machine is marked missing if it is too low for a small replay, and
 limited if it is too low for a cluster of 10,000 nodes. With --cluster, it is marked
-missing if it is too low for that cluster.
+missing if it is too low for that cluster. The row "clock's functions" is marked limited
+if Slurm imports a function that the virtual clock does not handle. A replay on that Slurm
+runs, with a warning.
 
 The environment variable RMREPLAY_SLURM is the default of --slurm, also for replays.
 With RMREPLAY_NETWORK=private, replays refuse to start if the daemons cannot have a

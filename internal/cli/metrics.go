@@ -93,9 +93,9 @@ func newMetricsCommand(g *globals) *cobra.Command {
 the metrics are those of its jobs until then; such a run is not valid. RUN may also be a
 recorded workload: then the metrics are those of the recorded jobs.
 
-  makespan          last end - first start (of a workload with a window: - its begin)
-  utilization       processor time held by jobs / (window x processors); of nodes: the
-                    time in which they had jobs, each node once, however many share it
+  makespan          last end - first start (or - begin of the workload's own window)
+  utilization       processor time of jobs / (window x processors); for nodes: node time
+                    with at least one job / (window x nodes)
   throughput        jobs that started and ended in the window
   wait              start - submit
   turnaround        end - submit
@@ -103,9 +103,8 @@ recorded workload: then the metrics are those of the recorded jobs.
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
 The window goes from the first start, or the begin of the workload's own window, to the
-last end, unless --start and --end bound it.
-To judge a scheduler, leave out the time when the machine fills and the time when it
-empties.
+last end, unless --start and --end bound it. To judge a scheduler, leave out the time when
+the machine fills and the time when it empties.
 
 On a terminal, small pictures show the use of the machine, the queue and the waits over
 time.

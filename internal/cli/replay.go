@@ -40,7 +40,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false,
 		"run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one "+
-		"that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
+		"that Slurm computes (a run records the priority at a job's start, sacct the priority when the job became eligible)")
 	flags.FileSystems(f, &o.slurm.FileSystems)
 	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: "+
 		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
@@ -63,8 +63,8 @@ MariaDB if the site has accounting. Submits every job of the workload at its tim
 own user, plays all compute nodes, and records what happens to every job. Virtual time
 stands still while Slurm computes, and jumps to the next event when all daemons wait.
 With --clock measured, slurmctld's computing takes virtual time: then cycles reach
-bf_max_time, pause and fall behind as on a controller that is as fast as this machine,
-or F times slower.
+bf_max_time, pause and fall behind as on a controller that is as fast as this machine
+(with measured=F: F times slower).
 
 A replay does not need root, and its daemons never run as root. It installs nothing,
 does not use services of the machine, cannot be reached from other machines, and leaves
@@ -72,7 +72,7 @@ only RUN. RUN/manifest.json lists every change of the configuration with its rea
 see these changes before a replay, use ` + "`rmreplay conf adapt`" + `.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
-result, and 130 if it was interrupted. The record of an interrupted run ends there.
+result, and 130 if it was interrupted. The record then ends at the interruption.
 
 ` + feedbackHelp,
 		Example: `  rmreplay workload generate example --seed 1 -o demo

@@ -28,8 +28,8 @@ func newRerunCommand(g *globals) *cobra.Command {
 		Use:   "rerun RUN [changed options]",
 		Short: "Make a run again, as it was or with other options",
 		Long: `Makes a run again, from any directory, with the workload, the cluster, the seed and the
-options that its record names. Options on the command line replace those of the record.
-They are the options of replay for a run on Slurm, and else of simulate.
+options that its record names. Options on the command line replace those of the record:
+for a run on Slurm they are the options of replay, otherwise those of simulate.
 
 The cluster's files are those that the record keeps. The workload is the file that the
 run read. If that file has changed or is gone, the copy of its jobs in the record is
@@ -37,8 +37,8 @@ used.
 
 If RUN is a directory of realizations, the command makes all its runs again.
 
-The result is the same for the simulator, and on Slurm with the frozen clock and the same
-release.`,
+Without changed options the result is the same in the simulator, and on the same release
+of Slurm with the frozen clock.`,
 		Example: `  rmreplay rerun demo/run
   rmreplay rerun demo/run --seed 2 -o demo/run2
   rmreplay rerun demo/run --cluster vale-new -o demo/new
@@ -64,7 +64,7 @@ func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 	})
 	to.AddFlagSet(simulate.Flags())
 	to.VisitAll(func(f *pflag.Flag) { f.Annotations = nil }) // remove the mark that a flag is required
-	to.Lookup("output").Usage = "write to `RUN`: the directory of the record (default: that of the run, with -again)"
+	to.Lookup("output").Usage = "write to `RUN`: the directory of the record (default: RUN-again)"
 	to.StringVar(&o.workload, "workload", "", "play `WORKLOAD` in place of the run's")
 }
 

@@ -35,7 +35,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+
 		"random, between one and six minutes)")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
-		"(none), charged=MAIN,BACKFILL (of each job, such as 50us,2ms) or charged=RUN (as in a replay with the measured clock)")
+		"(none), charged=MAIN,BACKFILL (for each job that the scheduler considers, such as 50us,2ms) or charged=RUN (the mean costs in RUN, a replay with the measured clock)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -53,6 +53,9 @@ Policies:
 
 ` + describePolicies() + `  slurm          a model of Slurm's own scheduler with the slurm.conf of --cluster
 
+In f1 to f4, r is the time limit in seconds, n the number of processors, and s the
+submission in seconds since the simulation began.
+
 easy-textbook, easy-sjbf and easy++ take tie rules, as in
 easy-textbook:extra=first,end=before. All policies of EASY can schedule by predicted run
 times instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs
@@ -63,7 +66,7 @@ Slurm that the model lacks, the run is not valid, and a warning names the featur
 docs/SLURM-MODEL.md says how closely the model agrees with Slurm.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
-result, and 130 if it was interrupted. The record of an interrupted run ends there.
+result, and 130 if it was interrupted. The record then ends at the interruption.
 
 ` + feedbackHelp,
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run

@@ -83,9 +83,9 @@ Submit, Start and End, and a column with the job's size. More columns make the r
 more accurate; the command lists what is missing. Dependencies, switches and other
 options without a column come from SubmitLine and from stored batch scripts.
 
-Records of other systems: pbs (accounting logs of Torque, OpenPBS and PBS Professional),
-lsf (lsb.acct), gridengine (accounting) and gwf. --from auto recognizes them. Several
-files, and the files of a directory, become one workload.
+--from also takes pbs (accounting logs of Torque, OpenPBS and PBS Professional), lsf
+(lsb.acct), gridengine (accounting) and gwf. --from auto recognizes the records of all
+these systems. Several files, and the files of a directory, become one workload.
 
 With --from table, SOURCE is any table with a row for each job: text with any delimiter,
 Parquet or JSON. --map says what its columns are. Without --map the command proposes a map
@@ -99,12 +99,12 @@ directory of rmreplay accounting, also while its server runs.
 --cluster-output writes the files users and accounts.sacctmgr. If neither the source nor
 --accounts has accounts and QOS, the command makes those that the jobs name. If the
 directory has slurm.conf, the command lists the jobs that partitions will refuse because
-of their groups or accounts.
+of the user's groups or the job's account.
 
---start and --end cut out a window. Jobs that ran at its start become preset jobs, and
-jobs that waited then are submitted before the window. Reservations that held at the
-start hold in the workload. sacct prints dates in the time zone of its machine: name
-this zone with --timezone.`,
+--start and --end cut out a window. Jobs that ran at its start become preset jobs, which
+already run when the workload begins. Jobs that waited then are submitted before the
+window. Reservations in force at the start are in force when the workload begins. sacct
+prints dates in the time zone of its machine: name this zone with --timezone.`,
 		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,\
 Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,\
 AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,\

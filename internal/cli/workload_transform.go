@@ -65,11 +65,11 @@ that change the workload apply in the order in which they are given, and may be 
 and ==, <, in, and, or, not, matches, startsWith and the rest of the language of
 expr-lang.org. hour and weekday are those of the submission in UTC.
 
---start and --end cut out a window, at the position of the first of them. The new workload
+--start and --end cut out a window, at the place of the first of the two flags. The result
 has the jobs that are submitted in the window, and those that run or wait at its start.
 
-With --cluster, time limits and sizes stay within the limits of its partitions. Without
-it, time limits stay within the longest time limit of a job in the same partition.
+With --cluster, time limits and sizes stay within the limits of its partitions. Without a
+cluster, time limits stay within the longest time limit of a job in the same partition.
 --anonymize must be the last change. It replaces the names of users, accounts, jobs and
 nodes, with a key of at least 16 bytes from a file. --cluster-output writes the cluster
 with the same new names. docs/TRANSFORMS.md says how some of the changes work.`,
@@ -177,7 +177,7 @@ var transformSteps = []struct {
 		number(plain(transform.ScaleArrivals))},
 	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
 	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
-	{"repeat", "number", "repeat the workload `N` times, whole days apart",
+	{"repeat", "number", "play the workload `N` times in all, whole days apart",
 		count(func(_ *transformOptions, n int) (transform.Step, error) {
 			return transform.Repeat(n)
 		})},
@@ -187,7 +187,7 @@ var transformSteps = []struct {
 			step, err := transform.Filter(text)
 			return func(*transformOptions) (transform.Step, error) { return step, nil }, err
 		}},
-	{"merge", "path", "add the `WORKLOAD`", parsed(path, "", func(_ *transformOptions, path string) (transform.Step,
+	{"merge", "path", "add the jobs and events of `WORKLOAD`", parsed(path, "", func(_ *transformOptions, path string) (transform.Step,
 		error) {
 		other, err := openWorkload(path)
 		if err != nil {

@@ -34,7 +34,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	if early != "" { // the means of all jobs would be about different jobs
 		var n int
 		if was, is, n = p.Jobs.bothStarted(); n == 0 {
-			return fmt.Sprintf("No job starts in both %s and %s, as %s ended early.", name(p.Baseline), name(p.Set), early)
+			return fmt.Sprintf("No job starts in both %s and %s, because %s ended early.", name(p.Baseline), name(p.Set), early)
 		}
 		change, jobs = is-was, fmt.Sprintf("jobs that start in both (%d)", n)
 	}
@@ -54,7 +54,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	text += c.rejections(p.Set, p)
 	if early != "" {
-		return text + "; no other job counts here, as " + early + " ended early. The tables count all jobs that each " +
+		return text + "; no other job counts here, because " + early + " ended early. The tables count all jobs that each " +
 			"side has."
 	}
 	text += startedInOne(&p.Jobs, d.Difference)
@@ -138,10 +138,10 @@ func startedInOne(v *JobView, difference metrics.Float) string {
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("; %s in one of them only, whose waits do not count in the other",
+	text := fmt.Sprintf("; %s in only one of the two, so their waits count there only",
 		quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")))
 	if both := v.Wait.Mean; both*difference < 0 && math.Abs(float64(both)) >= 0.5 {
-		text += fmt.Sprintf(" (those that start in both wait %s %s)",
+		text += fmt.Sprintf(" (the jobs that start in both wait %s %s)",
 			quantity.Duration(metrics.Float(math.Abs(float64(both)))),
 			map[bool]string{true: "longer", false: "shorter"}[both > 0])
 	}

@@ -143,8 +143,8 @@ func TestAnswerStartedInOne(t *testing.T) {
 		both metrics.Float
 		want string
 	}{
-		{65, "; 3 jobs start in one of them only, whose waits do not count in the other (those that start in both wait 1 min 5 s longer)"},
-		{-65, "; 3 jobs start in one of them only, whose waits do not count in the other"},
+		{65, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
+		{-65, "; 3 jobs start in only one of the two, so their waits count there only"},
 	} {
 		v := JobView{NoStart: []int{1, 2}, Wait: Spread{Mean: test.both}}
 		if got := strings.ReplaceAll(startedInOne(&v, -130), quantity.Space, " "); got != test.want {

@@ -444,7 +444,7 @@ func TestInterrupted(t *testing.T) {
 		answer := strings.ReplaceAll(c.Answer(p), quantity.Space, " ")
 		const both = "On average, jobs that start in both (2) wait 7 min 5 s shorter in B (run) than in A (record): 1 min 40 s instead of " +
 			"8 min 45 s; "
-		if state != run.StateComplete && (!strings.HasPrefix(answer, both) || !strings.HasSuffix(answer, "no other job counts here, as B ended early. The tables count all jobs that each side has.")) {
+		if state != run.StateComplete && (!strings.HasPrefix(answer, both) || !strings.HasSuffix(answer, "no other job counts here, because B ended early. The tables count all jobs that each side has.")) {
 			t.Errorf("%s: %q", state, answer)
 		} else if state == run.StateComplete && strings.Contains(answer, "early") {
 			t.Errorf("%s: %q", state, answer)

@@ -115,7 +115,7 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
 	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d %s that ran when the window began do not run here: %s", n,
+		text := fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
 			quantity.Plural(n, "job", "jobs"), few(result.LatePresets, 5))
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}

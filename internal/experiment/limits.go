@@ -56,7 +56,7 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 		return nil
 	}
 	text := fmt.Sprintf("%s to the time limit because slower nodes (--perf) make run times longer and keep limits: waits and use "+
-		"are those of jobs that are cut (--time-limit twice-run-time lets them end)",
+		"are those with the jobs cut off (with --time-limit twice-run-time, they end by themselves)",
 		quantity.Plural(n, "1 job came", fmt.Sprint(n, " jobs came")))
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }

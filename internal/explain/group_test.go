@@ -103,7 +103,7 @@ func TestGroupCauses(t *testing.T) {
 	rec := day().record()
 	limited := pointers(rec, func(r *run.Row) bool { return r.User == "cid" })
 	c := rec.groups(limited, metrics.ByUser).Groups[0].Causes[0]
-	if c.Kind != Limit || c.Text != "below limits of associations, QOS, partitions or licenses: QOSGrpCpuLimit" || c.Share != 1 {
+	if c.Kind != Limit || c.Text != "because of an association, QOS, partition or license limit: QOSGrpCpuLimit" || c.Share != 1 {
 		t.Errorf("%+v", c)
 	}
 	limited[0].Reasons, rec.manifest.Cluster = nil, run.Cluster{}

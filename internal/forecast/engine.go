@@ -127,8 +127,8 @@ func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 	for _, job := range q.Workload.Jobs.All() {
 		array, err := hpc.ParseArray(job.Array)
 		if n := running[job.ID]; n > 0 && job.Array != "" && err == nil && array.Limit > 0 {
-			notes = append(notes, fmt.Sprintf("array %s: this engine does not count its %s for its limit of %d, so the "+
-				"others may start too early here (want --policy slurm, or --from-start)", job.ID,
+			notes = append(notes, fmt.Sprintf("array %s: this engine does not count the array's %s towards its limit of %d, so "+
+				"its other tasks may start too early here (want --policy slurm, or --from-start)", job.ID,
 				quantity.Regular(n, "running task"), array.Limit))
 		}
 	}

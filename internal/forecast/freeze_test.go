@@ -439,7 +439,7 @@ func TestArrayLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "array a: this engine does not count its 2 running tasks for its limit of 2") {
+	if len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "array a: this engine does not count the array's 2 running tasks towards its limit of 2") {
 		t.Errorf("notes %q", report.Notes)
 	}
 }

@@ -190,7 +190,7 @@ func doubtsOf(all []*realization) (list []string) {
 	}
 	if late > 0 {
 		list = append(list, fmt.Sprintf(
-			"in %d of %d %s a job that runs now did not, so its nodes were free too early", late, len(all),
+			"in %d of %d %s a job that runs now did not run at the beginning, so its nodes were free too early", late, len(all),
 			quantity.Plural(len(all), "realization", "realizations")))
 	}
 	if lost > 0 {

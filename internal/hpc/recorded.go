@@ -170,7 +170,7 @@ func (r *Recorded) CheckRuns() error {
 		after = run.End
 	}
 	if r.Start != 0 && r.Start < after {
-		return fmt.Errorf("the last run starts at %s, before the lost run before it ends at %s", r.Start, after)
+		return fmt.Errorf("the last run starts at %s, before the end of the previous lost run, at %s", r.Start, after)
 	}
 	after = 0
 	for _, s := range r.Suspensions {

@@ -47,7 +47,7 @@ func (c *Column) Key() string {
 
 // Columns are all columns, in the order of the help.
 var Columns = slices.Concat([]*Column{
-	{Name: "id", Doc: "the workload's ID; of a task of an array ID_TASK", text: id},
+	{Name: "id", Doc: "the workload's ID; ID_TASK for a task of an array", text: id},
 	{Name: "rm_job", Doc: "the resource manager's number", kind: count,
 		number: whole(func(r *run.Row) int { return int(r.RMJob) })},
 	{Name: "name", Doc: "its name", text: func(r *run.Row) string { return r.Name }},
@@ -60,12 +60,12 @@ var Columns = slices.Concat([]*Column{
 	{Name: "state", Doc: "its last state", text: func(r *run.Row) string { return string(r.State) }},
 	{Name: "submit", Doc: "when it was submitted", kind: instant,
 		number: at(func(r *run.Row) hpc.Time { return r.Submit })},
-	{Name: "eligible", Doc: "when it might start first", kind: instant,
+	{Name: "eligible", Doc: "the earliest instant at which it could start", kind: instant,
 		number: at((*run.Row).FirstEligible)},
 	{Name: "start", Doc: "when its last run started", kind: instant,
 		number: at(func(r *run.Row) hpc.Time { return r.Start })},
 	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
-	{Name: "wait", Doc: "start - submit, less lost runs", kind: seconds, number: waits.Seconds},
+	{Name: "wait", Doc: "start - submit, without the time of lost runs", kind: seconds, number: waits.Seconds},
 	{Name: "wait_since_eligible", Doc: "the wait after dependencies, begin time and holds", kind: seconds,
 		number: sinceEligible},
 	{Name: "run_time", Doc: "end - start", kind: seconds, number: between(startOf, endOf)},

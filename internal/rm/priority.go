@@ -45,12 +45,12 @@ func (b Backfill) Tried() bool {
 func (b Backfill) Meaning() string { return backfillMeanings[b] }
 
 var backfillMeanings = map[Backfill]string{
-	Planned:        "planned it",
-	NotReached:     "ended before it came to it",
-	UserDepth:      "had tried as many jobs of its user as it may (bf_max_job_user)",
-	PartitionDepth: "had tried as many jobs of its partition as it may (bf_max_job_part)",
-	OverLimit:      "found it over a limit of its association or QOS",
+	Planned:        "planned the job",
+	NotReached:     "ended before it reached the job",
+	UserDepth:      "had tried as many jobs of the user as it may (bf_max_job_user)",
+	PartitionDepth: "had tried as many jobs of the partition as it may (bf_max_job_part)",
+	OverLimit:      "found the job over a limit of its association or QOS",
 	NoNodes:        "found too few nodes that are free of planned jobs",
-	BeyondWindow:   "could start it only after bf_window",
-	NotPlanned:     "could not start it at once, and may not plan it",
+	BeyondWindow:   "could start the job only after bf_window",
+	NotPlanned:     "could not start the job at once, and may not plan its start",
 }

@@ -76,8 +76,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	}
 	if impossible > 0 {
 		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
-			Code: "runs-impossible", Count: impossible, Text: "jobs have recorded runs or suspensions that cannot be " +
-				"(workload validate says why): of each only the last run counts",
+			Code: "runs-impossible", Count: impossible, Text: "jobs have recorded runs or suspensions that are " +
+				"impossible (workload validate says why): only the last run of each is used",
 		})
 	}
 	return r, nil

@@ -36,7 +36,7 @@ func (r *reader) readJobs() error {
 		return err
 	}
 	if !has["time_submit"] {
-		return fmt.Errorf("no table %s_job_table as Slurm 20.11 or later has it", r.cluster)
+		return fmt.Errorf("the table %s_job_table is missing, or has no column time_submit (want the database of slurmdbd 20.11 or later)", r.cluster)
 	}
 	script, join := "NULL", ""
 	switch {

@@ -160,7 +160,7 @@ func inOne(problems []Problem, rule string) []Problem {
 	if n < 2 {
 		return problems
 	}
-	problems[first].Text += fmt.Sprintf("; so it is for %d %s in all", n, quantity.Plural(n, "job", "jobs"))
+	problems[first].Text += fmt.Sprintf("; the same is true of %d %s in all", n, quantity.Plural(n, "job", "jobs"))
 	rest := slices.DeleteFunc(problems[first+1:], func(p Problem) bool { return p.Rule == rule })
 	return problems[:first+1+len(rest)]
 }
@@ -457,7 +457,7 @@ func (v *validator) features(job *hpc.Job) {
 func (v *validator) array(job *hpc.Job) {
 	if job.Array == "" {
 		if len(job.TaskRunTimes) > 0 {
-			v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s of a job that is no array: they are nobody's")
+			v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s has no effect: the job is not an array")
 		}
 		return
 	}
@@ -488,7 +488,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 		switch d := job.TaskRunTimes[task]; {
 		case !has:
 			if missing++; missing == 1 {
-				v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s has task %d, which the array %s has not", task, job.Array)
+				v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s has task %d, which the array %s does not have", task, job.Array)
 			}
 		case job.TimeLimit > 0 && d != hpc.Unlimited && d > job.TimeLimit && !timedOut(job, task):
 			if over++; over == 1 {
@@ -619,7 +619,7 @@ func (v *validator) instants() {
 	}
 	early := func(what string, at hpc.Time) {
 		if v.w.Start == 0 && at < v.w.Epoch {
-			v.report(Warning, "", RuleEventBeforeEpoch, "%s at %s: before the epoch %s, at which it will be done", what, v.date(at), v.epoch())
+			v.report(Warning, "", RuleEventBeforeEpoch, "%s at %s: before the epoch %s, so it happens at the epoch", what, v.date(at), v.epoch())
 		}
 	}
 	for _, e := range v.w.NodeEvents {

@@ -46,7 +46,7 @@ func conditionFault(condition string, err error) error {
 	if value := sqlConversion.FindStringSubmatch(found[2]); value != nil {
 		kind := map[string]string{"INT64": "a number", "DOUBLE": "a number",
 			"TIMESTAMP": "an instant, such as 2024-03-05 14:00:00"}
-		return say("%q: not what the column has (want %s)", value[1], cmp.Or(kind[value[2]], value[2]))
+		return say("%q: not a value of the column (want %s)", value[1], cmp.Or(kind[value[2]], value[2]))
 	}
 	return say("%w", errors.New(plainSQL(found[2])+
 		" (want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)"))

@@ -101,8 +101,8 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	}
 	if 2*out.Shifted > len(out.Missing) {
 		return nil, fmt.Errorf(
-			"adding the missing jobs: %s: %d of %d missing %s exist at another hour, so the records are of another "+
-				"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing), quantity.Plural(len(out.Missing), "job", "jobs"))
+			"adding the missing jobs: %s: %d of %d missing %s are there, but at another hour, so the records are in "+
+				"another time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing), quantity.Plural(len(out.Missing), "job", "jobs"))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {

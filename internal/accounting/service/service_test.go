@@ -598,7 +598,7 @@ func TestMistakes(t *testing.T) {
 		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
 		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
 		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
-		"elapsed_s > 'long'":   `"long": not what the column has (want a number)`,
+		"elapsed_s > 'long'":   `"long": not a value of the column (want a number)`,
 		"end_time > 'monday'":  "want",
 		"state ==":             "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
 		"hours(elapsed_s) > 1": "(want a condition in SQL",

@@ -184,13 +184,13 @@ func (m *migration) add(step *migration) {
 func (m *migration) String() string {
 	text := fmt.Sprintf("%d jobs of %s were read anew from their documents", m.jobs, oldDatabase)
 	if m.unnamed > 0 {
-		text += fmt.Sprintf("; %d documents name no cluster, and have the one of the old table", m.unnamed)
+		text += fmt.Sprintf("; %d documents name no cluster, and keep the cluster of the old table", m.unnamed)
 	}
 	if m.missing > 0 {
 		text += fmt.Sprintf("; %d rows had no document, and are lost (accounting reconcile finds jobs that are missing)", m.missing)
 	}
 	if n := len(m.damaged); n > 0 {
-		text += fmt.Sprintf("; of %d the old table had a source, an instant or a cluster that cannot be: arrivals %v", n, m.damaged[:min(n, 20)])
+		text += fmt.Sprintf("; %d rows of the old table have an impossible source, instant or cluster: arrivals %v", n, m.damaged[:min(n, 20)])
 	}
 	return text
 }

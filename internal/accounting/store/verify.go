@@ -154,7 +154,7 @@ func (c *checking) cells() (err error) {
 	path := c.v.s.path(tempDir, "verify-"+filepath.Base(c.p.paths[2]))
 	found, err := rollup.Write(path, jobs, texts)
 	if err == nil && found != c.p.info.Cells {
-		c.fault("%s does not have the jobs counted as they are", c.p.paths[2])
+		c.fault("%s: its counts are not those of the jobs", c.p.paths[2])
 	}
 	return errors.Join(err, columnar.Remove(path))
 }

@@ -21,8 +21,8 @@ func New(out console.Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accounting",
 		Short: "Receive finished jobs from Slurm, keep and export them",
-		Long: `Commands about a data directory of finished jobs. rmreplay accounting serve receives
-them from the jobcomp/elasticsearch plugin of an unmodified slurmctld as they end, and
+		Long: `Commands about a data directory of finished jobs. rmreplay accounting serve receives the
+jobs from the jobcomp/elasticsearch plugin of an unmodified slurmctld when they end, and
 keeps them in Parquet files. docs/ACCOUNTING.md has the lines of slurm.conf.
 
 Only one process at a time can open a data directory. If accounting serve has it open,

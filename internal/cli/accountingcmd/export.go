@@ -25,8 +25,9 @@ func (o commands) export() *cobra.Command {
 docs/SCHEMA.md lists. A file whose name ends in .gz is compressed. --start and
 --end choose the jobs that ended between them.
 
-trace and swf are workloads to replay. For them --start and --end are the window of the
-workload, as for workload build: jobs that ran at its start are preset jobs.
+With --format trace or swf the file is a workload to replay. Then --start and --end are
+the window of the workload, as for workload build: jobs that ran at its start become
+preset jobs, which already run when the workload begins.
 
 --where takes a condition in SQL over the columns.`,
 		Example: `  rmreplay accounting export /var/lib/rmreplay -o march.parquet \
@@ -110,8 +111,8 @@ func (o commands) backup() *cobra.Command {
 		Long: `Writes a copy of all jobs that were acknowledged until now into a new data directory.
 Meanwhile the server receives jobs and answers searches as usual.
 
-To restore a copy, stop accounting serve, and put a copy of it in the data directory's
-place.`,
+To restore a backup, stop accounting serve, and replace the data directory by a copy of
+the backup.`,
 		Example: `  rmreplay accounting backup /var/lib/rmreplay /backup/rmreplay-2024-03-05`,
 		Args:    console.WantArgs("DIR", "TARGET"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -19,9 +19,9 @@ func (o commands) info() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info DIR",
 		Short: "Show what a data directory holds",
-		Long: `Shows the number of jobs in a data directory, their clusters and dates, how many
-documents were defective by which rule, and how many received documents are not yet in
-the tables.`,
+		Long: `Shows the number of jobs in a data directory, their clusters and dates, the number of
+defective documents for each rule, and the number of received documents that are not yet
+in the tables.`,
 		Example: `  rmreplay accounting info /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

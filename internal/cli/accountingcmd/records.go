@@ -17,8 +17,8 @@ import (
 func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
-	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in "+
-		"slurmdbd")
+	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster: for records that name no cluster, for a run, "+
+		"or to read from slurmdbd")
 	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
 }
 
@@ -92,10 +92,9 @@ func importedText(r *service.Imported) string {
 		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
 	}
 	if r.Unnamed > 0 && r.Added > 0 {
-		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and stand under the name of their index. "+
-			"If that is not the "+
-			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by "+
-			"number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
+		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and count as jobs of a cluster with their index's name. If that is "+
+			"not the cluster's name, an imported record of such a job is added as a second job: use rmreplay accounting "+
+			"reconcile --fill, which finds these jobs by number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
 	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report of %s\n", why)
@@ -114,7 +113,7 @@ func (o commands) reconcile() *cobra.Command {
 slurmdbd the database. It lists the jobs that the directory lacks, and the jobs that
 differ.
 
-slurmctld keeps jobs that it could not send in memory, and loses these jobs if it is
+slurmctld keeps in memory the jobs that it could not send, and loses these jobs if it is
 killed. slurmdbd has them. With --fill the command adds the missing jobs. Run sacct with
 -D, so that it prints each run of a requeued job. The exit status is 3 if a job is
 missing or differs.`,

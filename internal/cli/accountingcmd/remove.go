@@ -22,12 +22,12 @@ func (o commands) remove() *cobra.Command {
 	c.Use = "remove DIR"
 	c.Short = "Remove jobs of users, clusters or times for good"
 	c.Long = `Removes jobs with their documents from a data directory, also while the server runs.
---user-name, --cluster-name, --start and --end (of the jobs' ends) choose the jobs; a
-job must match all given flags. Earlier documents of these jobs are removed, too.
+--user-name, --cluster-name, --start and --end (bounds of the jobs' ends) choose the
+jobs; a job must match all given flags. Earlier documents of these jobs are removed, too.
 
 Slurm's own accounting, backups and exported files keep their copies. rmreplay accounting
-reconcile --fill adds again the jobs that its records still have. To keep the jobs without
-the users' names and texts, use rmreplay accounting anonymize.`
+reconcile --fill adds removed jobs again if the records that it reads still have them. To
+keep the jobs without the users' names and texts, use rmreplay accounting anonymize.`
 	c.Example = `  rmreplay accounting remove /var/lib/rmreplay --user-name alice --dry-run
   rmreplay accounting remove /var/lib/rmreplay --user-name alice \
     --user-name bob
@@ -58,7 +58,7 @@ Jobs that come later are not anonymized. Slurm's own accounting, backups and exp
 files keep their copies.`
 	c.Example = `  rmreplay accounting anonymize /var/lib/rmreplay --user-name alice --dry-run
   rmreplay accounting anonymize /var/lib/rmreplay --user-name alice --as user1`
-	c.Flags().StringVar(&opts.As, "as", "anonymous", "`NAME` that the users get")
+	c.Flags().StringVar(&opts.As, "as", "anonymous", "`NAME` that replaces the users' names")
 	return c
 }
 

@@ -32,12 +32,12 @@ crash. It keeps every document unchanged; defective documents are marked and cou
 job that is sent twice is kept once.
 
 --auth names a file with one line for each credential, ROLE USER PASSWORD or ROLE token
-TOKEN, where ROLE is ingest, read or all. It must not be readable by others. Slurm takes
-user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many sites
-let all users read slurm.conf, so write a credential of the role ingest there.
+TOKEN, where ROLE is ingest, read or all. Other users must not be able to read the file.
+Slurm takes user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc.
+Many sites let all users read slurm.conf, so write a credential of the role ingest there.
 
-Without --auth the server listens on addresses of this machine only, unless --open says
-otherwise. Jobs that ended longer ago than --retention are removed once a day.
+Without --auth the server listens on the loopback interface only, unless --open is given.
+Once a day it removes the jobs that ended longer ago than --retention.
 
 --run shows a run of rmreplay in the pages, as a cluster; repeat the flag for several
 runs. The server makes a data directory for the runs, and removes it at the end. Such a
@@ -60,16 +60,16 @@ asterisks.
 --kafka also reads the jobs that jobcomp/kafka sends to a topic (Slurm 23.02 and later).
 A message's offset is committed when its document is on disk. While the server does not
 run, messages wait at the brokers. Jobs whose documents do not name a cluster get the
-topic's name. --kafka-config names a file of librdkafka's properties, as the file of
+topic's name. --kafka-config names a file of librdkafka's properties, like the file of
 jobcomp/kafka: security.protocol, sasl.* and ssl.* say how to reach the brokers.
 
 --sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures:
-times, depths and ends of the main and backfill scheduler's cycles, queues, and
-requests. The page /_ui/health charts them. COMMAND is the path of sdiag, with options
-that choose the cluster if necessary: vale="sdiag -M vale". While slurmctld does not
-answer, the figures have a gap. Once an hour the server runs COMMAND with sinfo in place
-of sdiag to learn the size of the cluster, so that utilization is in per cent. The flag
-may be repeated.`,
+how long the cycles of the main and backfill scheduler took, how many jobs they
+considered and why they ended, the lengths of queues, and requests. The page /_ui/health
+charts the figures. COMMAND is the path of sdiag, with options that choose the cluster
+if necessary: vale="sdiag -M vale". While slurmctld does not answer, the figures have a
+gap. Once an hour the server runs COMMAND with sinfo in place of sdiag to learn the size
+of the cluster, so that utilization is in per cent. The flag may be repeated.`,
 		Example: `  rmreplay accounting serve /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve /var/lib/rmreplay --listen 0.0.0.0:9200 \

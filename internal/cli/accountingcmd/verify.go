@@ -21,8 +21,8 @@ column of each job with the job's document, each run of a job with all other run
 the stored counts with the jobs. The command changes nothing, and can run while the
 server runs.
 
-The exit status is 3 if it finds damage. Restore damaged files from a backup, and find
-missing jobs with accounting reconcile.`,
+The exit status is 3 if the command finds damage. Restore damaged files from a backup,
+and find missing jobs with accounting reconcile.`,
 		Example: `  rmreplay accounting verify /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -42,22 +42,21 @@ func New(out console.Output) *cobra.Command {
 		Long: `Replays a workload on the stock Slurm, simulates it with the model of Slurm's scheduler
 (simulate --policy slurm) under the same seeds, and compares both:
 
-  whole runs   which jobs start in the same second and on the same nodes, how the others
-               differ, and the first difference with its cause, as far as it is known
+  whole runs   which jobs start in the same second and on the same nodes, how the other
+               jobs differ, and the first difference with its cause, if it is known
   decisions    the model decides in the state that Slurm was in at each instant, so that a
                difference does not hide the next one
-  waits        their figures over the realizations of both
+  waits        statistics of the waits, over all realizations of Slurm and of the model
 
 The result begins with a verdict: how many of Slurm's decisions the model makes on this
 workload, how the other decisions differ, and for what to use the model.
 
 The replays take ten minutes at most, or --within. A replay that has not ended by then is
-compared up to where it came, and the verdict names this part of the workload. To compare
-another part, cut it out with ` + "`rmreplay workload transform --start`" + `.
+compared up to the instant that it reached, and the verdict names this part of the
+workload. To compare another part, cut it out with ` + "`rmreplay workload transform --start`" + `.
 
-In place of WORKLOAD and --cluster, give the record of a replay or a directory of its
-realizations (REPLAY), and behind it, if you have them, runs of the model with the same
-seeds (MODEL).
+In place of WORKLOAD and --cluster you may give REPLAY, the record of a replay or a
+directory of its realizations, and after it MODEL, runs of the model with the same seeds.
 
 With -o, the records are kept in DIR/slurm and DIR/model for compare, explain and
 report, and the result in DIR/agreement.json. If the command is given again, it uses the
@@ -77,11 +76,11 @@ The exit status is 3 if a replay is not valid, and 5 if this machine lacks that 
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster: that on which WORKLOAD is played")
 	console.AddSlurm(f, &opts.slurm)
 	console.AddOutput(f, &opts.output, "`DIR`", "the records and the result (default: nothing is kept)")
-	console.AddSeed(f, &opts.seed, "the phase of slurmctld")
+	console.AddSeed(f, &opts.seed, "the phase of slurmctld's cycles")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
 	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: those whose decisions are compared (0: all)")
-	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays after `DURATION` of real time, all together (0: at their end)")
+	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays when they have taken `DURATION` of real time, all together (0: never)")
 	console.AddQuiet(f, &opts.quiet)
 	console.AddJSON(c, &opts.json)
 	return c

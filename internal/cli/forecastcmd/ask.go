@@ -34,13 +34,13 @@ func (o commands) newAsk() *cobra.Command {
 		Use:   "ask JOB",
 		Short: "Ask a forecast service when a job starts",
 		Long: `Asks rmreplay forecast serve when JOB starts, and prints P10, P50 and P90 of its start,
-the probabilities to start soon, what the job waits for, and when to ask again. JOB is a
+the probability that it starts soon, what it waits for, and when to ask again. JOB is a
 number such as 17, or 17_3 for a task of an array. The number of an array stands for all
 its tasks.
 
 --sooner asks what would make the job start sooner: a shorter time limit, fewer nodes,
-another partition or QOS that its user may use. The service tries each on the model of
-Slurm's scheduler, which takes up to 20 seconds.
+another partition or QOS that its user may use. The service tries each change on the
+model of Slurm's scheduler, which takes up to 20 seconds.
 
 If the forecast is stale, the command says so and ends with status 3.`,
 		Example: `  rmreplay forecast ask 4711

@@ -40,8 +40,8 @@ far.
 
 For comparison it prints the errors of a forecast in which every job runs until its
 limit, and of Slurm's own estimates if the run recorded them. Actions of the workload
-record these estimates in a replay (docs/FORECAST.md). Then the instants of the actions
-are used, unless --at gives others.
+record these estimates in a replay (docs/FORECAST.md). If there are such estimates, the
+forecasts begin at their instants, unless --at gives others.
 
 With --true-run-times the jobs run as long as they did in the run, and later submissions
 and events are those of the run. Such a forecast is exact if the scheduler begins in the

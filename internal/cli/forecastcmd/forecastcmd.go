@@ -43,7 +43,7 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	flags.Duration(f, &o.horizon, "horizon", horizon, "end realizations `DURATION` ahead: a start after that is shown as later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
-	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from those of the last week) or, of a frozen run, recorded (default recent; none with --run-times limits)")
+	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from the submissions of the last week) or, for a frozen run, recorded (default recent; none with --run-times limits)")
 }
 
 // check refuses numbers that make no sense.
@@ -269,10 +269,10 @@ func New(out console.Output) *cobra.Command {
 		Short: "Forecast when pending jobs start, by running the scheduler forward",
 		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler
 forward from now: on the simulator, on the model of Slurm's scheduler (--policy slurm), or
-on real Slurm under virtual time (--engine slurm). Many such
-realizations give the distribution of each pending job's start: P10, P50 and P90, and with
---starts-by the probability that it starts by an instant. Slurm's own estimate (squeue
---start) is beside them.
+on real Slurm under virtual time (--engine slurm). Many such realizations give the
+distribution of each pending job's start: P10, P50 and P90, and with --starts-by the
+probability that the job starts by an instant. Slurm's own estimate (squeue --start) is
+shown beside them.
 
 The queue is that of the live cluster, read by Slurm's commands, of a CAPTURE (rmreplay
 forecast capture), or of a run at an instant (--freeze, --at). Later submissions are
@@ -296,10 +296,10 @@ docs/FORECAST.md describes the method and its limits.`,
 	f := c.Flags()
 	f.StringVar(&opts.run, "freeze", "", "freeze the record of `RUN` in place of a capture")
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
-	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
+	f.StringVar(&opts.by, "starts-by", "", "also print the probability that a job starts by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
-	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default on the live cluster: you)")
-	f.StringArrayVar(&opts.whatIf, "what-if", nil, "also forecast a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
+	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits the job of --submit (default on the live cluster: you)")
+	f.StringArrayVar(&opts.whatIf, "what-if", nil, "also forecast the job of --submit with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.addFlags(f)
 	opts.zone.Add(f)

@@ -42,18 +42,19 @@ Prometheus at /metrics. rmreplay forecast ask prints the answer about a job. Eac
 says how old its forecast is, and whether it is stale: older than three times --every.
 
 The directory of --data keeps the last forecast and what is known about the quality of
-earlier ones. A service that starts again, or was killed, continues with it.
+earlier forecasts. A service that is started again continues with both, even if it was
+killed.
 
 The service runs Slurm's commands for at most a tenth of the time, and less often while
 Slurm does not answer. If a forecast up to --horizon would take more than half of
 --every, the service looks less far ahead.
 
 --listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
-service knows which user asks. If the site hides jobs (PrivateData=jobs), users see
-their own jobs on a socket, and over TCP only with a credential. --auth names a file
-with one line for each credential, ROLE USER PASSWORD or ROLE token TOKEN. The role user
-shows the jobs of USER, the role all shows all jobs. Without --auth only addresses of
-this machine are possible.`,
+service knows which user asks. If the site hides jobs (PrivateData=jobs), users see only
+their own jobs on a socket, and over TCP only what a credential permits. --auth names a
+file with one line for each credential: user USER PASSWORD permits to see the jobs of
+USER, and all USER PASSWORD or all token TOKEN to see all jobs. Without --auth the service
+listens on sockets and on the loopback interface only.`,
 		Example: `  rmreplay forecast serve --data /var/lib/rmreplay/forecast \
     --listen 127.0.0.1:8766,/run/rmreplay/forecast.sock
   rmreplay forecast ask 4711`,

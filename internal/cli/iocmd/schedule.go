@@ -47,12 +47,12 @@ type scheduleOptions struct {
 
 func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
-	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, without choosing them")
+	f.BoolVar(&s.trackNodes, "track-nodes", false, "plan later starts with numbers of nodes, without choosing the nodes")
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
 	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf "+
 		"says how many there are")
 	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); "+
-		"without it only requested licences count")
+		"without a service only requested licences count")
 	flags.Duration(f, &s.interval, "interval", 0, "`DURATION` between two rounds (default: rounds follow changes, 3 to "+
 		"30 s apart)")
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done: plan one round, and change nothing")
@@ -66,13 +66,13 @@ func (o commands) schedule() *cobra.Command {
 		Long: `Decides in rounds which pending jobs of the given partitions start, and releases these
 jobs. The other jobs stay held. slurmctld is unmodified: the driver uses squeue, sinfo
 and scontrol, and needs the rights of a Slurm operator. It does not change jobs of other
-partitions, and jobs that users or administrators hold. It leaves jobs with a
-reservation to Slurm. It holds a job with a dependency or a begin time when the job
-becomes eligible.
+partitions, or jobs that users or administrators hold. It leaves jobs with a reservation
+to Slurm. It holds a job with a dependency or a begin time only when the job becomes
+eligible.
 
 The driver refuses to start if slurm.conf lacks necessary lines, and prints them. If the
-driver dies, "rmreplay io release --if-driver-dead" releases the jobs that it holds. If
-it is started again, it continues with these jobs. docs/IO.md is the guide.`,
+driver dies, "rmreplay io release --if-driver-dead" releases the jobs that it held. A
+driver that is started again continues with the held jobs. docs/IO.md is the guide.`,
 		Example: `  rmreplay io schedule --partition batch --dry-run
   rmreplay io schedule --partition batch,long --service 127.0.0.1:9999`,
 		Args: console.WantArgs(),

@@ -90,13 +90,13 @@ The service does not authenticate clients. By default only this machine can reac
 	f := c.Flags()
 	opts.add(f)
 	opts.limits = server.DefaultLimits()
-	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, as 150MiB or 80GB")
+	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, such as 150MiB or 80GB")
 	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "`N` licences stand for the whole file system")
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
-	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the file system `NAME` in LDMS's files "+
+	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the use of the file system `NAME` in LDMS's files "+
 		"(default: all)")
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
-		"keep samples for a `DURATION`, which must be longer than any job")
+		"keep samples for a `DURATION`, which must be longer than any job runs")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
 		"look for a job's counters `DURATION` after its end, and twice more at such intervals")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,

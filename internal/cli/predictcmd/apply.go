@@ -29,7 +29,7 @@ func (o commands) newApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply MODEL WORKLOAD -o FILE.csv",
 		Short: "Predict the jobs of a workload with a trained model",
-		Long: `Predicts each job of a workload that begins after the data of the model. The model is
+		Long: `Predicts each job of a workload that begins after the model's data end. The model is
 not trained again, but ended jobs of the workload enter its users' histories, and its
 intervals are calibrated further.
 

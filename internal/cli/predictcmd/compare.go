@@ -42,11 +42,11 @@ the mean bounded slowdown, the waits, and the jobs that reached their limits, wi
 core-hours that these jobs had computed.
 
   limits        EASY with time limits
-    limits-sjbf   shortest jobs first, by time limits: needs no prediction
+  limits-sjbf   shortest jobs first, by time limits: needs no prediction
   last-two      the mean of the user's last two run times (EASY++)
   learner       the regression of Gaussier et al. (SC'15)
   model         gradient boosting that learns as jobs end, or --trained
-    bound         the true run times
+  bound         the true run times
   short-limits  time limits lowered to the predicted --quantile: some jobs are killed
 
 The verdict compares the best predictor with limits-sjbf. Two tests decide: one over the

@@ -39,7 +39,8 @@ func (o commands) newEvaluate() *cobra.Command {
 		Short: "Measure how well models predict run times, memory or I/O of a workload",
 		Long: `Goes through the jobs of a workload, a log or a run in the order of time, once for each
 model. The model predicts each job at its submission. It knows only jobs that had ended
-by then, and is trained again as their number grows. Every job that ran counts.
+by then, and is trained again as their number grows. The scores are over all jobs that
+ran.
 
 The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared
 error, root mean squared error, mean signed difference) for the median, R² and mean

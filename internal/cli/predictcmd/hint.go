@@ -26,8 +26,8 @@ func (o commands) newScript() *cobra.Command {
 		Long: `Prints a Lua script for a stock Slurm. When a user submits a job, the script prints one
 line: which time limit jobs like this one need, and when such a job would start. The
 script asks predict serve and forecast serve (rmreplay predict hint). It changes no job,
-and prints nothing without an answer in 0.2 seconds. Its first lines have the addresses
-of the services. NAME is
+and prints nothing if no answer comes within 0.2 seconds. Its first lines have the
+addresses of the services. NAME is
 
   cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
@@ -59,11 +59,11 @@ func (o commands) newHint() *cobra.Command {
 		Short: "Print one line about a job that is being submitted",
 		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when
 such a job would start, and prints one line. The scripts that rmreplay predict script
-prints run this command. If the services do not answer within --patience, it prints
-nothing and exits with status 0.
+prints run this command. The line has the answers that come within --patience. If none
+comes, the command prints nothing and exits with status 0.
 
 KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
-the VALUE that sbatch takes. A value that cannot be read counts as unknown, so that
+the VALUE that sbatch takes. A value that cannot be read is taken as unknown, so that
 submissions do not fail.`,
 		Example: `  rmreplay predict hint partition=batch nodes=4 limit=12:00:00`,
 		RunE:    func(c *cobra.Command, args []string) error { return o.hint(c.Context(), args, opts) },

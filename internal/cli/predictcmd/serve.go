@@ -35,7 +35,7 @@ func (o commands) newServe() *cobra.Command {
 it is interrupted. docs/schemas/predict.openapi.json describes the interface:
 
   POST /v1/predict  predicts the run times of jobs from what their users asked for
-    POST /v1/events   takes submissions, starts and ends, from which the service learns
+  POST /v1/events   takes submissions, starts and ends, from which the service learns
   GET  /v1/model    says where the model comes from and what was learned since
 
 With --journal, a directory keeps the events: a service that was stopped or killed

@@ -110,9 +110,9 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 // first four fifths had ended.
 func scored(c model.Check, of predict.Target) string {
 	if c.Jobs == 0 {
-		return "not scored, since none of its jobs was submitted after these had ended"
+		return "not scored, since none of its jobs was submitted after the first four fifths had ended"
 	}
-	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90 (of those submitted after these had ended)", c.MAE, of.Unit(),
+	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90 (jobs that were submitted after the first four fifths had ended)", c.MAE, of.Unit(),
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 

@@ -17,8 +17,8 @@ import (
 // first model can be scored, and the command says so.
 func TestTrainOneBurst(t *testing.T) {
 	for between, want := range map[time.Duration]string{
-		0:           "the last fifth, predicted from the first four: not scored, since none of its jobs was submitted after these had ended\n",
-		time.Minute: "the last fifth, predicted from the first four: mean absolute error 0 s, 100.0 % of 20 jobs between P10 and P90 (of those submitted after these had ended)\n",
+		0:           "the last fifth, predicted from the first four: not scored, since none of its jobs was submitted after the first four fifths had ended\n",
+		time.Minute: "the last fifth, predicted from the first four: mean absolute error 0 s, 100.0 % of 20 jobs between P10 and P90 (jobs that were submitted after the first four fifths had ended)\n",
 	} {
 		var out bytes.Buffer
 		o := commands{console.Output{Stdout: &out, Stderr: &out}, func(string) (*workload.Workload, error) {
@@ -44,7 +44,7 @@ func TestTrainOneBurst(t *testing.T) {
 func TestTrainOnMade(t *testing.T) {
 	for made, want := range map[string]string{
 		"time_limit=published": "note: workload complete made fields by rules that know how the jobs ran: time limit (100 jobs); the scores say nothing of a log that has recorded them\n",
-		"":                     "between P10 and P90 (of those submitted after these had ended)\n",
+		"":                     "between P10 and P90 (jobs that were submitted after the first four fifths had ended)\n",
 	} {
 		var out bytes.Buffer
 		o := commands{console.Output{Stdout: &out, Stderr: &out}, func(string) (*workload.Workload, error) {

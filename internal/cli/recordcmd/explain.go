@@ -33,14 +33,14 @@ func Explain(out console.Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain RUN [JOB]",
 		Short: "Say why a job or a group of jobs waited, or why the queue did not move",
-		Long: `Explains one job of a run: when it was submitted, why it waited and how long, which jobs
-started before it, who held its nodes, when backfill first planned it, and why it could
-start. JOB is an ID of the workload, ID_TASK for a task of an array, or the resource
-manager's number.
+		Long: `Explains one job of a run: when it was submitted, why and how long it waited, which jobs
+started before it, whose jobs were on its nodes, when backfill first planned it, and why
+it could start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
+resource manager's number.
 
 Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as
 rmreplay metrics does, the ten largest causes with hours and examples, and whose jobs
-held the processors meanwhile. --filter, --start and --end choose jobs, and --by divides
+used the processors meanwhile. --filter, --start and --end choose jobs, and --by divides
 them into groups.
 
 With --at it explains why the queue waited at an instant: limits, reservations, nodes
@@ -48,10 +48,11 @@ that were down, many jobs of one user, jobs that fit but that backfill did not c
 a large job that waited for nodes, or a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
-docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs,
-unless --reasons 0 is given. rmreplay simulate records which job was first in the queue.
-For a run without reasons, such as a recorded workload, the causes follow from the jobs
-that held the machine.`,
+docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs
+every --reasons (with --clock measured only if --reasons is given), and rmreplay simulate
+--policy slurm records all reasons. Other simulations record which job was first in the
+queue. For a run without reasons, such as a recorded workload, the causes follow from the
+jobs that used the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'

@@ -40,8 +40,9 @@ count from the beginning of the workload, as submit_s does. state is the state i
 The columns are
 
 ` + columns() + `
---sort and --columns take these names, also with a unit as in other files (wait_s). Jobs
-without a value come last. CSV and JSON have durations in seconds and dates in UTC.
+--sort and --columns take these names, also with the unit that CSV and JSON append
+(wait_s). Jobs without a value come last. CSV and JSON have durations in seconds and dates
+in UTC.
 
 If the run is not valid, a message on standard error says so.`,
 		Example: `  rmreplay jobs demo/run --sort wait:desc --limit 20

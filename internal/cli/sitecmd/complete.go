@@ -44,7 +44,9 @@ func Complete(l Lent) *cobra.Command {
 partitions, memory, whole nodes, and the usage before the workload begins. Each field
 has a rule and random numbers of its own. The trace marks each made field with its rule.
 Recorded fields stay. The true values remain unknown: the result is one of many
-workloads that agree with the record.
+workloads that agree with the record. Many rules draw once for each batch: an array, or
+jobs of one user and size of which each was submitted within 20 minutes after the one
+before.
 
 With --realizations, replay and simulate draw the made fields anew for each realization.
 Then compare prints intervals over the draws, and the field on which the result depends
@@ -55,10 +57,9 @@ from another log that has them. --rule chooses the rule of a field:
 
 ` + describeRules() + `time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number
 of MiB for a CPU, and the fields with names take NAME or NAME:WEIGHT,NAME:WEIGHT. The
-rule "none" leaves a field out. The random rules of time limits draw for batches of
-jobs: an array, or jobs of one size that follow one another within 20 minutes. If a
-backfill scheduler could not have started a job at its recorded start with the drawn
-limit, the limit is lowered. The limit of a TIMEOUT job is its run time.`,
+rule "none" leaves a field out. If a backfill scheduler could not have started a job at
+its recorded start with the drawn limit, the limit is lowered. The limit of a TIMEOUT job
+is its run time.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
   rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs

@@ -53,7 +53,7 @@ Without a network, --from names one of these:
   the directory of an image in the OCI layout ("skopeo copy ... oci:DIR")
   a directory of .deb files: Slurm's packages and all that they depend on
 
-Then VERSION may be left out. Before the command installs the release, it runs the
+With --from, VERSION may be left out. Before the command installs the release, it runs the
 release's slurmctld to check the version. The exit status is 5 if the network or a tool
 is missing.
 

@@ -64,9 +64,9 @@ Only this test decides. The command prints the lines for slurm.conf, with the ga
 its interval, or that no better setting was found.
 
 With --policy slurm, the search runs on the model of Slurm's scheduler, in about a
-second a run, and the test on held-out data runs on real Slurm. The result has the time
-that both took, and their settings. Run rmreplay agreement first: it says whether the
-model is good enough for the workload.
+second a run, and the test on held-out data runs on real Slurm. The result has the
+settings that each of the two tried, and the time that this took. Run rmreplay agreement
+first: it says whether the model is good enough for the workload.
 
 Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it
 again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt have the

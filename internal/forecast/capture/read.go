@@ -58,7 +58,7 @@ func read(dir string) (*forecast.Queue, error) {
 		}
 	}
 	stopped, err := stoppedPartitions(dir)
-	doubt(err, "all partitions count as up")
+	doubt(err, "all partitions are taken as up")
 	opts := workload.ReadOptions{Start: at, Zone: zone}
 	w, more, err := build(filepath.Base(dir), jobs, stopped, opts)
 	if err != nil {
@@ -119,8 +119,8 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 			w.Unusable[0].Rule))
 	}
 	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d %s for what makes no sense together; it is left out", n,
-			quantity.Plural(n, "job asks", "jobs ask")))
+		notes = append(notes, fmt.Sprintf("%d %s options that are unknown, invalid or contradictory; these are left out", n,
+			quantity.Plural(n, "job has", "jobs have")))
 	}
 	return w, notes, nil
 }
@@ -219,7 +219,7 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			components))
 	}
 	if lossy > 0 {
-		notes = append(notes, fmt.Sprintf("%d %s for what a forecast leaves out (%s)", lossy,
+		notes = append(notes, fmt.Sprintf("%d %s for something that forecasts leave out (%s)", lossy,
 			quantity.Plural(lossy, "job asks", "jobs ask"),
 			strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
 	}

@@ -34,7 +34,7 @@ var (
 		"step")
 	failedFigure = described("steps_failed_total", "Captures and forecasts that failed since the service started.",
 		"step")
-	judgedFigure   = described("judged", "Forecasts of jobs that started in the days that count.", "partition", "lead")
+	judgedFigure   = described("judged", "Forecasts of jobs that started within --judge-over.", "partition", "lead")
 	coverageFigure = described("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
 	latelyFigure   = described("recent_coverage_ratio", "Share of the last starts from P10 to P90, weighted "+
 		"exponentially, of the realizations' intervals (raw) and of the recalibrated ones; lead is that of the median.",

@@ -29,7 +29,7 @@ type File struct{ Name, Text, Doc string }
 // Files are the files for the site.
 var Files = []File{
 	{"job_submit.lua", lua, "gives each job its class, and the licences of the class table"},
-	{"hold.lua", hold, "submits jobs held, for io schedule (as job_submit.lua)"},
+	{"hold.lua", hold, "holds jobs at submission, for io schedule (install as job_submit.lua)"},
 	{"epilog.sh", epilog, "tells the service that a job has ended (EpilogSlurmctld)"},
 }
 

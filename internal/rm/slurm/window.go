@@ -173,8 +173,8 @@ func CheckPreRoll(a hpc.Action) error {
 	if lost == "" {
 		return nil
 	}
-	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's "+
-		"scheduling (want it at the window's start, or in slurm.conf)",
+	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and slurmctld gets the "+
+		"site's scheduling (want the action at the window's start, or the setting in slurm.conf)",
 		a.At, describeAction(a), lost)
 }
 

@@ -118,7 +118,7 @@ func (r *Result) accountsOfJobs(n *names) {
 	}
 	r.Missing = append(r.Missing,
 		fmt.Sprintf("accounts.sacctmgr has the %d %s, %d %s and %d QOS that the jobs name,"+
-			" without limits, shares and priorities: they are not known (want --accounts with the output of sacctmgr dump)",
+			" without limits, shares and priorities, which are not known (want --accounts with the output of sacctmgr dump)",
 			len(accounts), quantity.Plural(len(accounts), "account", "accounts"), len(n.users),
 			quantity.Plural(len(n.users), "user", "users"), len(n.qos)))
 }

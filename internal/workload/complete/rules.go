@@ -23,13 +23,13 @@ type Rule struct {
 
 // Rules are all rules. The rules of a field are together, and its default comes first.
 var Rules = []Rule{
-	{workload.FieldPartition, "fitting", "the default partition if it holds the job, else the smallest one that does"},
+	{workload.FieldPartition, "fitting", "the default partition if the job fits there, else the smallest one that it fits"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
-	{workload.FieldUser, "like", "the same with the users' shares in --like"},
+	{workload.FieldUser, "like", "a user for each batch, with the users' shares in --like"},
 	{workload.FieldAccount, "users", "an account for each user; few accounts have most users"},
 	{workload.FieldMemory, "used", "the recorded use, times 1 to 2, in whole GiB for a task"},
 	{workload.FieldMemory, "share", "a quarter to all of a CPU's share of its node, by batch"},
-	{workload.FieldExclusive, "full-nodes", "a drawn part, half to all, of the batches whose CPUs fill their nodes"},
+	{workload.FieldExclusive, "full-nodes", "whole nodes for a drawn share (half to all) of the batches whose CPUs fill their nodes"},
 	{workload.FieldTimeLimit, "published", "a drawn mixture of uniform and tsafrir"},
 	{workload.FieldTimeLimit, "uniform", "accuracies between 0 and 1, rounded up to popular limits (Mu'alem and Feitelson 2001)"},
 	{workload.FieldTimeLimit, "tsafrir", "the modal model of Tsafrir, Etsion and Feitelson (JSSPP 2005)"},

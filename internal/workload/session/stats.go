@@ -183,7 +183,7 @@ func (s *Summary) Render(w io.Writer) error {
 	p.printf("edges           %d after transitive reduction\n", s.Edges)
 	p.printf("longest path    %d %s\n", s.LongestPath, quantity.Plural(s.LongestPath, "session", "sessions"))
 	if t := s.ThinkTimes; s.Edges > 0 {
-		p.printf("arity           %d %s on one at most, and one on %d\n", s.Arity,
+		p.printf("arity           %d %s on at most one other, and one depends on %d\n", s.Arity,
 			quantity.Plural(s.Arity, "session depends", "sessions depend"), s.Fan)
 		p.printf("think time      %.0f%% under 1 h, %.0f%% under 10 h, median %s\n",
 			100*t.UnderHour, 100*t.UnderHours, time.Duration(t.Median)*time.Second)

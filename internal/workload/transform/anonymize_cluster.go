@@ -229,7 +229,7 @@ func (a *Anonymizer) accounts(text string) (string, error) {
 // need.
 func (a *Anonymizer) accountCommand(words []string) (string, error) {
 	if len(words) < 2 {
-		return "", fmt.Errorf("%s: not a command (want add, modify or delete, and what)", words[0])
+		return "", fmt.Errorf("%s: the command has only one word (want, for example, add user NAME)", words[0])
 	}
 	kind := ""
 	switch entity := strings.ToLower(words[1]); {

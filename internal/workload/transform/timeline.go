@@ -252,7 +252,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			actions := openAt(w, from)
 			n += settle(w, env)
 			if actions > 0 {
-				env.note("actions from before %s left out, whatever of them still holds: %d", from, actions)
+				env.note("actions before %s left out, even if their effects last: %d", from, actions)
 			}
 			for i, job := range w.Jobs.All() {
 				if waited[job.ID] && job.Dependency == "" && arrays.BeginWhenEligible(job, from) {
@@ -297,7 +297,7 @@ const toKeep = " (a workload that workload complete --cluster has made gives the
 func settle(w *workload.Workload, env *Environment) (homeless int) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {
-			env.note("jobs that ran at %s and got nodes by a rule, as nobody recorded them: %d", w.Start, n)
+			env.note("jobs that ran at %s and got nodes by a rule, because their nodes are not recorded: %d", w.Start, n)
 		}
 	}
 	homeless = keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })

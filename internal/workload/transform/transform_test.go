@@ -356,7 +356,7 @@ func TestWindow(t *testing.T) {
 	if notes := strings.Join(results[0].Notes, "\n"); !strings.Contains(notes, "on nodes that the record does not name left out: 1 (") {
 		t.Errorf("the job that ran nowhere is not said: %s", notes)
 	}
-	if len(w.Actions) != 1 || len(results[0].Notes) != 2 || !strings.HasSuffix(results[0].Notes[1], "still holds: 2") || results[1].Notes != nil {
+	if len(w.Actions) != 1 || len(results[0].Notes) != 2 || !strings.HasSuffix(results[0].Notes[1], "effects last: 2") || results[1].Notes != nil {
 		t.Errorf("actions %v, %+v", w.Actions, results)
 	}
 	var ids []string

@@ -12,11 +12,11 @@ import (
 var ioPolicies = []ioPolicy{
 	{"bf-licenses", "Slurm's main and backfill scheduler with requested licenses (bf_licenses)",
 		ioaware.Planning{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
-	{"io-baseline", "rounds without estimates and without measured use",
+	{"io-baseline", "only requested licenses count, not estimates or measured use",
 		ioaware.PlanningBy(ioaware.Baseline)},
-	{"io-aware", "estimated and measured use of the file system stays below its limit",
+	{"io-aware", "estimated and measured use of the file system stays within its limit",
 		ioaware.PlanningBy(ioaware.Aware)},
-	{"workload-adaptive", "io-aware, and much I/O in proportion to the queue (two groups)",
+	{"workload-adaptive", "io-aware; jobs with much I/O stay near a target set by the queue",
 		ioaware.PlanningBy(ioaware.TwoGroup)},
 }
 

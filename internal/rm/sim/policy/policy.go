@@ -31,7 +31,7 @@ func all() []named {
 		{"fcfs", "first come, first served: the head of the queue holds up all others", false, false, only(FCFS)},
 		{"easy", "EASY backfilling by the rules of \"Replay with Feedback\" (FGCS 2024)", false, true, only(EASY)},
 		{"easy-textbook", "EASY backfilling of Mu'alem and Feitelson (2001)", true, true, Textbook},
-		{"easy-sjbf", "the same, the shortest jobs are backfilled first", true, true, SJBF},
+		{"easy-sjbf", "easy-textbook, but the shortest jobs are backfilled first", true, true, SJBF},
 		{"easy++", "easy-sjbf:predict=last-two, of Tsafrir, Etsion and Feitelson (2007)", true, true, SJBF},
 		{"conservative", "conservative backfilling: every job has a reservation", false, false, only(Conservative)},
 	}

@@ -226,7 +226,7 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 	}
 	for _, name := range c.required {
 		if !slices.ContainsFunc(able, func(k capacity) bool { return slices.Contains(k.names, name) }) {
-			return unavailable(RuleNodeList, "a node of --nodelist has not what they ask for")
+			return unavailable(RuleNodeList, "a node of --nodelist lacks what they ask for")
 		}
 	}
 	total := int64(0)
@@ -243,14 +243,14 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 				return unavailable(rule, "too few have "+words[rule])
 			}
 		}
-		return unavailable(RuleNodes, fmt.Sprintf("%d are left for them, and they ask for more", total))
+		return unavailable(RuleNodes, fmt.Sprintf("%d can run them, and they ask for more", total))
 	}
 	if most(able, d.maxNodes, func(k capacity) int64 { return k.cpus }) < d.cpus && !d.overcommit {
-		return unavailable(RuleCPUs, "as many nodes as they may have do not have their CPUs")
+		return unavailable(RuleCPUs, "the most nodes that they may get have too few CPUs together")
 	}
 	for i, g := range d.gres {
 		if g.perJob > most(able, d.maxNodes, func(k capacity) int64 { return k.gres[i] }) {
-			return unavailable(RuleGRES, fmt.Sprintf("as many nodes as they may have do not have %d of %s", g.perJob, g))
+			return unavailable(RuleGRES, fmt.Sprintf("the most nodes that they may get have less than %d of %s together", g.perJob, g))
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (a *adapter) objects() []string {
 		switch r.key {
 		case "NodeSet":
 			if _, node := a.cluster.nodeIndex[s.Value]; node && a.release.Since(slurmspec.R2411) {
-				a.errs = append(a.errs, s.errorf("NodeSet=%s: a node has the name, and slurmctld refuses that since 24.11 (want another name)", s.Value))
+				a.errs = append(a.errs, s.errorf("NodeSet=%s: a node has the same name, which slurmctld refuses since 24.11 (want another name)", s.Value))
 			}
 			lines = append(lines, canonical(s, grammarOf(r)).String())
 		case "PartitionName":

@@ -237,7 +237,7 @@ func TestRefusedByRelease(t *testing.T) {
 		{"PartitionName=DEFAULT MaxTime=NONE", slurmspec.R2205, "slurm.conf:4: PartitionName=DEFAULT MaxTime=NONE: not a time"},
 		{"AccountingStorageEnforce=qos,jobs", slurmspec.R2205, "no release from 22.05 to 26.05 knows jobs"},
 		{"NodeName=odd CPUs=2 Sockets=2 CoresPerSocket=8\nSelectType=select/cons_tres", slurmspec.R2205, "slurm.conf:4: NodeName=odd CPUs=2: 22.05 refuses a CPU for each socket (want CPUs=16)"},
-		{"NodeName=twin CPUs=2\nNodeSet=twin Nodes=n1", slurmspec.R2411, "slurm.conf:5: NodeSet=twin: a node has the name, and slurmctld refuses that since 24.11 (want another name)"},
+		{"NodeName=twin CPUs=2\nNodeSet=twin Nodes=n1", slurmspec.R2411, "slurm.conf:5: NodeSet=twin: a node has the same name, which slurmctld refuses since 24.11 (want another name)"},
 		{"PrologFlags=RunInJobs", slurmspec.R2605, "slurm.conf:4: PrologFlags=RunInJobs: no release from 22.05 to 26.05 knows RunInJobs"},
 		{"SelectTypeParameters=CR_Cores", slurmspec.R2205, "no release from 22.05 to 26.05 knows CR_Cores"},
 		{"SelectType=select/cray_aries", slurmspec.R2405, "SelectType=select/cray_aries: 24.05 does not have it (removed in 24.05)"},

@@ -38,7 +38,7 @@ func DaemonUser(run int) (supervise.User, error) {
 		}
 		return supervise.User{UID: id, GID: id}, runAs(id)
 	}
-	return supervise.User{}, &UserError{Err: fmt.Errorf("no user without an account among every %dth number from %d to %d", usersApart, firstUser+run, lastUser)}
+	return supervise.User{}, &UserError{Err: fmt.Errorf("every %dth user ID from %d to %d has an account (want one without)", usersApart, firstUser+run, lastUser)}
 }
 
 // runAs starts a process as another user.
