@@ -200,8 +200,8 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 }
 
 // readUsage computes the usage of every association at the window's start, in processor seconds, or
-// in billed seconds if the database has these. Usage is halved for every half-life that has passed,
-// and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
+// in billing × seconds if the database has these. Usage is halved for every half-life that has
+// passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
 // readUsage adds up hourly sums as far back as slurmdbd keeps them, before that daily sums, and
 // before that monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
