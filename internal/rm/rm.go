@@ -92,7 +92,7 @@ type Event struct {
 	Task int `json:"task"`
 	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this
 	// number the caller need not search for the job by ID. It is 0 if the resource manager does not
-	// count.
+	// number submissions.
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`

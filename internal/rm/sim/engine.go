@@ -402,7 +402,8 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	return o
 }
 
-// newOutcome stores an outcome. It is valid until AdvanceTo is called and all events are taken.
+// newOutcome stores an outcome, which is valid until the first call of AdvanceTo after all events
+// have been taken.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]
