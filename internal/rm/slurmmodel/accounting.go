@@ -432,7 +432,7 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
-// preferred returns nodes that a limit on nodes would not count for a job; nil if none.
+// preferred returns nodes that a limit on nodes has already counted for other jobs; nil if none.
 func (a *accounting) preferred(j *job) selection.Bits {
 	if a.limits == nil {
 		return nil

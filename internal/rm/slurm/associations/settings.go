@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Setting is what commands for sacctmgr give an option of a QOS, an account, a user or a cluster.
+// Setting is the value that commands for sacctmgr give to an option of a QOS, an account, a user or
+// a cluster.
 type Setting struct {
 	// Object is "qos high", "account physics", "user ada in physics", "user ada in physics on long" (a partition) or
 	// "cluster vale". A command may change a user in all accounts: "user ada".
@@ -44,7 +45,8 @@ func Settings(commands []byte) []Setting {
 	return s.list
 }
 
-// settings are settings in the order in which they were made. at has their places, by their objects and options.
+// settings are settings in the order in which they were made. at has the index in list of each
+// object's option.
 type settings struct {
 	list []Setting
 	at   map[Setting]int
