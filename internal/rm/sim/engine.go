@@ -240,8 +240,8 @@ func (e *Engine) expire() {
 	}
 }
 
-// freeForeseen ends the jobs that reach their time limit at this instant. It replaces each job's
-// timer by one that asks the policy.
+// freeForeseen ends the jobs that end at this instant as expected ([Job.Due]), for example at their
+// time limit. It replaces each job's timer by one that asks the policy.
 func (e *Engine) freeForeseen() {
 	e.transfer()
 	var now []agenda.Entry[due]

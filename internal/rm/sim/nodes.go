@@ -458,7 +458,7 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 	return ready{j, j.demand, n.m.now, at, j.Expected, j.Limit, n.m.Generation()}
 }
 
-// place finds nodes for a job from an instant until its time limit, and stores them in found. It
+// place finds nodes for a job from an instant until its expected end, and stores them in found. It
 // goes through the nodes in the order of preference and fills each with tasks. If the job may not
 // have that many nodes, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
@@ -524,7 +524,7 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 }
 
 // all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
-// that are now in use come before idle nodes: these stay free for jobs that can start earlier.
+// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, after them.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical

@@ -39,8 +39,8 @@ func (e *Engine) explainJob(j *Job, why because) {
 	j.why = why
 }
 
-// explain reports why jobs wait that the policy has not started: jobs that have just become
-// eligible, and jobs that are, or were until now, the first in the queue of their partition.
+// explain reports why the first job in the queue of each partition waits, and which of the jobs
+// that have just become eligible wait for their reservation.
 func (e *Engine) explain() {
 	before := e.heads
 	e.heads = e.spare[:0]

@@ -17,7 +17,7 @@ type Setting struct {
 }
 
 // Settings returns what the commands of a file set, in the order of the commands. An option that is set again has its
-// last value; changes of a list (preempt+=low) are applied to it. Commands that sacctmgr would refuse are left out:
+// last value; changes of a list (preempt+=low) are applied to it. Commands that cannot be read are left out:
 // [Read] has the mistakes.
 func Settings(commands []byte) []Setting {
 	s := settings{at: map[Setting]int{}}
