@@ -156,7 +156,7 @@ func (a *accounting) admit(j *job) error {
 	return nil
 }
 
-// describe adds a job's account, QOS, association and priority components to an outcome.
+// describe adds a job's account and QOS to an outcome.
 func (a *accounting) describe(j *job, o *rm.Outcome) {
 	of := j.account
 	if of.assoc != nil {

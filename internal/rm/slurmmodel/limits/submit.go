@@ -154,8 +154,8 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 	return true
 }
 
-// exceedsWall sets the time limit to most if the job gives none. It reports whether the time limit
-// exceeds most, if such limits count for the submission.
+// exceedsWall sets the time limit to most if the job gives none. It reports whether slurmctld
+// refuses the submission because the time limit exceeds most.
 func (v *validation) exceedsWall(most int64) bool {
 	v.setMinutes(&v.Minutes, uint64(most))
 	return v.strict && int64(v.Minutes) > most
