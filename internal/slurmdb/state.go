@@ -141,7 +141,8 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads node events. Changes of the same kind at the same instant become one event.
+// readEvents reads node events. Changes of the same kind and reason at the same instant become one
+// event.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage

@@ -293,7 +293,8 @@ func (p *parser) has(names ...string) bool {
 //     threads if the options request these;
 //   - no more nodes than tasks;
 //   - at least a task's CPUs on every node;
-//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound.
+//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
+//     socket for memory_bound.
 //
 // [Parse] calls Complete. Requests from other sources need it. A second call changes nothing. The
 // error says that the node list cannot be read.
