@@ -74,10 +74,10 @@ const (
 	// for ever: Reason.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
-	// reason, in Slurm's words. Outcome has the job's priority. Outcome.Start is the start that the
-	// scheduler plans; zero if the scheduler has not planned the job. The model of Slurm adds the
-	// parts of the priority and what backfill did with the job. For an array, Task -1 means all
-	// pending tasks.
+	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start
+	// that the scheduler plans; zero if the scheduler has not planned the job. The model of Slurm
+	// adds the parts of the priority and what backfill did with the job. For an array, Task -1
+	// means all pending tasks.
 	Waiting EventKind = "waiting"
 )
 
@@ -92,14 +92,15 @@ type Event struct {
 	Task int `json:"task"`
 	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this
 	// number the caller need not search for the job by ID. It is 0 if the resource manager does not
-	// count.
+	// number submissions.
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
-	// Reason is the reason for which a job was rejected or requeued, or a description of the
-	// change to a node, a reservation or a job, with the reason of a refusal.
+	// Reason is the reason for which a job was rejected or requeued or waits, or a description of
+	// the change to a node, a reservation or a job, with the reason of a refusal.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is set on started, requeued and ended events. It has what is known of the job so far.
+	// Outcome is set on started, requeued and ended events, and on those waiting events for which
+	// the resource manager knows more than the reason. It has what is known of the job so far.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 

@@ -19,6 +19,7 @@ import (
 // The tests of package slurm check the complete result of Read. Their replays fill the database of
 // a real slurmdbd.
 
+// TestWaitingTasks: both forms in which the accounting has the tasks of an array are understood.
 func TestWaitingTasks(t *testing.T) {
 	for text, want := range map[string]string{
 		"[4-9%2]": "4-9%2", "1,3": "1,3", "0x1E00%8": "9-12%8", "0x1": "0-0", "[0xF0F]": "0-3,8-11", "0xZ": "0xZ", "0x": "0x", "": "",

@@ -141,7 +141,8 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads node events. Changes of the same kind at the same instant become one event.
+// readEvents reads node events. Changes of the same kind and reason at the same instant become one
+// event.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage
@@ -200,8 +201,8 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 }
 
 // readUsage computes the usage of every association at the window's start, in processor seconds, or
-// in billed seconds if the database has these. Usage is halved for every half-life that has passed,
-// and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
+// in billing × seconds if the database has these. Usage is halved for every half-life that has
+// passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
 // readUsage adds up hourly sums as far back as slurmdbd keeps them, before that daily sums, and
 // before that monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {

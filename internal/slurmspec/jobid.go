@@ -68,8 +68,9 @@ func (id JobID) String() string {
 	return number
 }
 
-// ArrayTasks writes the tasks of an array that have not started as sbatch takes them. The accounting has a
-// list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's bit_fmt_hexmask writes it.
+// ArrayTasks returns the tasks of an array that have not started, in the form of sbatch's --array.
+// The accounting has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's
+// bit_fmt_hexmask writes it.
 func ArrayTasks(text string) string {
 	text = strings.Trim(text, "[]")
 	mask, limit, limited := strings.Cut(text, "%")

@@ -9,13 +9,13 @@ const (
 
 	NodeDown    = uint32(1)       // NODE_STATE_DOWN: its jobs fail or are requeued
 	NodeUndrain = uint32(1 << 6)  // NODE_STATE_UNDRAIN
-	NodeResume  = uint32(1 << 8)  // NODE_RESUME: from down, drained or failing
+	NodeResume  = uint32(1 << 8)  // NODE_RESUME: ends down, drained or failing
 	NodeDrain   = uint32(1 << 9)  // NODE_STATE_DRAIN: no new jobs
 	NodeFailing = uint32(1 << 13) // NODE_STATE_FAIL: about to fail
 )
 
 // OutageOfNumber returns how a node went out of service, from its state in slurmdbd's event
-// table: "drain" for a node that is drained or failing, "down" for any other.
+// table: "down" for a node that is down and neither drained nor failing, "drain" for any other.
 func OutageOfNumber(state int64) string {
 	if uint32(state)&NodeStateBase == NodeDown && uint32(state)&(NodeDrain|NodeFailing) == 0 {
 		return "down"

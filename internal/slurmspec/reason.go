@@ -52,7 +52,7 @@ func ReasonNamed(name string) (Reason, bool) {
 
 var reasonsByName = func() map[string]Reason {
 	m := make(map[string]Reason, len(reasonNames))
-	for r, name := range slices.Backward(reasonNames[:]) { // if two reasons have one name, the first counts
+	for r, name := range slices.Backward(reasonNames[:]) { // if two reasons have one name, the lower number is taken
 		m[name] = Reason(r)
 	}
 	return m

@@ -2,8 +2,8 @@ package slurmspec
 
 import "regexp"
 
-// secret matches keys of Slurm's configuration whose values may be secrets: StoragePass, AccountingStoragePass,
-// JwtKey, AuthAltParameters, ...
+// secret matches keys of Slurm's configuration whose values may be secrets: StoragePass,
+// AccountingStoragePass, JwtKey, AuthAltParameters, ...
 var secret = regexp.MustCompile(`(?i)pass|secret|token|key$|auth.*(info|parameters)`)
 
 // Secret reports whether the value of a key of slurm.conf or slurmdbd.conf may be a secret.

@@ -20,7 +20,8 @@ import (
 )
 
 // daemonPaths are the possible paths of slurmctld in a root, the best first. slurmctld-wlm is
-// Debian's name of the daemon; with Debian's package of the emulator, slurmctld is the emulator.
+// Debian's name of the daemon; with Debian's package slurm-wlm-emulator, the file slurmctld is the
+// emulator.
 var daemonPaths = []string{
 	"usr/sbin/slurmctld-wlm", "usr/sbin/slurmctld", "sbin/slurmctld", "usr/local/sbin/slurmctld", "usr/bin/slurmctld",
 	"opt/slurm/sbin/slurmctld", "opt/slurm/*/sbin/slurmctld",
@@ -32,7 +33,7 @@ var libraryPaths = []string{
 	"opt/slurm/lib", "opt/slurm/*/lib",
 }
 
-// machines maps architectures to those of programs that can run on this machine.
+// machines maps Go's names of architectures to those in the headers of programs.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
 // patience is the longest time that slurmctld may need to print its version on a busy machine.

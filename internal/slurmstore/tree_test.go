@@ -123,7 +123,7 @@ func TestWhiteouts(t *testing.T) {
 	tr := openTree(t)
 	for _, layer := range [][]byte{
 		archive(t, entry{name: "a/1"}, entry{name: "a/2"}, entry{name: "b/1"}, entry{name: "b/2"}, entry{name: "c"}),
-		// The whiteouts of b come after files that the layer adds to b.
+		// The whiteout of b comes after b/3 of its own layer, and must not remove b/3.
 		archive(t, entry{name: "a/.wh.1"}, entry{name: "b/3"}, entry{name: "b/.wh..wh..opq"}, entry{name: ".wh.c"}, entry{name: "c"}, entry{name: ".wh..wh.plnk"}, entry{name: "no/.wh.such"}),
 	} {
 		if err := tr.removeWhiteouts(t.Context(), bytes.NewReader(layer)); err != nil {

@@ -102,8 +102,8 @@ func (b Set) Equal(other Set) bool {
 	return true
 }
 
-// Hash spreads sets over numbers. The words of a large set are independent, so that the processor computes with four
-// of them at once.
+// Hash returns a hash value of the set. It mixes the words of a large set in four independent sums,
+// so that the processor computes with four words at once.
 func (b Set) Hash() uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	var sums [4]uint64

@@ -71,7 +71,8 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations.
+// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations
+// there. Jobs with --no-kill go on if they have other nodes.
 func (e *Engine) loseJobs(d *node, name string) {
 	var jobs []*Job
 	for _, s := range d.stays {

@@ -54,7 +54,8 @@ var (
 	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
-// carryOut carries out a command on a submission. It returns an error if no task can follow it.
+// carryOut carries out a command on a submission. It returns an error if the command cannot
+// change a task, except if it cancels a submission that has ended.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do

@@ -285,7 +285,7 @@ func (s *submission) waitFor(c *condition) {
 	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
-// tell checks the conditions of other submissions that wait for this one, after a job j of it has
+// tell checks the conditions of other submissions that wait for this one, after its job j has
 // started or ended. whole says that conditions on the whole submission may have changed, because j
 // was the last of its jobs to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
@@ -420,8 +420,8 @@ func (e *Engine) startOf(id string) hpc.Time {
 }
 
 // forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a
-// minute, or more often if MinJobAge is shorter, it forgets all jobs that ended MinJobAge ago
-// (_slurmctld_background in src/slurmctld/controller.c). Dependencies on such jobs are met.
+// minute, or more often if MinJobAge is shorter, it forgets all jobs that ended MinJobAge or
+// longer ago (_slurmctld_background in controller.c). Dependencies on such jobs are met.
 func (e *Engine) forgotten(end hpc.Time) bool {
 	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
 		return false

@@ -7,8 +7,8 @@
 // when. Package policy has the policies of the literature, and docs/SIMULATOR.md shows how to
 // write another one.
 //
-// Events of one instant have an order. First the engine removes all jobs that end from the machine,
-// and then asks the policy once. Next are changes of the machine, such as reservations. Then the
-// policy gets the jobs that become eligible, one by one in the order of submission. Nothing depends
-// on real time or on the order of a map: the same input gives the same events.
+// With [EndsFirst], the events of one instant have this order: jobs that end leave the machine; the
+// machine changes, for example by reservations; the policy is asked once; then the policy gets the
+// jobs that become eligible, one by one in the order of submission. Nothing depends on real time or
+// on the order of a map: the same input gives the same events.
 package sim

@@ -240,8 +240,8 @@ func (e *Engine) expire() {
 	}
 }
 
-// freeForeseen ends the jobs that reach their time limit at this instant. It replaces each job's
-// timer by one that asks the policy.
+// freeForeseen ends the jobs that end at this instant as expected ([Job.Due]), for example at their
+// time limit. It replaces each job's timer by one that asks the policy.
 func (e *Engine) freeForeseen() {
 	e.transfer()
 	var now []agenda.Entry[due]
@@ -402,7 +402,8 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	return o
 }
 
-// newOutcome stores an outcome. It is valid until AdvanceTo is called and all events are taken.
+// newOutcome stores an outcome, which is valid until the first call of AdvanceTo after all events
+// have been taken.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]

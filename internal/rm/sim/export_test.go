@@ -139,7 +139,7 @@ func (n *nodes) auditReservations(j *Job, node int32) error {
 	return nil
 }
 
-// Forget makes the machine test jobs again that did not fit before, and nodes that are reserved.
+// Forget makes the machine forget which jobs did not fit, and which nodes are reserved.
 func (m *Machine) Forget() {
 	m.freed++
 	if m.nodes != nil {

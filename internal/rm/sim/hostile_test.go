@@ -103,8 +103,8 @@ func TestBefore1970(t *testing.T) {
 	t.Error("the job has not ended after 10 s")
 }
 
-// TestInterrupted checks that a simulation can be interrupted whose queue takes hours at one
-// instant.
+// TestInterrupted checks that a simulation whose queue takes hours at one instant can be
+// interrupted.
 func TestInterrupted(t *testing.T) {
 	c := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 1}}}
 	e, err := sim.New(sim.Config{Cluster: c, Policy: policy.EASY, Epoch: epoch})

@@ -105,8 +105,9 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant from after on at which a waiting job can start and run to its
-// time limit, given running jobs and reservations of other jobs; [hpc.Never] if there is none.
+// Earliest returns the first instant from after on at which a waiting job can start and run for as
+// long as expected, given running jobs and reservations of other jobs; [hpc.Never] if there is
+// none.
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }

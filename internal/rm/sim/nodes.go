@@ -17,7 +17,7 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are the nodes. Jobs get nodes of lower weight first, and equal ones in this order.
+	// Nodes are the nodes. Jobs get nodes by increasing weight, and by this order if it is equal.
 	Nodes []hpc.Node
 	// Partitions are the partitions. If there are none, one partition has all nodes.
 	Partitions []Partition
@@ -253,7 +253,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends yields the instants at which a job may begin to fit, in order. The first is first.
+// ends yields the instants at which a job may begin to fit, in order, beginning with first.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {
@@ -322,7 +322,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	}
 }
 
-// uses returns the resources that a job uses on a node if it has so many tasks there.
+// uses returns the resources that a job uses on a node if the given number of its tasks runs there.
 func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
 	uses := make([]int64, len(d.has))
 	for r := range uses {
@@ -458,7 +458,7 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 	return ready{j, j.demand, n.m.now, at, j.Expected, j.Limit, n.m.Generation()}
 }
 
-// place finds nodes for a job from an instant until its time limit, and stores them in found. It
+// place finds nodes for a job from an instant until its expected end, and stores them in found. It
 // goes through the nodes in the order of preference and fills each with tasks. If the job may not
 // have that many nodes, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
@@ -524,7 +524,7 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 }
 
 // all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
-// that are now in use come before idle nodes: these stay free for jobs that can start earlier.
+// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, after them.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -573,8 +573,8 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits nodes from index from on that which, if not nil, accepts. It reports whether more are
-// needed.
+// some visits nodes, from index from on. If which is not nil, it visits only nodes that which
+// accepts. It reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
@@ -616,8 +616,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of order. The nodes that the job names, and as many nodes as it
-// needs, get one task each. The first nodes get the rest.
+// fill puts tasks on the nodes of n.order, on each node as many as fit. But it leaves one task for
+// each later node that the job names or needs.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)

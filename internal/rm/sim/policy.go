@@ -12,8 +12,8 @@ type Policy interface {
 	// its position in the queue, unless that depends on size or limit. The engine calls Schedule
 	// afterwards.
 	Change(job *Job, change func())
-	// Schedule starts jobs after any change except an arrival: processors became free, nodes
-	// changed their states, or a waiting job was removed.
+	// Schedule starts jobs after any change except an arrival, for example if processors became
+	// free, nodes changed their states, or a waiting job was removed.
 	Schedule()
 }
 
@@ -21,8 +21,8 @@ type Policy interface {
 // resources, and which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
 	// Queue calls yield with waiting jobs, in the order in which the policy considers them, until
-	// yield returns false. It yields all waiting jobs. It may yield only the first if no other job
-	// can start until the first has started or has a reservation.
+	// yield returns false. It yields all waiting jobs, or only the first if no other job can start
+	// until the first has started or has a reservation.
 	Queue(yield func(*Job) bool)
 }
 

@@ -10,8 +10,8 @@ import (
 // because is the reason why a job waits.
 type because uint8
 
-// These are the reasons. The first job of a partition waits for resources. Other jobs wait for
-// their turn, which is seen from [rm.Outcome.First]. The other reasons cause events.
+// These are the reasons. With becauseOrdinary, the first job of a partition waits for resources,
+// other jobs wait for their turn, see [rm.Outcome.First]. Changed reasons cause events.
 const (
 	becauseOrdinary because = iota
 	becauseHeld             // a command holds the job
@@ -39,8 +39,8 @@ func (e *Engine) explainJob(j *Job, why because) {
 	j.why = why
 }
 
-// explain reports why jobs wait that the policy has not started: jobs that have just become
-// eligible, and jobs that are, or were until now, the first in the queue of their partition.
+// explain reports why the first job in the queue of each partition waits, and which of the jobs
+// that have just become eligible wait for their reservation.
 func (e *Engine) explain() {
 	before := e.heads
 	e.heads = e.spare[:0]

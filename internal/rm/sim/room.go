@@ -35,8 +35,8 @@ func (m *Machine) Generation() Generation {
 	return m.generation
 }
 
-// failure is the shortest job with a demand that did not fit in a generation. Longer jobs with the
-// same demand do not fit, either.
+// failure is a job with a demand that did not fit in a generation. Jobs with the same demand that
+// are at least as long do not fit, either.
 type failure struct {
 	known      bool
 	in         Generation

@@ -15,7 +15,8 @@ const (
 	jobExpires
 )
 
-// due is the effect of a timer: the end of job, or a call of do.
+// due is the effect of a timer: a call of do or, if do is nil, the end of job. With the class
+// jobOutlives, job does not end, but its prediction is corrected.
 type due struct {
 	job *Job
 	do  func()

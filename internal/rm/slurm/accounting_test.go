@@ -93,7 +93,7 @@ add user ben account=biology fairshare=10 qos=normal,high
 	}
 }
 
-// TestResourceLimits: limits on generic resources and licences hold from the first job on, as at a
+// TestResourceLimits: limits on generic resources and licences apply from the first job on, as at a
 // site whose slurmctld has registered these resources long ago. slurmdbd gets those keys of the
 // site's slurmdbd.conf that its release knows.
 func TestResourceLimits(t *testing.T) { eachSlurm(t, testResourceLimits) }
@@ -200,8 +200,8 @@ func testNewQOS(t *testing.T, slurm *install.Installation) {
 }
 
 // TestEqualUsers: one command that adds several users makes the same associations, with the same
-// ids, as one command for each user. This also holds if some of the users exist already. A command
-// of the greatest length that sacctmgr reads adds all its users.
+// ids, as one command for each user. This also applies if some of the users exist already. A
+// command of the greatest length that sacctmgr reads adds all its users.
 func TestEqualUsers(t *testing.T) { eachSlurm(t, testEqualUsers) }
 
 func testEqualUsers(t *testing.T, slurm *install.Installation) {

@@ -26,8 +26,8 @@ type action struct {
 }
 
 // actions runs an administrator's actions. Each action begins at its instant, whether or not
-// earlier actions have ended. Actions of the same instant run one after the other. If an action
-// takes virtual time, the next action begins before its end.
+// earlier actions have ended. Actions of the same instant run one after the other; but if an action
+// takes virtual time, the next action begins before it has ended.
 type actions struct {
 	*loop
 	conf    *configuration

@@ -33,7 +33,7 @@ const lead = time.Minute
 const deadline = 3 * time.Minute
 
 // rootsVariable names a directory with the root of a system for each other release of Slurm: 24.11,
-// 26.05, and 22.05 if the machine has another release.
+// 26.05, and 22.05 if the machine's own Slurm is another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every

@@ -13,7 +13,7 @@ import (
 
 // reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
 // changes. A question is squeue's request (REQUEST_JOB_INFO) with the numbers of the pending jobs.
-// To answer, slurmctld takes read locks only and, with the frozen clock, no virtual time, so
+// slurmctld's answer needs read locks only and, with the frozen clock, takes no virtual time, so
 // questions do not change the schedule. They miss a reason that comes and goes between two
 // questions, and the reason of a job that starts before the first question.
 type reasons struct {

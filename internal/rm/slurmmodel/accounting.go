@@ -156,7 +156,7 @@ func (a *accounting) admit(j *job) error {
 	return nil
 }
 
-// describe adds a job's account, QOS, association and priority components to an outcome.
+// describe adds a job's account and QOS to an outcome.
 func (a *accounting) describe(j *job, o *rm.Outcome) {
 	of := j.account
 	if of.assoc != nil {
@@ -432,7 +432,7 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
-// preferred returns nodes that a limit on nodes would not count for a job; nil if none.
+// preferred returns nodes that a limit on nodes has already counted for other jobs; nil if none.
 func (a *accounting) preferred(j *job) selection.Bits {
 	if a.limits == nil {
 		return nil

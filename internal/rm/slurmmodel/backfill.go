@@ -70,8 +70,8 @@ func (e *Engine) newCycle() *cycle {
 	return c
 }
 
-// goOn tries records until virtual time must pass, and returns how long. During the cost of a test
-// slurmctld does nothing else; during a pause it does. At the end of the cycle goOn returns 0.
+// goOn tries records until virtual time must pass, and returns how much: the cost of a test, during
+// which slurmctld does nothing else, or a pause, or 0 at the end of the cycle.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {

@@ -116,9 +116,9 @@ func (e *Engine) next() hpc.Time {
 	return max(l.busy, min(l.turn, l.backfill, l.decay, l.slice, e.passAt(), served, e.timers.Next()))
 }
 
-// step does one thing that is due. At an instant, passes come first, then answers of nodes, then
-// threads that slept, the oldest first. Since 24.11 the threads that serve nodes' messages are
-// older than the other threads. Before, each message gets a new thread.
+// step does one thing that is due. At an instant, passes come first, then threads that slept, the
+// oldest first. Before 24.11 each message of a node gets a new thread, which comes last. Since then
+// the threads that serve these messages are the oldest, and come before passes.
 func (e *Engine) step() {
 	l := &e.loops
 	switch {

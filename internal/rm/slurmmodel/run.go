@@ -362,7 +362,7 @@ func (e *Engine) register() {
 }
 
 // loseJobs ends the jobs on a node that went down, in slurmctld's order
-// (kill_running_job_by_node_name in job_mgr.c). Jobs with --requeue return to the queue.
+// (kill_running_job_by_node_name in job_mgr.c). Jobs that may be requeued return to the queue.
 func (e *Engine) loseJobs(node int) {
 	for _, j := range slices.Clone(e.list) {
 		if j.state != running || !j.alloc.Nodes.Has(node) {

@@ -252,7 +252,7 @@ func (e *Engine) meetsDeadline(j *job) bool {
 }
 
 // grantLimit sets the time limit of a job that backfill has started. With --time-min or a deadline
-// it ends before its nodes are planned or reserved (_reset_job_time_limit in backfill.c).
+// the limit ends before its nodes are planned or reserved (_reset_job_time_limit in backfill.c).
 func (t *trial) grantLimit(j *job) {
 	if j.timeMin == 0 && j.deadline == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 
 // scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission,
 // the main scheduler looks at the first few jobs of the queue. It looks at the whole queue once an
-// hour. Backfill is off (-1), or runs so rarely that only the instants of its cycles matter.
+// hour. bf_interval is -1 if backfill is off.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
 // slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. These are
@@ -25,13 +25,14 @@ var queueOptions = []string{
 	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
 }
 
-// Scheduling returns the SchedulerParameters of the pre-roll, made from a site's. burst is the
-// largest number of preset jobs that start together. Until the window begins, only preset jobs may
-// start, and slurmctld looks no further down the queue. With the site's parameters the schedulers
-// would keep trying all other jobs, which takes as much CPU time as a day of a full machine.
+// Scheduling returns the SchedulerParameters of the pre-roll, made from those of the site. burst is
+// the largest number of preset jobs that start together. Until the window begins, only preset jobs
+// may start, and slurmctld looks no further down the queue. With the site's parameters the
+// schedulers would keep trying all other jobs, which takes as much CPU time as a day of a full
+// machine.
 //
-// backfill is the interval of backfill cycles; 0 for none. The barrier keeps these cycles from
-// starting jobs.
+// backfill is the interval of backfill cycles; 0 turns backfill off. The barrier keeps these cycles
+// from starting jobs.
 func Scheduling(site string, burst int, backfill time.Duration) string {
 	every := -1
 	if backfill > 0 {

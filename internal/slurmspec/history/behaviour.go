@@ -11,7 +11,7 @@ type Behaviour struct {
 	Topic Topic
 	// What is the change as a sentence without a period.
 	What string
-	// Source is where Slurm's source or its release notes have it.
+	// Source names the place in Slurm's source or release notes that shows the change.
 	Source string
 }
 

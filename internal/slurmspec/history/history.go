@@ -284,9 +284,9 @@ type Plugin struct {
 	Instead string
 }
 
-// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides
-// scheduling or sites name it. It follows the directories of src/plugins. Plugins named "none" are
-// left out: since 23.11 this name means that no plugin is loaded.
+// Plugins has the plugins that some series from 22.05 to 26.05 lacks: those whose kind decides
+// scheduling, and others that sites name. It follows the directories of src/plugins. Plugins named
+// "none" are left out: since 23.11 this name means that no plugin is loaded.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},
 	"hash/sha3":                 {Lifetime: Lifetime{Since: slurmspec.R2405}},
@@ -314,8 +314,8 @@ var Plugins = map[string]Plugin{
 }
 
 // NoPlugin reports whether a plugin's name means "no plugin" to a release, so that no file has to
-// exist. 23.11 removed the plugins that do nothing. Its topology/default is a plugin until 25.05
-// made it topology/flat.
+// exist. 23.11 removed the plugins that do nothing, except topology/default, which 25.05
+// replaced by topology/flat.
 func NoPlugin(name string, release slurmspec.Release) bool {
 	if strings.EqualFold(name, "topology/default") {
 		return release.Since(slurmspec.R2505)

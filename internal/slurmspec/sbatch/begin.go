@@ -12,8 +12,7 @@ import (
 
 var errInstant = errors.New("not a time (want now+1hour, HH:MM, MM/DD/YY or YYYY-MM-DD[THH:MM[:SS]])")
 
-// deltaUnits are the units of "now+COUNT UNIT". The user may write any longer word that begins
-// with one.
+// deltaUnits are the units of "now+COUNT UNIT". The user may also write their plurals.
 var deltaUnits = []struct {
 	name string
 	unit time.Duration

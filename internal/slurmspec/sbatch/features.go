@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// Features are what --constraint asks of each node: alternative lists. A node must have all features of one list.
+// Features are what --constraint asks of each node: alternative lists. A node must have all
+// features of one list.
 type Features [][]string
 
-// ParseFeatures reads features joined by "&", "," or "|". "|" has the lowest precedence. The error says that
-// counts and groups of features are not simulated.
+// ParseFeatures reads features joined by "&", "," or "|". "|" has the lowest precedence. The error
+// says that counts and groups of features are not simulated.
 func ParseFeatures(s string) (Features, error) {
 	if s == "" {
 		return nil, nil

@@ -11,8 +11,7 @@ import (
 )
 
 // Format writes a request as options of sbatch, without the script. [Parse] reads them as the
-// same request. Format writes times to the second and leaves out an unlimited time limit, so
-// that fractions of seconds are lost.
+// same request, but without fractions of seconds. Format leaves out an unlimited time limit.
 func Format(r *hpc.Request) []string {
 	var f formatter
 	f.text("job-name", r.Name)

@@ -363,7 +363,7 @@ func setSwitches(p *parser, value string) (err error) {
 }
 
 // setExclusive sets whose jobs may share nodes with the job. If several options say so, the last
-// one counts.
+// one decides.
 func setExclusive(p *parser, value string) error {
 	p.Request.Exclusive, p.Request.Oversubscribe = "", false
 	switch strings.ToLower(value) {

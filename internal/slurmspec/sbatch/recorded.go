@@ -118,8 +118,8 @@ func (r *recorded) wrap(words []string) {
 	}
 }
 
-// laterOptions are the options of sbatch that have come between Slurm 23.02 and 26.05 and that
-// decide where or when a job runs. sbatch 22.05 does not have them.
+// laterOptions are options that sbatch got between Slurm 23.02 and 26.05. sbatch 22.05 does not
+// have them. Options that decide where or when a job runs have the setter later.
 var laterOptions = optionsByName([]*option{
 	{long: "consolidate-segments", set: later},
 	{long: "resources", arg: requiredArgument, set: later},

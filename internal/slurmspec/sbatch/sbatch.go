@@ -3,8 +3,9 @@
 // (src/common/proc_args.c, parse_time.c), the rules of getopt_long, and the derivations that
 // sbatch makes before it submits (src/sbatch/opt.c).
 //
-// It is stricter than sbatch in one way: it refuses a number with other text behind it
-// ("--nice=5x"), whose text sbatch's strtol silently ignores.
+// It refuses more than sbatch: a number with other text behind it ("--nice=5x"), whose text
+// sbatch's strtol silently ignores; options that name further files to read (--bbf, --nodefile);
+// and options with which sbatch submits nothing (--test-only, --help, --usage, --version).
 //
 // On top of sbatch it reads the words of UB's Slurm simulator, which are not options of sbatch and
 // have a single dash:
@@ -159,7 +160,8 @@ func (p *parser) longOption(words []string) ([]string, error) {
 	return words, p.apply(opt, "--"+written, value, joined)
 }
 
-// shortOptions reads a word like "-n12" or "-Hs" and returns the words behind it and its value.
+// shortOptions reads a word like "-n12" or "-Hs", and the value that follows it if its option needs
+// one. It returns the words after these.
 func (p *parser) shortOptions(words []string) ([]string, error) {
 	word := words[0]
 	words = words[1:]
@@ -291,7 +293,8 @@ func (p *parser) has(names ...string) bool {
 //     threads if the options request these;
 //   - no more nodes than tasks;
 //   - at least a task's CPUs on every node;
-//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound.
+//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
+//     socket for memory_bound.
 //
 // [Parse] calls Complete. Requests from other sources need it. A second call changes nothing. The
 // error says that the node list cannot be read.

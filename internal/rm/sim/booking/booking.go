@@ -42,8 +42,8 @@ func (b *Bookings) Note(node int, begin hpc.Time) {
 }
 
 // Until returns nodes that are idle now, but whose reservations begin too early for a job that runs
-// until end. It does so only for jobs that need whole nodes, and only if it is certain of all
-// nodes. Otherwise it returns an empty set.
+// until end: all booked nodes if the job needs whole nodes and all reservations begin after now and
+// before end, otherwise an empty set.
 func (b *Bookings) Until(whole bool, now, end hpc.Time) nodeset.Set {
 	if b.count > 0 && whole && now < b.first && b.last < end {
 		return b.nodes

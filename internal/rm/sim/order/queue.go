@@ -9,11 +9,11 @@ import (
 // Queue has waiting jobs in an order that the policy chooses. It finds the first job that may be
 // backfilled without looking at each job before it.
 //
-// Jobs of one size are in one tree, in which every subtree has its smallest time limit. The first
-// job with a limit of at most L is therefore found in logarithmic time. A second tree, over the
-// sizes, has the smallest limit and the first job of each range of sizes. A search therefore only
-// follows sizes with a suitable job. Its time grows with the logarithm of the number of jobs, even
-// if each job is either small or short, but no job is both. The zero Queue is empty.
+// Jobs of one size are in one tree, in which every subtree has its smallest expected run time. The
+// first job that is expected to run for at most L is therefore found in logarithmic time. A second
+// tree, over the sizes, has the shortest and the first job of each range of sizes. A search
+// therefore only follows sizes with a suitable job. Its time grows with the logarithm of the number
+// of jobs, even if each job is either small or short, but no job is both. The zero Queue is empty.
 type Queue[J any] struct {
 	classes []class[J] // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
@@ -31,11 +31,11 @@ type class[J any] struct {
 
 // sizeRange summarizes the jobs in a range of sizes.
 type sizeRange[J any] struct {
-	minLimit int64 // smallest time limit; noLimit if there are no jobs
+	minLimit int64 // smallest Expected; noLimit if there are no jobs
 	first    *Entry[J]
 }
 
-// noLimit is the smallest time limit of a range without jobs.
+// noLimit is the minLimit of a range without jobs.
 const noLimit = math.MaxInt64
 
 // Len returns the number of jobs.
@@ -149,9 +149,9 @@ func (q *Queue[J]) Pop() *Entry[J] {
 }
 
 // Backfill removes jobs and passes them to start, in the order of the queue, by the rule of EASY. A
-// job may start if its size is at most free, and if its time limit is at most within or its size is
-// at most extra. Each start reduces free by the job's size. If the job's time limit is above
-// within, it reduces extra, too. Backfill returns the rest of extra.
+// job may start if its size is at most free, and if its Expected is at most within or its size is
+// at most extra. Each start reduces free by the job's size. If the job's Expected is above within,
+// the start reduces extra, too. Backfill returns the rest of extra.
 //
 // free and extra only shrink, so a job that may not start may not start later in the same pass,
 // either. One pass is therefore enough.

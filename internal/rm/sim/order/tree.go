@@ -158,8 +158,8 @@ func (t *Tree[J]) First() *Entry[J] {
 	return j
 }
 
-// firstWithin returns the first job with a time limit of at most limit, or nil. The tree must be
-// one of time limits.
+// firstWithin returns the first job whose Expected is at most limit, or nil. The tree must have the
+// aggregate minExpected.
 func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {
@@ -178,7 +178,7 @@ func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 }
 
 // Reach returns the first job at which the sum of the sizes reaches need, and that sum. It returns
-// nil if the sum of all sizes is less. The tree must be one of sizes.
+// nil if the sum of all sizes is less. The tree must have the aggregate sumSizes.
 func (t *Tree[J]) Reach(need int64) (*Entry[J], int64) {
 	j := t.root
 	if j == nil || j.total < need {

@@ -7,8 +7,9 @@ import (
 
 // TestLearnedConstants compares the constants of F1 to F4, which Carastan-Santos and de Camargo
 // (SC'17, table 3) print with three digits, with those of their public simulator
-// (github.com/fredgrub/scheduling-simulator, src/tester). It has the fitted function a f(r) x b
-// g(n) + c log10(s). Divided by a b it is the printed function, and orders jobs in the same way.
+// (github.com/fredgrub/scheduling-simulator, src/tester). The simulator has
+// the fitted function a·f(r) × b·g(n) + c·log10(s). Divided by a·b, this is the printed function,
+// which orders jobs in the same way.
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -149,8 +149,8 @@ const longestCommand = 4094
 // together joins successive commands that add users with the same options into one command with a
 // list of names. For each command slurmdbd reads and changes the rows of other associations, so a
 // thousand commands take half a minute. A user who was added by an earlier command keeps a separate
-// command: sacctmgr may complain about it, and within one command sacctmgr adds new users first,
-// whatever their order.
+// command: sacctmgr may complain about that command, and within one command sacctmgr adds new users
+// first, whatever their order.
 func together(lines []string) []string {
 	var list []string
 	var verb, options string // of the last command, if users can be added to it

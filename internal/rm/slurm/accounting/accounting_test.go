@@ -20,7 +20,7 @@ func TestSacctmgrScript(t *testing.T) {
 }
 
 // TestSessions: a session that has read the list of QOS ends before a command that names a QOS
-// which was added after that.
+// added after the session has read the list.
 func TestSessions(t *testing.T) {
 	for commands, want := range map[string]string{
 		"add qos a\nadd qos b\nadd cluster c qos=a,b":                                                              "3",

@@ -121,7 +121,7 @@ type limit struct {
 	// wall says that the limit is on the run time. slurmctld checks such limits before it looks for
 	// nodes.
 	wall bool
-	// least says that the limit is a minimum: the job asks for too little.
+	// isMinimum says that the limit is a minimum: the job asks for too little.
 	isMinimum bool
 }
 
@@ -352,8 +352,8 @@ func (k *checker) find(l limit) {
 	}
 }
 
-// takes reports whether a limit counts. It does not count if a QOS has already set a limit of the
-// same kind. It remembers the limits of QOS, but not those of associations, since each level of
+// takes reports whether a limit applies. It does not apply if a QOS has already set a limit of the
+// same kind. takes remembers the limits of QOS, but not those of associations, since each level of
 // accounts has its own group limits.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {

@@ -238,8 +238,8 @@ func (c *creation) checkPartitions() *Finding {
 }
 
 // checkTasks finds a job that asks for several tasks per node and has at most one task. slurmctld
-// 26.05 accepts such a job and never finds nodes for it; the manual does not mention this. 22.05
-// and 24.11 start the job. 26.05 starts it only with --overcommit, --mincpus or generic resources.
+// 26.05 accepts such a job and finds no nodes for it, except with --overcommit, --mincpus or
+// generic resources; the manual does not mention this. 22.05 and 24.11 start the job.
 func (c *creation) checkTasks() *Finding {
 	r := &c.job.Request
 	if !c.release.Since(slurmspec.R2605) || c.waits != nil || r.TasksPerNode <= 1 || r.Tasks > 1 || r.Overcommit ||

@@ -45,7 +45,7 @@ type Set struct {
 // maxMistakes is the number of mistakes after which Read gives up.
 const maxMistakes = 1000
 
-// Read reads the commands of a cluster. name stands for the file in mistakes.
+// Read reads the commands for a cluster. Mistakes begin with name, the name of the file.
 func Read(commands []byte, name, cluster string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}},

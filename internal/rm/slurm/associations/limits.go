@@ -39,7 +39,7 @@ type Policy struct {
 	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount *int64
 	// UsageFactor multiplies the usage of the jobs; nil for 1.
 	UsageFactor *float64
-	// UsageThreshold is the lowest fair-share factor that may submit; nil if it is not set.
+	// UsageThreshold is the lowest fair-share factor with which users may submit; nil if unset.
 	UsageThreshold *float64
 	// Preempt are the QOS whose jobs the jobs of this QOS may preempt. PreemptMode is in lower case;
 	// empty for the cluster's mode.
@@ -394,7 +394,7 @@ func splitLower(list string) []string {
 }
 
 // limitWord is the name of a limit in a command, and the smallest number of letters to which the
-// name may be abbreviated. The first entry of the table that fits counts, as in sacctmgr
+// name may be abbreviated. The first entry of the table that fits is taken, as in sacctmgr
 // (sacctmgr_set_assoc_rec in common.c, _set_rec in qos_functions.c).
 type limitWord struct {
 	name      string

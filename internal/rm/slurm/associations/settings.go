@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Setting is what commands for sacctmgr give an option of a QOS, an account, a user or a cluster.
+// Setting is the value that commands for sacctmgr give to an option of a QOS, an account, a user or
+// a cluster.
 type Setting struct {
 	// Object is "qos high", "account physics", "user ada in physics", "user ada in physics on long" (a partition) or
 	// "cluster vale". A command may change a user in all accounts: "user ada".
@@ -16,7 +17,7 @@ type Setting struct {
 }
 
 // Settings returns what the commands of a file set, in the order of the commands. An option that is set again has its
-// last value; changes of a list (preempt+=low) are applied to it. Commands that sacctmgr would refuse are left out:
+// last value; changes of a list (preempt+=low) are applied to it. Commands that cannot be read are left out:
 // [Read] has the mistakes.
 func Settings(commands []byte) []Setting {
 	s := settings{at: map[Setting]int{}}
@@ -44,7 +45,8 @@ func Settings(commands []byte) []Setting {
 	return s.list
 }
 
-// settings are settings in the order in which they were made. at has their places, by their objects and options.
+// settings are settings in the order in which they were made. at has the index in list of each
+// object's option.
 type settings struct {
 	list []Setting
 	at   map[Setting]int

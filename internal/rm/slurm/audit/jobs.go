@@ -96,8 +96,8 @@ func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 }
 
 // Compare compares the rows of a run with slurmdbd's records. It compares submit, start and end
-// times to the second, state, nodes, account and QOS of every job that slurmctld accepted. The
-// result has one sentence for each difference.
+// times to the second, state, nodes, account and QOS of every job that slurmctld accepted and that
+// has ended. The result has one sentence for each difference.
 func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {

@@ -221,9 +221,9 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
 // controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
-// clients would answer by a pause, and those of the connection manager (conmgr_). Since 25.05 the order in which
-// messages are served would depend on the number of processors (workers.c), so it sets conmgr_threads to the number
-// for two processors.
+// clients would answer by a pause, and the options of the connection manager (conmgr_). Since 25.05 the order in which
+// messages are served would depend on the number of processors (workers.c), so controllerParameters sets
+// conmgr_threads to the number for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

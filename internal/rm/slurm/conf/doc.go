@@ -9,7 +9,7 @@
 //   - [Adapt] rewrites the configuration. With it, the stock daemons of a release run as an
 //     ordinary user, on loopback and without slurmd. Adapt reports every change with its reason.
 //
-// Adapt keeps a key that decides scheduling unless Slurm would refuse it in a replay. It warns of changes that may
-// alter scheduling. One table classifies all keys (keys.go); another table says which releases have a key
-// (releases.go).
+// Adapt keeps keys that decide scheduling, unless they need the site's hardware, programs or
+// storage, or Slurm would refuse them in a replay. It warns of changes that may alter scheduling.
+// One table classifies all keys (keys.go). history.Keys says which releases have a key.
 package conf

@@ -167,7 +167,7 @@ type nodeSet struct {
 	nodes   []string
 }
 
-// nodeSets returns the node sets by name. If several have the same name, the first counts.
+// nodeSets returns the node sets by name. If several have the same name, the first is taken.
 func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 	sets := make(map[string]nodeSet)
 	var errs []error

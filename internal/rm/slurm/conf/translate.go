@@ -249,7 +249,7 @@ func (t *translation) partitionOptions(s Statement, key, from string) []Attribut
 }
 
 // refusals reports the values with which slurmctld of the release does not start. Of a repeated
-// key, the last value counts.
+// key, the last value is checked.
 func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
 	refuse := func(s Statement, key, value string, err error) {
@@ -279,7 +279,7 @@ func (t *translation) refusals() {
 }
 
 // defaults sets keys that the site does not set and that have different defaults in the two releases. So the replay
-// has the defaults of the site's release. If the configuration does not tell its release, the run's release counts.
+// has the defaults of the site's release. If the configuration does not tell its release, the run's is taken.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

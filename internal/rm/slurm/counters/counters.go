@@ -211,9 +211,9 @@ func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }
 
-// checkBackfill is CheckBackfill with parsed limits. slurmctld does not count the cycles that
-// it cuts, so this looks at the longest cycle. It allows for one second, because slurmctld
-// compares whole seconds (backfill.c, _attempt_backfill).
+// checkBackfill is CheckBackfill with parsed limits. slurmctld before 23.11 does not count the
+// cycles that it cuts, so this looks at the longest cycle. It allows for one second, because
+// slurmctld compares whole seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// The purpose of the measured clock is to show such cuts, so they do not make its result invalid.

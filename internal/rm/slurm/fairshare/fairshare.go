@@ -131,7 +131,7 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 }
 
 // Own is the usage with which an association starts, not counting the usage of associations below
-// it. Names are in lower case. Raw is in seconds of billed TRES.
+// it. Names are in lower case. Raw is in billing × seconds.
 type Own struct {
 	Account, User, Partition string
 	Raw                      float64

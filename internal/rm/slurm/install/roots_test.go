@@ -8,7 +8,7 @@ import (
 )
 
 // rootsVariable names a directory with the root of a system for each release: 24.11, 26.05, and
-// 22.05 if the machine has another release.
+// 22.05 if the machine's own Slurm is another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachRoot runs a test for each root.

@@ -91,11 +91,11 @@ type request struct {
 // ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen returns the largest number of connections that the driver opens to slurmctld at one
-// time. It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's
-// backlog has no room for a connection, the kernel tries again after a second of real time, and the
-// virtual clock does not know about this wait. slurmctld serves 256 connections at once
-// (MAX_SERVER_THREADS in slurmctld.h), 24.11 serves 50, and 25.05 and later serve 512
+// maxOpen returns the largest number of connections that the driver opens to slurmctld at one time.
+// It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's backlog
+// has no room for a connection, the kernel tries again after a second of real time, and the virtual
+// clock does not know about this wait. Up to 24.05, slurmctld serves 256 connections at once
+// (MAX_SERVER_THREADS in slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func maxOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {

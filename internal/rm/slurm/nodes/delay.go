@@ -86,7 +86,7 @@ func (d Delay) String() string {
 	return d.spec
 }
 
-// IsZero reports whether the delay is always zero.
+// IsZero reports whether the delay is the zero Delay.
 func (d Delay) IsZero() bool { return d.sample == nil }
 
 // Delays are delays of real nodes. A replay cannot know how long they are.

@@ -359,9 +359,9 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 }
 
 // ExitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
-// different from job to job. A real node takes about 160 ms (docs/measurements/accuracy.md). The
-// latency is never so long that a run time of whole seconds becomes a second longer in Slurm's
-// records.
+// different from job to job, and 0 in the last 2 ms of a second. A real node takes about 160 ms
+// (docs/measurements/accuracy.md). The latency is never so long that a run time of whole seconds
+// becomes a second longer in Slurm's records.
 //
 // A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the latency,
 // jobs would end exactly at the instant of a later pass, and jobs that started in one pass with

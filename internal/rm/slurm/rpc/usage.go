@@ -17,7 +17,7 @@ func (c Codec) UsageHeader(saved int64) []byte {
 }
 
 // AppendUsage appends the usage of one association to a file that [Codec.UsageHeader] began,
-// without the usage of the associations below it. raw is in seconds of billed TRES.
+// without the usage of the associations below it. raw is in billing × seconds.
 //
 // slurmctld compares limits in TRES-minutes with the usage of single TRES. The usage of the TRES
 // billing is raw. The usage of CPUs is raw only if processors says that CPUs are billed. The usage

@@ -38,7 +38,8 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Close notes that a job that shares no nodes runs on nodes; without runs, that it is suspended there, or ends.
+// Close notes that a job that shares no nodes runs on nodes or, if runs is false, that it is
+// suspended there or ends.
 func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	for i := range nodes.All {
 		if runs {

@@ -236,8 +236,8 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	return false
 }
 
-// Planned returns the first instant after after and before before, from which on one of the nodes
-// is planned for a job; 0 if there is none.
+// Planned returns the first instant later than after and earlier than before from which on one of
+// the nodes is planned for a job; 0 if there is no such instant.
 func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 	for _, i := range t.list {
 		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
-// TestScheduler checks that a job of a high tier suspends a job of a low tier until it ends, and
-// that two jobs of a partition take turns.
+// TestScheduler checks that a job of a high tier suspends a job of a low tier until the first job
+// ends, and that two jobs of a partition take turns.
 func TestScheduler(t *testing.T) {
 	var did []string
 	s := New([]rows.Partition{{Tier: 1}, {Tier: 10}}, 8, Actions[string]{

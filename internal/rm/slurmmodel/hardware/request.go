@@ -6,8 +6,8 @@ import "rmreplay/internal/rm/nodeset"
 // are 0.
 type Request struct {
 	Partition int // index in Machine.Turns of package selection
-	// Class is the same number for equal requests, see [Tester.Classify]. With 0, results of tests
-	// are not stored.
+	// Class is the same number for equal requests, see Tester.Classify of package selection. With
+	// 0, results of tests are not stored.
 	Class int
 
 	MinCPUs int

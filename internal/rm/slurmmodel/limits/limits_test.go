@@ -11,10 +11,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Package recorded compares the decisions of this package with slurmctld's. The tests here are
-// about what the records do not have: arrays, several partitions, and limits on the number of
-// nodes.
-
+// site has the limits and accounts of a test. Package recorded compares the decisions of this
+// package with slurmctld's. The tests here are about what the records do not have: arrays, several
+// partitions, and limits on the number of nodes.
 type site struct {
 	*Limits
 	a *accounts.Accounts

@@ -154,7 +154,7 @@ func (l *Limits) word(i int) string {
 	return "Unknown"
 }
 
-// StaysHeld reports whether a held job with this reason keeps it (_job_runnable_test1 in
+// StaysHeld reports whether a held job with this reason keeps the reason (_job_runnable_test1 in
 // job_scheduler.c).
 func StaysHeld(r slurmspec.Reason) bool {
 	const maxRequeue = 71

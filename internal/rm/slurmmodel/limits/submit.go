@@ -8,8 +8,8 @@ import (
 
 // Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what
 // the job requests. It always compares numbers of submitted jobs. It compares limits that one job
-// alone can exceed if the job has no QOS, or if its QOS has the flag DenyOnLimit. If the job gives
-// no time limit, Validate sets the time limit to the lowest limit that applies.
+// alone can exceed if no QOS applies to the job, or if one that applies has the flag DenyOnLimit.
+// If the job gives no time limit, Validate sets the time limit to the lowest limit that applies.
 //
 // If slurmctld refuses the job, Reason is the limit. The submission then fails with
 // ESLURM_ACCOUNTING_POLICY.
@@ -154,8 +154,8 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 	return true
 }
 
-// exceedsWall sets the time limit to most if the job gives none. It reports whether the time limit
-// exceeds most, if such limits count for the submission.
+// exceedsWall sets the time limit to most if the job gives none. It reports whether slurmctld
+// refuses the submission because the time limit exceeds most.
 func (v *validation) exceedsWall(most int64) bool {
 	v.setMinutes(&v.Minutes, uint64(most))
 	return v.strict && int64(v.Minutes) > most

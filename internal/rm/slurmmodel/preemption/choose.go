@@ -195,9 +195,9 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	return t.Tester.WillRun(future, t.Request, set, t.Counts, &later)
 }
 
-// RenewExempt reports whether the jobs that are exempt from suspension are to be found anew at a second, and forgets
-// those of the tester. In 26.05 slurmctld does so at most once a second if slurm.conf has PreemptExemptTime
-// (_rebuild_suspend_exempt_cores).
+// RenewExempt reports whether the cores of jobs that cannot be suspended yet must be found anew at
+// the second now. If so, it forgets those that the tester has. In 26.05 slurmctld does so at most
+// once a second if slurm.conf has PreemptExemptTime (_rebuild_suspend_exempt_cores).
 func (s *Settings) RenewExempt(x *selection.Tester, now int64) bool {
 	if !x.Since2605 || s.exempt == 0 || s.renewed == now {
 		return false
@@ -206,7 +206,8 @@ func (s *Settings) RenewExempt(x *selection.Tester, now int64) bool {
 	return true
 }
 
-// Exempt keeps the cores of a running job for it if it cannot be suspended yet at a second (_add_exempt_cores).
+// Exempt exempts the cores of a running job if the job cannot be suspended yet at the second now
+// (_add_exempt_cores).
 func (s *Settings) Exempt(x *selection.Tester, job *Job, now int64) {
 	if s.ModeOf(job) != Suspend || now >= s.exemptUntil(job) {
 		return

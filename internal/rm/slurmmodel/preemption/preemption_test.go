@@ -109,7 +109,7 @@ func (c *cluster) take(s *Settings, by *Job, cpus, nodes int) string {
 }
 
 // TestRead checks that jobs are preempted only with a plugin and a mode, and that PreemptParameters
-// counts since 23.02.
+// is read since 23.02.
 func TestRead(t *testing.T) {
 	for text, on := range map[string]bool{
 		"": false, "PreemptType=preempt/none": false, "PreemptMode=REQUEUE": false,
@@ -279,7 +279,7 @@ func TestNowLeavesTheMachineAlone(t *testing.T) {
 }
 
 // TestWillRun checks that a job that may preempt the running job can start now, and other jobs when
-// it ends.
+// the running job ends.
 func TestWillRun(t *testing.T) {
 	low := &accounts.QOS{Name: "low", PreemptExempt: -1}
 	c := newCluster(2)

@@ -609,7 +609,7 @@ func (m *model) checkPriority(f []string, j *job) {
 	}
 }
 
-// sharing returns the association whose shares a uses: its own, or those of an account above.
+// sharing returns the association whose shares a uses: a itself, or an account above.
 func sharing(a *accounts.Association) *accounts.Association {
 	if a.Shares == associations.SharesOfParent {
 		return a.ShareParent

@@ -9,8 +9,8 @@ import (
 
 // chooseNodes chooses a number of nodes for a reservation, from its partition or the default
 // partition (_select_nodes). It takes nodes of other reservations at the same time last, and only
-// if the new reservation has the flag OVERLAP or MAINT. In 24.11 it also takes them if the other
-// reservation has one of these flags.
+// if the new reservation has the flag OVERLAP or MAINT. From 24.11 to 25.11 it also takes them if
+// the other reservation has one of these flags.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {
@@ -95,8 +95,8 @@ func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selecti
 
 // Choose chooses nodes of a set as slurmctld does before 24.11 (select_p_resv_test). Without
 // switches it takes the first nodes. Otherwise it finds the lowest and smallest switch with enough
-// nodes. If one leaf below it has enough nodes, it takes that; otherwise it takes the fullest
-// leaves first. It returns nil if no switch has enough.
+// nodes. If one leaf below that switch has enough nodes, Choose takes this leaf; otherwise it takes
+// the fullest leaves first. It returns nil if no switch has enough.
 func Choose(switches []selection.Switch, pool selection.Bits, count int) selection.Bits {
 	chosen := make(selection.Bits, len(pool))
 	if len(switches) == 0 {
@@ -150,7 +150,7 @@ func bestLeaf(number []int, left int) int {
 	return best
 }
 
-// take moves the first count nodes of one set to another.
+// take adds the first count nodes of one set to another.
 func take(to, from selection.Bits, count int) {
 	for i := range from.All {
 		if count == 0 {
@@ -187,7 +187,8 @@ func (l *List) replaceNodes(r *Reservation) {
 	}
 }
 
-// Select chooses nodes as for a job that shares no nodes (_resv_select, since 24.11); nil if there are too few.
+// Select chooses nodes as for a job that shares no nodes (_resv_select, since 24.11). It returns
+// nil if there are too few.
 func Select(
 	x *selection.Tester, s *selection.State, among selection.Bits, count int, h *selection.Horizon,
 ) selection.Bits {

@@ -102,7 +102,8 @@ func TestCopyAndRemove(t *testing.T) {
 	}
 }
 
-// With late, rows that lost a job keep their order until the next test, and Used already has the cores that it finds.
+// With late, rows that lost a job keep their order until the next test, and Used already has the
+// cores that the test finds.
 func TestSettle(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		table := New(8, []Partition{{Tier: 1, Rows: 2}}, late)

@@ -24,7 +24,7 @@ const (
 	backfillExits   = 6
 )
 
-// Counters are slurmctld's counters, with which the model is compared.
+// Counters has the model's counts in the form of slurmctld's counters, for comparison.
 type Counters struct {
 	rpc.Stats
 	// Exits says that slurmctld counts why passes and cycles end, as it does since 23.11.

@@ -268,8 +268,8 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 }
 
 // MayBeFull reports whether a job cannot run if nodes have too few free cores. This is not certain
-// with LLN of 26.05, which counts CPUs that nodes do not have. It is false for jobs with devices,
-// because their tests change weights and must be made.
+// with LLN of 26.05, which counts CPUs that nodes do not have, and with jobs that take turns on
+// cores. It is false for jobs with devices, whose tests change weights and must be made.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }

@@ -23,7 +23,7 @@ type Horizon[J Job] struct {
 	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
-	// The rest is used since 24.11.
+	// The following fields are used since 24.11.
 
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool

@@ -58,8 +58,9 @@ func preemption(get Settings) error {
 	return nil
 }
 
-// NothingPreempts warns about preempt/qos with accounts, the commands for sacctmgr in a file, that let no QOS preempt
-// another: slurmctld starts, and never preempts a job. file is "" for a cluster without such commands.
+// NothingPreempts warns if PreemptType is preempt/qos but accounts lets no QOS preempt another:
+// then slurmctld starts, but never preempts a job. accounts has the commands for sacctmgr in file,
+// which is "" for a cluster without such commands.
 func NothingPreempts(get Settings, accounts []byte, file string) []string {
 	preempts := func(s associations.Setting) bool { return s.Option == "preempt" && s.Value != "" && s.Value != "-1" }
 	if get.lower("PreemptType") != "preempt/qos" || slices.ContainsFunc(associations.Settings(accounts), preempts) {

@@ -99,7 +99,7 @@ func atLeast(minimum uint64) check {
 // numbers.
 var spanSyntax = regexp.MustCompile(`^(\d+(:\d+){0,2}|\d+-\d*|\d+-\d+(:\d+){1,2})$`)
 
-// span checks a time such as MaxTime. It has no upper limit, since Slurm counts it in minutes.
+// span checks the syntax of a time such as MaxTime, as slurmctld does. It sets no upper bound.
 func span(value string) error {
 	if endless(value) || spanSyntax.MatchString(value) {
 		return nil
