@@ -80,8 +80,8 @@ func TestPeriodLoad(t *testing.T) {
 	}
 }
 
-// The same jobs that all wait longer: no factor explains this. Few days have no test, and strata that
-// only one side has are left out.
+// The same jobs that all wait longer: no factor explains this. With few days there is no p-value,
+// and strata that only one side has are left out.
 func TestPeriodsWithinStrata(t *testing.T) {
 	a, b := month("a", 2, 5, 5), month("b", 2, 5, 5)
 	for i := range b.Runs[0].Rows {

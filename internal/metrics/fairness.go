@@ -180,7 +180,7 @@ var FairnessFigures = func() (list []FairnessFigure) {
 // FairStart is the unfairness of a run by fair start times (Sabin, Kochhar and Sadayappan, "Job
 // Fairness in Non-Preemptive Job Scheduling", ICPP 2004). The fair start time of a job is the start
 // that it would have had if no job had come after it. A job is treated unfairly if it started later:
-// a later job took its place. Package fairstart computes it in the simulator.
+// a later job took its place. Package fairstart computes fair start times in the simulator.
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
@@ -190,12 +190,12 @@ type FairStart struct {
 	// submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
-	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with the
-	// state at their submission, because the queue had not been empty for long.
+	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with
+	// the state at their submission, because too many jobs had come since the queue was last empty.
 	Approximated int `json:"approximated_jobs"`
 	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
 	// they never started, ran when the window began, were requeued, have no size or times, or, in a
-	// run of Slurm, are tasks of an array with a limit of tasks at once.
+	// run of Slurm, are tasks of an array with a limit on tasks that run at once.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.

@@ -20,7 +20,7 @@ type LossCause string
 // job, in lower case.
 const (
 	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
-	LostToRequeue    LossCause = "requeued"  // its user, an administrator or a failure of its node ended the run
+	LostToRequeue    LossCause = "requeued"  // a user, an administrator or a failed node ended the run
 )
 
 // Loss sums up the runs whose work was lost for one cause.

@@ -6,10 +6,10 @@
 // High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
 // IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
-//   - All three depend on the interval T over which they are taken. By default T runs from the
-//     first start to the last end. It then includes the slow filling and the long emptying of a
-//     machine that is idle before and after: a single long job that starts last halves the
-//     utilization of a week and says nothing about the scheduler. To measure a busy machine, give
+//   - Utilization and throughput depend on the interval T over which they are taken. By default T
+//     is the makespan, from the first start to the last end, with the slow filling and the long
+//     emptying of a machine that is idle before and after: a single long job that starts last halves
+//     the utilization of a week and says nothing about the scheduler. To measure a busy machine, give
 //     an interval that leaves both ends out. Without contention utilization measures the workload,
 //     not the scheduler, and the throughput of an interval that has all jobs is the number of jobs.
 //   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
@@ -188,8 +188,8 @@ type Omission string
 const (
 	// NeverStarted jobs have no wait, turnaround or slowdown.
 	NeverStarted Omission = "never_started"
-	// NotStartedAgain jobs lost a run, and had not started again when they or the run ended. They have no wait,
-	// turnaround or slowdown.
+	// NotStartedAgain jobs lost a run, and had not started again when they ended, or when the
+	// replay ended. They have no wait, turnaround or slowdown.
 	NotStartedAgain Omission = "not_started_again"
 	// NotEnded jobs have a wait and no other time. Their use of the machine counts.
 	NotEnded Omission = "not_ended"

@@ -98,7 +98,7 @@ func TwiceRunTime(job *hpc.Job) {
 // FixedPriorities gives every job its recorded priority, if it has one. The resource manager then
 // does not compute priorities.
 type FixedPriorities struct {
-	// Unknown is the number of jobs that have no recorded priority, and none that an operator gave.
+	// Unknown is the number of jobs with neither a recorded priority nor one that an operator gave.
 	// It leaves out jobs that were cancelled before they started, because these never have one.
 	Unknown int
 }

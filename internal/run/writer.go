@@ -370,7 +370,7 @@ func (w *Writer) Amend(change func(*Row)) error {
 }
 
 // Rows visits the rows of all answered jobs that were submitted before the call, in the order of
-// jobs.parquet. The rows do not have [Row.Request] and the changes of [Writer.Amend]. Without a
+// jobs.parquet. The rows have neither [Row.Request] nor the changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from: Job,
 // Task, User, State, the times of submission, eligibility, start and end, Nodes, NodeCount,
 // Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job from being
@@ -547,8 +547,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing. Before Finish, the record is
-// then that of a killed process: readable and partial.
+// Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
+// record like that of a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
