@@ -247,7 +247,8 @@ type Comparison struct {
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
 	Groups map[metrics.By][]Group `json:"groups,omitempty"`
-	// Distances are the distances between all runs of all sets; nil with only two runs.
+	// Distances are the distances between all runs of all sets; nil with a single run, or if no job
+	// started in all runs.
 	Distances *Distances `json:"distances,omitempty"`
 	Warnings  []string   `json:"warnings"`
 }
@@ -279,8 +280,8 @@ type RunInfo struct {
 type Pair struct {
 	Set      int `json:"set"`
 	Baseline int `json:"baseline"`
-	// Schedules tests whether the vectors of waits of both sets come from one distribution;
-	// nil if a set has one run.
+	// Schedules tests whether the vectors of waits of both sets come from one distribution; nil
+	// without inference, or if no job started in all runs.
 	Schedules *ScheduleTests `json:"schedules,omitempty"`
 	Jobs      JobView        `json:"jobs"`
 	// Clusters are the settings in which the clusters of the first runs differ, as far as the
@@ -410,8 +411,8 @@ func describe(name string, runs []table) SetInfo {
 // different samples.
 const fewRuns = 5
 
-// inference reports whether every set has at least two runs. If not, reason says which set has a
-// single run.
+// inference reports whether every set has at least two runs, and is given only once. If not, reason
+// names a set that has not, and says why.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {

@@ -69,8 +69,8 @@ func kindOf(part waits.Part, reason string) Kind {
 //	priority                      of one job, the share of its wait with the reason Priority, times the
 //	                              share of jobs with a higher priority in the processors of all jobs
 //	                              that started meanwhile; less in proportion if they took fewer
-//	                              processors than the job needs; times 1 − the weight of backfill,
-//	                              because a job that backfill did not try does not wait for its priority
+//	                              processors than the job needs; times 1 − the weight of
+//	                              backfill: an untried job does not wait for its priority
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
