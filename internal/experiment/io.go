@@ -115,7 +115,8 @@ func threadCPU() time.Duration {
 
 // nodesAllowed returns a function that returns the nodes of a cluster on which a job may run, with
 // a name for this set of nodes: the nodes of its partitions that have all features of its
-// constraint. A constraint with other operators than & allows all nodes of the partitions.
+// constraint. A constraint with other operators than "&" and "," allows all nodes of the
+// partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
 	for _, n := range c.Nodes {

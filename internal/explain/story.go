@@ -99,8 +99,8 @@ type Lost struct {
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
-	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job did not run
-	// again, or the record does not say.
+	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job ended with
+	// this run, or the record does not say.
 	Cause hpc.State `json:"cause"`
 	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
 	// does not say.
