@@ -142,7 +142,7 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 	}
 }
 
-// If a record does not have the machine's size, the size is not 0.
+// If a record does not have the machine's size, the text does not call it 0.
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer

@@ -99,7 +99,7 @@ func TwiceRunTime(job *hpc.Job) {
 // does not compute priorities.
 type FixedPriorities struct {
 	// Unknown is the number of jobs with neither a recorded priority nor one that an operator gave.
-	// It leaves out jobs that were cancelled before they started, because these never have one.
+	// It leaves out jobs that never started in the record: such jobs were cancelled or rejected.
 	Unknown int
 }
 
