@@ -24,9 +24,9 @@ type Spec struct {
 	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
 	// 0 means 1.
 	Performance float64
-	// TwiceRunTime raises time limits to twice the run time, so that no job reaches its limit.
+	// TwiceRunTime raises time limits to twice the run time, so that they cut no run short.
 	TwiceRunTime bool
-	// FixedPriorities gives every job the priority that the workload records.
+	// FixedPriorities gives every job its recorded priority, if it has one.
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64

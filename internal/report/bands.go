@@ -22,7 +22,7 @@ type band struct {
 	name       string  // the name of a reservation
 	detail     string  // the users of a reservation, or the administrator's reason
 	nodes      string  // a host list, or the number of nodes
-	start, end float64 // seconds since the first submission
+	start, end float64 // seconds since the chart's beginning
 	ranges     []nodeRange
 }
 
