@@ -1,5 +1,5 @@
-// Command rmreplay replays a cluster's workload on its own resource manager under
-// virtual time. Package cli has its commands.
+// Command rmreplay replays a cluster's workload on unmodified Slurm daemons under virtual time.
+// Package cli has its commands.
 package main
 
 import (

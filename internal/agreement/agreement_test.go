@@ -241,7 +241,8 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
-// TestPresetJobs holds the waits against those of metrics, of a run with a window: those of preset jobs do not count.
+// TestPresetJobs compares the waits of a run with a window with those of metrics: the waits of
+// preset jobs do not count.
 func TestPresetJobs(t *testing.T) {
 	window := hpc.Unix(1709640000)
 	rows := []run.Row{

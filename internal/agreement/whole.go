@@ -255,7 +255,7 @@ func mean(values []metrics.Float) (mean, low, high float64) {
 	return mean, low, high
 }
 
-// render writes the comparison of whole runs, and the figures of their waits.
+// renderWhole writes the comparison of whole runs, and the figures of their waits.
 func (r *Report) renderWhole(b *strings.Builder) {
 	w := &r.Whole
 	fmt.Fprintf(b, "\nwhole runs with the same seed and phase (%s)\n", r.seeds())

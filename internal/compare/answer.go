@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Answer says in one sentence how a set's waits and use of the machine differ from the baseline's, and how sure that
-// is. The jobs that the set rejects come last. It returns "" if both have no waits.
+// Answer says how a set's waits and use of the machine differ from the baseline's, how sure that
+// is, and which share of its jobs the set rejects. It returns "" if both have no waits.
 func (c *Comparison) Answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {

@@ -377,7 +377,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// If a run is compared with itself, the output begins with this.
+// If a run is compared with itself, there is no inference, and the reason says why.
 func TestGivenTwice(t *testing.T) {
 	one := single("a", job("x", 0, 0, 5, "n1"))
 	if c := mustCompare(t, Options{}, one, one); c.Inference || c.Reason != "a is given twice: runs do not differ from themselves" {

@@ -3,8 +3,8 @@
 //
 // The first set is the baseline. Every other set is compared with it. The number of
 // realizations decides what the comparison can say:
-//   - With one run on a side there is no inference. The [Comparison] then says what holds
-//     for these two runs (metrics, job by job, the first divergence), without intervals and
+//   - With one run on a side there is no inference. The [Comparison] then describes
+//     only these two runs (metrics, job by job, the first divergence), without intervals and
 //     p-values. A difference between two single runs of different configurations may be no
 //     larger than the difference between two runs of one configuration.
 //   - With several runs a side, metrics have confidence intervals over realizations, and the
@@ -45,7 +45,7 @@ type Realization struct {
 	// Log is what slurmctld logged; nil if it is not known. It explains divergences, for which the sets' first runs are
 	// compared.
 	Log *releases.Log
-	// Cluster are the files of the cluster, of a set's first run ([run.Run.ClusterFiles]).
+	// Cluster has the files of the cluster ([run.Run.ClusterFiles]), for a set's first run only.
 	Cluster map[string]string
 
 	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
@@ -247,7 +247,8 @@ type Comparison struct {
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
 	Groups map[metrics.By][]Group `json:"groups,omitempty"`
-	// Distances are the distances between all runs of all sets; nil with only two runs.
+	// Distances are the distances between all runs of all sets; nil with a single run, or if no job
+	// started in all runs.
 	Distances *Distances `json:"distances,omitempty"`
 	Warnings  []string   `json:"warnings"`
 }
@@ -279,11 +280,12 @@ type RunInfo struct {
 type Pair struct {
 	Set      int `json:"set"`
 	Baseline int `json:"baseline"`
-	// Schedules tests whether the vectors of waits of both sets come from one distribution;
-	// nil if a set has one run.
+	// Schedules tests whether the vectors of waits of both sets come from one distribution; nil
+	// without inference, or if no job started in all runs.
 	Schedules *ScheduleTests `json:"schedules,omitempty"`
 	Jobs      JobView        `json:"jobs"`
-	// Clusters are the settings that the clusters of the first runs have otherwise, as far as the records have them.
+	// Clusters are the settings in which the clusters of the first runs differ, as far as the
+	// records have them.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
 	// Releases says what differed between the first runs of both sides before any decision of the
 	// scheduler, if they ran on different releases of Slurm; otherwise nil.
@@ -409,8 +411,8 @@ func describe(name string, runs []table) SetInfo {
 // different samples.
 const fewRuns = 5
 
-// inference reports whether every set has at least two runs. If not, reason says which set has a
-// single run.
+// inference reports whether every set has at least two runs, and is given only once. If not, reason
+// names a set that has not, and says why.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {

@@ -23,10 +23,10 @@ type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
 	run int // the index of the run that differs, from 0: a requeued job has several runs
-	// At is the earlier of the two instants that differ, on the baseline's dates.
+	// At is the earlier of the two instants that differ (or the only one), on the baseline's dates.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
-	// The fields User to TimeLimit are the job's request, as far as the run record has it.
+	// The fields User to TimeLimit describe the job; Processors and NodeCount are its allocation.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
 	Processors int           `json:"processors"`

@@ -58,7 +58,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestDrawnFigure: the interval has the draws that its coverage says, or all draws if these are few.
+// TestDrawnFigure: the interval contains as many draws as its coverage says, or all draws if these
+// are few.
 func TestDrawnFigure(t *testing.T) {
 	for _, c := range []struct {
 		n                   int

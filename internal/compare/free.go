@@ -16,8 +16,8 @@ const maxWaits = 2000
 
 // freeNodes returns the share of the recorded waits during which the record's running jobs left as many nodes of the
 // partition free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Running
-// jobs of all partitions count, as if they shared no nodes: the number of free nodes is rather too low than too
-// high. Waits up to a minute do not count.
+// jobs of all partitions count, as if they shared no nodes: so the number of free nodes may be too
+// low, but not too high. Waits up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}
 	for _, p := range replayed.Manifest.Cluster.Partitions {

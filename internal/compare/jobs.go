@@ -37,7 +37,7 @@ type JobView struct {
 	Wait    Spread `json:"wait_s"`
 	RunTime Spread `json:"run_time_s"`
 
-	// Largest are the jobs whose waits differ most. All are all jobs in the order of their
+	// Largest are the jobs whose waits differ most. All are all matched jobs in the order of their
 	// submission, if [Options].EveryJob asks for them.
 	Largest []JobDifference `json:"largest"`
 	All     []JobDifference `json:"all,omitempty"`
@@ -45,8 +45,8 @@ type JobView struct {
 	differences []JobDifference
 }
 
-// Differences returns the differences of all matched jobs that started on both sides, in
-// the order of their submission.
+// Differences returns the differences of all matched jobs, in the order of their submission. A
+// value is NaN if the job did not get that far on both sides.
 func (v *JobView) Differences() []JobDifference { return v.differences }
 
 // Spread describes the distribution of a difference over jobs.

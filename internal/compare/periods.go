@@ -20,9 +20,9 @@ import (
 // two months of a log, or two workloads.
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
-	// the machine; 0 if the record does not say. Load is the processor time of the jobs that started, divided by the
-	// machine's processors (or the most that jobs held at once) and by the time from the first submission to the last
-	// end.
+	// the machine; 0 if the record does not say. Load is the processor time of these jobs, divided
+	// by the machine's processors (or the most that jobs held at once) and by the time from the
+	// first submission to the last end.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`

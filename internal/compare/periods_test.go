@@ -80,8 +80,8 @@ func TestPeriodLoad(t *testing.T) {
 	}
 }
 
-// The same jobs that all wait longer: no factor explains this. Few days have no test, and strata that
-// only one side has are left out.
+// The same jobs that all wait longer: no factor explains this. With few days there is no p-value,
+// and strata that only one side has are left out.
 func TestPeriodsWithinStrata(t *testing.T) {
 	a, b := month("a", 2, 5, 5), month("b", 2, 5, 5)
 	for i := range b.Runs[0].Rows {
@@ -142,7 +142,7 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 	}
 }
 
-// If a record does not have the machine's size, the size is not 0.
+// If a record does not have the machine's size, the text does not call it 0.
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer

@@ -9,7 +9,7 @@ import (
 // (PEARC'22, section 2 and figure 1).
 type Distances struct {
 	Jobs    int `json:"jobs"`     // jobs that started in every run, without preset jobs
-	LeftOut int `json:"left_out"` // jobs that did not start in every run
+	LeftOut int `json:"left_out"` // other jobs of the baseline's first run
 	// Rows says which run each row of the matrix stands for.
 	Rows   []DistanceRow     `json:"rows"`
 	Matrix [][]metrics.Float `json:"matrix_s"`

@@ -230,9 +230,9 @@ var (
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 
-// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If jobs waited
-// longer in production, something held these jobs back that the replay does not know. If they waited shorter,
-// production had something that the replay lacks.
+// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If
+// jobs waited longer in production, something that the replay does not know delayed them there. If
+// they waited less, production had something that the replay lacks.
 func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {

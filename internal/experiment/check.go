@@ -34,9 +34,10 @@ const (
 
 // Check returns all problems of a workload that would spoil a replay of it: the findings of
 // [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions and in the
-// cluster's commands for sacctmgr, and jobs that slurmctld would refuse for their associations. Without a
-// cluster (nil), Check compares nothing with a cluster and does not read the files that actions name. Dates in
-// the texts are in the given time zone.
+// cluster's commands for sacctmgr, jobs that slurmctld would refuse for their associations, and
+// jobs that a default limit would end. Without a cluster (nil), Check compares nothing with a
+// cluster and does not read the files that actions name. Dates in the texts are in the given time
+// zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {

@@ -68,8 +68,8 @@ func TestDependencyScenarios(t *testing.T) {
 	})
 }
 
-// rootsVariable names a directory with the root of a system for each release of Slurm: 22.05,
-// 24.11. make test sets it.
+// rootsVariable is the environment variable with a directory that has a root directory for each
+// release of Slurm, such as 24.11. make test sets it.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed Slurm

@@ -57,8 +57,7 @@ func (h *Hooks) complete() {
 	}
 }
 
-// engine has the steps that differ between the two kinds of runs. The methods are called in this
-// order.
+// engine has the steps that differ between the engines. The methods are called in this order.
 type engine interface {
 	// check checks the engine's part of a specification and the files that it names.
 	check(spec *Spec) error
@@ -360,7 +359,7 @@ func fileHash(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// interrupted reports whether err is only ctx's error.
+// interrupted reports whether err comes from the end of ctx.
 func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

@@ -113,9 +113,10 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// nodesAllowed returns a function that returns the nodes of a cluster on which a job may run: the nodes of its
-// partitions that have all features of its constraint. A constraint with other operators than & allows all nodes of
-// the partitions.
+// nodesAllowed returns a function that returns the nodes of a cluster on which a job may run, with
+// a name for this set of nodes: the nodes of its partitions that have all features of its
+// constraint. A constraint with other operators than "&" and "," allows all nodes of the
+// partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
 	for _, n := range c.Nodes {

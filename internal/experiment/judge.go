@@ -5,8 +5,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// judge compares a complete run with the record of its workload. It returns nil for other runs and for a workload
-// without a record. If users react, they submit at other times: their waits cannot be compared.
+// judge compares a complete run with the record of its workload. It returns nil for other runs,
+// without a record, and if users react: their waits are then of other submissions.
 func (p *Prepared) judge(record *run.Writer, state run.State, m *run.Manifest) *run.Verdict {
 	if state != run.StateComplete || m.Feedback != nil {
 		return nil

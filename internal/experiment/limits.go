@@ -19,8 +19,8 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord warns of jobs that ended otherwise than on record: at a default limit because they have no limit,
-// with an exit code because nobody cancels them in the run, or at their own limit because the nodes are slower.
+// unlikeRecord warns of jobs whose end differs from the record: at a default limit, with an exit
+// code because nobody cancels them in the run, or at their own limit because the nodes are slower.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -61,13 +61,13 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 
-// isKilled reports whether a job in a state was ended neither by itself nor by its limit.
+// isKilled reports whether neither the job itself nor its time limit ended a job in this state.
 func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord warns of jobs that failed in the run, but were cancelled while they ran when they were recorded.
-// They run as long as recorded, and then exit with an error, because nobody cancels them in the run.
+// killedOnRecord warns of jobs that failed in the run because something else ended them on record
+// ([isKilled]). They run as long as recorded, and then exit with an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil

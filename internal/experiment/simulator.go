@@ -90,7 +90,7 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	return workload.Cluster{}, e.fitMachine(w)
 }
 
-// ReadModel reads the file of a trained model of run times, such as a policy names.
+// ReadModel reads the file of a trained model of run times, of the kind that a policy names.
 func ReadModel(path string) (*model.Model, error) {
 	m, err := ReadAnyModel(path)
 	if err == nil && m.Target.Measured() {

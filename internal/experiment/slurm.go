@@ -38,7 +38,7 @@ type slurmEngine struct {
 	cluster  *conf.Cluster
 	install  *install.Installation
 	delays   nodes.Delays
-	halfLife time.Duration // half-life of fair-share usage; 0 for no decay
+	halfLife time.Duration // half-life of fair-share usage; [hpc.Unlimited] for no decay
 	foreseen foreseen
 	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
 	ioSchedule  *ioaware.Planning
@@ -86,7 +86,7 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	return inputError(err)
 }
 
-// decayHalfLife returns the half-life of fair-share usage in a cluster, or 0 for no decay.
+// decayHalfLife returns a cluster's half-life of fair-share usage; [hpc.Unlimited] for no decay.
 func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 	const byDefault = 7 * 24 * time.Hour // slurm.conf(5), PriorityDecayHalfLife
 	text, ok := c.Get("PriorityDecayHalfLife")

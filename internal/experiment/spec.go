@@ -24,9 +24,9 @@ type Spec struct {
 	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
 	// 0 means 1.
 	Performance float64
-	// TwiceRunTime raises time limits to twice the run time, so that no job reaches its limit.
+	// TwiceRunTime raises time limits to twice the run time, so that they cut no run short.
 	TwiceRunTime bool
-	// FixedPriorities gives every job the priority that the workload records.
+	// FixedPriorities gives every job its recorded priority, if it has one.
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64
@@ -65,8 +65,8 @@ type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
 	Installation string `json:"installation,omitempty"`
-	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". ""
-	// means that its keys tell it ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
+	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05".
+	// "" means that its keys tell the release ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
 	SiteSlurm string `json:"site_slurm,omitempty"`
 	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
 	// 0 means 1.
@@ -108,7 +108,7 @@ type Simulator struct {
 	Policy string   `json:"policy"` // a name of package policy, with its options; "easy" if empty
 	Ties   sim.Ties `json:"ties"`   // the order of what happens at one instant; [sim.EndsFirst] if empty
 	// Cluster is a cluster directory whose nodes and partitions are simulated. Without a cluster,
-	// Processors and Nodes give the size of the machine. If both are 0, the workload gives it.
+	// Processors and Nodes (or the workload, if both are 0) give the machine's size.
 	Cluster    string `json:"cluster,omitempty"`
 	Processors int    `json:"processors,omitempty"`
 	Nodes      int    `json:"nodes,omitempty"`

@@ -520,7 +520,7 @@ func TestSuspendedUntilTheEnd(t *testing.T) {
 	}
 }
 
-// If the record does not have the machine's size, the size is not 0.
+// If the record does not have the machine's size, the text does not call it 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {
 		var b strings.Builder

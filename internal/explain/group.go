@@ -87,7 +87,7 @@ const (
 	// rowsRead bounds the work, so a run with many jobs has fewer looks: at least fewLooks for each
 	// group.
 	maxLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
-	// convincing is the least weight of a cause for which the resource manager gave no reason.
+	// convincing is the weight that a cause must exceed to explain a wait without a known reason.
 	convincing = 0.25
 )
 

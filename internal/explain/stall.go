@@ -67,10 +67,10 @@ func kindOf(part waits.Part, reason string) Kind {
 //	large-job                     free nodes of the pending jobs' partitions / nodes, if no pending
 //	                              job fits on them
 //	priority                      of one job, the share of its wait with the reason Priority, times the
-//	                              share of jobs with a higher priority in the processors that
-//	                              started meanwhile; less in proportion if they took less than
-//	                              the job needs, and less by the share of backfill: a job that
-//	                              nobody tried does not wait for its priority
+//	                              share of jobs with a higher priority in the processors of all jobs
+//	                              that started meanwhile; less in proportion if they took fewer
+//	                              processors than the job needs; times 1 − the weight of
+//	                              backfill: an untried job does not wait for its priority
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
@@ -426,8 +426,8 @@ func sortedNames(m map[string]int) []string {
 // shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
 const shortWait = time.Minute
 
-// freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved, at most
-// those of the machine. Nodes on which no job of the partition ever ran count as free.
+// freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
+// at most machine. Nodes on which no job of the partition ever ran count as free.
 func (s *situation) freeIn(partition string, machine int) int {
 	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == partition })
 	if at < 0 {
@@ -508,8 +508,8 @@ func (s *situation) freeNodes(unusable int) {
 		quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
 }
 
-// allTried is the share of the queue from which on a backfill cycle counts as having tried all of
-// it.
+// A backfill cycle that tries at least this share of the queue counts as having tried the whole
+// queue.
 const allTried = 0.99
 
 // depth says how far the backfill scheduler looks.

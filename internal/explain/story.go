@@ -67,8 +67,9 @@ type Story struct {
 	// before counts the processors of the jobs that started since this job was eligible, and higher the
 	// processors of such jobs with a higher priority.
 	higher, before int
-	// Holders are the jobs that held the job's next nodes in the middle of its longest wait for nodes,
-	// also after a lost run. The holder of the most processors comes first.
+	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
+	// on which the job ran next. The wait may be after a lost run. The holder of the most
+	// processors comes first.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -91,15 +92,15 @@ type Part struct {
 	Share   float64    `json:"share"`
 }
 
-// Lost is a run of a job that ended in a requeue. Its work is lost unless the job writes
-// checkpoints.
+// Lost is a run of a job that ended in a requeue, or by a preemption for good. Its work is lost
+// unless the job writes checkpoints.
 type Lost struct {
 	Start      Instant `json:"start"`
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
-	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the run ended the job, or the record
-	// does not say.
+	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job ended with
+	// this run, or the record does not say.
 	Cause hpc.State `json:"cause"`
 	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
 	// does not say.
@@ -524,9 +525,10 @@ const (
 	worthHolders = 0.1
 )
 
-// belowLimit returns what the job shares with another job that counts for the limit below which it waited last: the
-// array, the user, the account or the QOS. It returns "" if the other job does not count, and if a limit is not the
-// largest part of the wait. A limit of a parent account, and the QOS of a partition, have the same reasons.
+// belowLimit returns what row and other have in common ("array", "user", "account" or "QOS"), if
+// the largest part of row's wait was for a limit and other counts towards this limit; otherwise "".
+// If row waited for several limits, the last one decides. A limit of a parent account or of a
+// partition's QOS has the same reason as one of the job's own account or QOS, and is taken for it.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""

@@ -362,7 +362,7 @@ type present struct {
 	next int // the first job that has not arrived
 }
 
-// advance returns the earlier jobs that run when the job before arrives, in their state at this
+// advance returns the earlier jobs that run when job number before arrives, in their state at this
 // instant and in the order of their starts, and the earlier jobs that wait, in the order of their
 // arrival. Jobs that end at this instant have ended. before must not decrease from call to call.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
@@ -390,7 +390,7 @@ func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 }
 
 // play plays running jobs and then others, each at its arrival, and returns the starts of the
-// others. It stops when the job until has started; -1 stands for all.
+// others. It stops when job number until of the others has started; -1 stands for all.
 func (p *pool) play(running, list []job, until int) ([]hpc.Time, error) {
 	epoch := p.epoch
 	if len(list) > 0 && (epoch == 0 || epoch > list[0].arrival) {

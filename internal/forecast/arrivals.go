@@ -19,7 +19,7 @@ type Arrivals string
 const (
 	// NoArrivals: nobody submits a job. The forecast is then too early for a job that later jobs can overtake.
 	NoArrivals Arrivals = "none"
-	// Recent repeats the submissions of the last day, drawn anew for each realization.
+	// Recent repeats a random day of the last week, with the number of each submission drawn anew.
 	Recent Arrivals = "recent"
 	// Recorded takes the later submissions and events of the frozen run.
 	Recorded Arrivals = "recorded"
@@ -35,11 +35,12 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap: each job of the last day (a shorter history is repeated until a day is full) comes
-// again at the same time of the day k times, where k is drawn from a Poisson distribution of mean 1. A copy of an
-// ended job runs as long as that job did. If the job still runs or waits, its copy's run time is drawn: jobs that
-// have not ended yet are mostly long. A job that was cancelled before it started does not come again. l has the
-// distributions of run times; it is nil if run times are the true ones.
+// [Recent] is a Poisson bootstrap of a random day of the last week; of a history of less than a
+// day, a random span until now is repeated until a day is full. Each job comes again k times, where
+// k has a Poisson distribution of mean 1, or with [busy], the ratio of the two usual rates. A copy
+// of an ended job runs as long as that job. If the job still runs or waits, its copy's run time is
+// drawn: jobs that have not ended are mostly long. A job that was cancelled before its start does
+// not come again. l has the distributions of run times; nil for true ones.
 func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:

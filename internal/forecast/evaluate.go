@@ -217,8 +217,8 @@ func (b *Beside) finish() *Beside {
 	return b
 }
 
-// Evaluate freezes a run at random instants, forecasts the jobs that wait, and compares the forecasts with the starts
-// in the run.
+// Evaluate freezes a run at given or random instants, forecasts the jobs that wait, and compares
+// the forecasts with the starts in the run.
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,

@@ -35,8 +35,8 @@ type Options struct {
 	Within []time.Duration
 	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
-	// Dir is where the records of the realizations are made; the system's directory for temporary
-	// files if empty. The records are removed at the end.
+	// Dir is where the realizations get directories for the logs of their engines; the system's
+	// directory for temporary files if empty. These are removed at the end.
 	Dir string
 	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
 	Progress func(done, all int)

@@ -52,11 +52,12 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 	return all
 }
 
-// neighbours returns the ended neighbours of the jobs that run at an instant, and the jobs of these runs by name. A
-// neighbour of a job is a run that was on one of the job's nodes when the job started. A record has a job's nodes
-// and its processors, but not its share on each node, which depended on the neighbours. With its neighbours the job
-// gets the same share again, unless it also left room for a planned start of another job. If a neighbour's own
-// share is unknown, its neighbours are returned as well.
+// neighbours returns the ended neighbours of the jobs that run at an instant, and all jobs of the
+// record by ID. A neighbour of a job is a run that was on one of the job's nodes when the job
+// started. A record has a job's nodes and its processors, but not its share on each node, which
+// depended on the neighbours. With its neighbours the job gets the same share again, unless it also
+// left room for a planned start of another job. If a neighbour's own share is unknown, its
+// neighbours are returned as well.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}

@@ -33,7 +33,8 @@ type drawn struct {
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
-// time drawn for its group, the wider group counts: the draw ignores the jobs that still run.
+// time drawn for its group, the wider group counts: what is drawn may be shorter than the jobs that
+// still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.Longest() {
 		return d.wider.QuantileAfter(q, elapsed)

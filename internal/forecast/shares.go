@@ -23,7 +23,7 @@ import (
 // A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
 // distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
 // jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
-// 1973). The concentration of the process is the number of jobs with whose weight the wider group counts
+// 1973). The concentration of the process is the weight of the wider group, as a number of jobs
 // ([Shares.learnConcentrations]).
 type Shares struct {
 	open    map[int64]*share // jobs that wait or run

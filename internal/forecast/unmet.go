@@ -14,8 +14,7 @@ type unmet struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
 	after map[string][]condition
-	// open are the jobs that have not ended, in the order of the workload; stuck are the open jobs that
-	// never start.
+	// open are all jobs of the workload, in its order; stuck are those that never start.
 	open, stuck []string
 }
 

@@ -105,7 +105,8 @@ func parseClock(text string) (time.Duration, error) {
 	return time.Duration(total) * time.Second, nil
 }
 
-// FormatDuration writes a duration without units that are zero: 24h, 1h30m. It writes 0 as "0".
+// FormatDuration writes a duration without the last units if they are zero: 24h, 1h30m. It writes 0
+// as "0".
 func FormatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0"

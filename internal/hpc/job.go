@@ -122,7 +122,7 @@ type Behaviour struct {
 	// 0 if the user does not.
 	CancelAfter time.Duration
 	// EndAt, if not 0, is when the job ends, whenever it started. RunTime is then ignored. Jobs
-	// that run when the window begins have it.
+	// that run when the window begins have an EndAt.
 	EndAt Time
 	// TaskRunTimes are the run times of the tasks of a job array that differ from RunTime,
 	// by task index.

@@ -10,7 +10,7 @@ import (
 // and Priority are those of its last run. Eligible is when the job might first start, before all
 // its runs. A time of 0 means that the event did not happen, or is not known. For a job array,
 // Eligible and Start are the earliest of the tasks, Priority and Processors are those of the task
-// that started first, End is that of the last task, and State is the state of all tasks (empty if
+// that started first, End is the latest of the tasks, and State is the state of all tasks (empty if
 // they differ).
 type Recorded struct {
 	Eligible, Start, End Time

@@ -248,7 +248,7 @@ func limit(r *run.Row) float64 {
 }
 
 // cpuTime sums up the periods in which the job held processors and that have ended, also of lost
-// runs; NaN for a job without such periods. rmreplay metrics adds up the same as
+// runs; NaN for a job without such periods. rmreplay metrics has the sums of these times as
 // held_processor_s_by_state.
 func cpuTime(r *run.Row) float64 {
 	sum := math.NaN()

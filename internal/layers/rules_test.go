@@ -17,9 +17,9 @@ var reserved = []reservation{
 }
 
 // rules has one rule for each package or family of packages, from the bottom to the top. A package
-// may import the packages that its rule names, which are above it in this list; a name that ends in
-// /... stands for a package and for those below it. Every package has exactly one rule, and every
-// rule and every name in it matches a package.
+// may import the packages that its rule names, whose rules come earlier in this list; a name that
+// ends in /... stands for a package and for those below it. Every package has exactly one rule, and
+// every rule and every name in it matches a package.
 var rules = []rule{
 	{"nouns", "internal/hpc", nil, computes,
 		"every package speaks in these nouns, so they can need none of the packages"},

@@ -22,8 +22,9 @@ type Course struct {
 	Processors int
 }
 
-// NewCourse divides the time from the first submission to the last end into columns. It returns nil if no
-// job ran.
+// NewCourse divides the time from the first submission, or from [Options.Window] if that is later,
+// to the last change of the [Timeline] into columns. It returns nil if columns is less than 1 or
+// there is no such time.
 func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 	points := Timeline(rows)
 	if len(points) < 2 || columns < 1 {

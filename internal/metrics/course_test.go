@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Two jobs of four processors: one from 0 to 100, the other submitted at 0 and run from 100 to 200.
+// TestCourse has a job of four processors that runs from 0 to 100, and a job of two processors that
+// is submitted at 0 and runs from 100 to 200.
 func TestCourse(t *testing.T) {
 	rows := []run.Row{job(0, 0, 100, 1, 4), job(0, 100, 200, 1, 2)}
 	c := NewCourse(rows, Options{Processors: 8}, 4)

@@ -180,22 +180,23 @@ var FairnessFigures = func() (list []FairnessFigure) {
 // FairStart is the unfairness of a run by fair start times (Sabin, Kochhar and Sadayappan, "Job
 // Fairness in Non-Preemptive Job Scheduling", ICPP 2004). The fair start time of a job is the start
 // that it would have had if no job had come after it. A job is treated unfairly if it started later:
-// a later job took its place. Package fairstart computes it in the simulator.
+// a later job took its place. Package fairstart computes fair start times in the simulator.
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
 	// Agreement is the share of jobs that the simulator starts, with all jobs of the run, within a
-	// second of the run's own starts. Exact says that Agreement is 1. Otherwise fair start times come
-	// from a model of the run's scheduler and machine, which begins with the run's own state at each
-	// submission.
+	// second of the run's own starts. Exact says that the simulator repeats all starts exactly, and
+	// that no job is approximated. If it does not repeat them, fair start times come from a model
+	// of the run's scheduler and machine, which begins with the run's own state at each submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
-	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with the
-	// state at their submission, because the queue had not been empty for long.
+	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with
+	// the state at their submission, because too many jobs had come since the queue was last empty.
 	Approximated int `json:"approximated_jobs"`
 	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
-	// they never started, ran when the window began, were requeued, have no size or times, or, in a
-	// run of Slurm, are tasks of an array with a limit of tasks at once.
+	// they never started (in the run or in the simulation), ran when the window began, were
+	// requeued or suspended, have no usable size or times, or, in a run of Slurm, are tasks of an
+	// array with a limit on tasks that run at once.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.

@@ -31,7 +31,7 @@ func TestGiniAndJain(t *testing.T) {
 	if Gini(nil).Known() || Jain(nil).Known() {
 		t.Error("nothing has a Gini coefficient or a Jain index")
 	}
-	// The definition, on random values.
+	// Random values, with the sums of the definition.
 	draw := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
 		values := make([]float64, 1+draw.IntN(30))

@@ -72,8 +72,8 @@ type FileSystemPart struct {
 const IOParts = 24
 
 // NewIO returns how the jobs of a run shared file systems, or nil if the run has no file systems.
-// The record has no rates: they follow from the periods in which jobs ran by the model of package
-// bandwidth. For the stretch of a job that ran several times, the last run counts. NewIO returns an
+// The record has no rates: the model of package bandwidth computes them from the periods in which
+// jobs ran. For the stretch of a job that ran several times, the last run counts. NewIO returns an
 // error if a job or a file system of the record cannot be read.
 func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	played, err := newPlayback(rows, m)

@@ -16,11 +16,11 @@ import (
 // LossCause says why the work of a job's run was lost.
 type LossCause string
 
-// The causes of losses. If a run failed and was not requeued, its cause is the last state of its
-// job, in lower case.
+// The causes of losses. If a job ended in another state than COMPLETED, the cause for its last run
+// is this state in lower case: "failed".
 const (
 	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
-	LostToRequeue    LossCause = "requeued"  // its user, an administrator or a failure of its node ended the run
+	LostToRequeue    LossCause = "requeued"  // a user, an administrator or a failed node ended the run
 )
 
 // Loss sums up the runs whose work was lost for one cause.

@@ -6,12 +6,13 @@
 // High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
 // IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
-//   - All three depend on the interval T over which they are taken. By default T runs from the
-//     first start to the last end. It then includes the slow filling and the long emptying of a
-//     machine that is idle before and after: a single long job that starts last halves the
-//     utilization of a week and says nothing about the scheduler. To measure a busy machine, give
-//     an interval that leaves both ends out. Without contention utilization measures the workload,
-//     not the scheduler, and the throughput of an interval that has all jobs is the number of jobs.
+//   - Utilization and throughput depend on the interval T over which they are taken. By default
+//     T is the makespan, from the first start to the last end, with the slow filling and the
+//     long emptying of a machine that is idle before and after: a single long job that starts
+//     last halves the utilization of a week and says nothing about the scheduler. To measure a
+//     busy machine, give an interval that leaves both ends out. Without contention utilization
+//     measures the workload, not the scheduler, and the throughput of an interval that has all
+//     jobs is the number of jobs.
 //   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
 //     node would use it twice. [Metrics.Utilization] therefore counts processors, which is
 //     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] counts the
@@ -34,11 +35,11 @@
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and nowhere else.
-// A job that never started has no wait, a job that did not end has no turnaround, and a job that
-// ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run that
-// was cut short, or where impatient users cancel waiting jobs, the longest waits are missing from
-// the mean. [Metrics.LeftOut] counts the missing jobs.
+// Rejected jobs never existed for the scheduler: of [Metrics], they count in [Metrics.Rejected]
+// only. A job that never started has no wait, a job that did not end has no turnaround, and a job
+// that ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run
+// that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
+// from the mean. [Metrics.LeftOut] counts the missing jobs.
 //
 // A requeued job waits until its first start, and from each requeue to the next start: a run that is
 // lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
@@ -188,8 +189,8 @@ type Omission string
 const (
 	// NeverStarted jobs have no wait, turnaround or slowdown.
 	NeverStarted Omission = "never_started"
-	// NotStartedAgain jobs lost a run, and had not started again when they or the run ended. They have no wait,
-	// turnaround or slowdown.
+	// NotStartedAgain jobs lost a run, and had not started again when they ended, or when the
+	// replay ended. They have no wait, turnaround or slowdown.
 	NotStartedAgain Omission = "not_started_again"
 	// NotEnded jobs have a wait and no other time. Their use of the machine counts.
 	NotEnded Omission = "not_ended"
@@ -200,8 +201,8 @@ const (
 	Carried Omission = "carried"
 	// ZeroRunTime jobs have no slowdown: it would be infinite or 0/0.
 	ZeroRunTime Omission = "zero_run_time"
-	// Inconsistent jobs end before they start, or start before they are submitted. They are
-	// in no distribution.
+	// Inconsistent jobs end before they start, start before they are submitted, or have no submit
+	// time. They are in no distribution.
 	Inconsistent Omission = "inconsistent_times"
 	// NoProcessors jobs started on an unknown number of processors. They add nothing to
 	// utilization.

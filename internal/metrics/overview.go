@@ -21,8 +21,8 @@ type Overview struct {
 	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
 
-	// FirstSubmit and LastSubmit bound the submissions of all jobs but preset jobs. FirstStart and
-	// LastEnd bound the runs of jobs.
+	// FirstSubmit and LastSubmit bound the submissions of all jobs except preset jobs. FirstStart
+	// and LastEnd bound the runs of jobs.
 	FirstSubmit, LastSubmit, FirstStart, LastEnd hpc.Time
 
 	// Usage is what each partition, account and user used, the largest user of processors

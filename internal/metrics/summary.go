@@ -126,8 +126,8 @@ type Group struct {
 	Metrics
 }
 
-// FromRun returns the summary of a run. The run's manifest gives the options that opts leaves open. FromRun
-// fails if the run's tables cannot be read.
+// FromRun returns the summary of a run. [Options.WithManifest] completes opts. FromRun fails if the
+// run's tables cannot be read.
 func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	rows, err := r.Histories()
 	if err != nil {
@@ -141,7 +141,8 @@ func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	return s, err
 }
 
-// NewSummary is [FromRun] for rows that the caller has read ([run.Run.Histories]).
+// NewSummary is [FromRun] for rows that the caller has read ([run.Run.Histories]), without
+// [Summary.Course] and [Summary.IO].
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
 	opts = opts.WithManifest(m)
 	s := Describe(Compute(rows, opts), m)
@@ -159,7 +160,8 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	return s
 }
 
-// WithManifest returns the options; a run's manifest replaces options that are 0.
+// WithManifest returns the options. If Nodes, Processors or Window is 0, it has the value of a
+// run's manifest.
 func (o Options) WithManifest(m *run.Manifest) Options {
 	if o.Nodes == 0 {
 		o.Nodes = m.Cluster.Nodes

@@ -17,8 +17,9 @@ type Running struct {
 }
 
 // Left predicts how much real time the batch will still take. A run whose time is not known counts
-// with the mean time of the other runs. If it goes on for longer, or if the estimate of a running run is a
-// lower bound, the result is a lower bound. Nothing is known as long as the time of no run is known.
+// with the mean time of the other runs. If such a run has already taken longer, or if the estimate
+// of a running run is a lower bound, the result is a lower bound. If no run's time is known, the
+// result is not known.
 func (b *Batch) Left() (e Estimate) {
 	var sum time.Duration
 	n := 0

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fates records how the jobs ended that other jobs depend on.
+// fates records the ends of the jobs on which other jobs depend.
 type fates struct {
 	of         map[string]*fate // by the name of a job or task
 	dependents map[string][]int // indices of the jobs that depend on it

@@ -20,8 +20,8 @@ type Load struct {
 	Processors, Held int
 	// Requested is how many processors all started jobs requested, and Allocated how many they got.
 	Requested, Allocated int64
-	// Work is the processor seconds that all jobs request. WorkDone is the processor seconds that
-	// jobs have held so far.
+	// Work is the run time of each job times the processors that it requests, summed over all jobs,
+	// in seconds. WorkDone is the processor seconds that jobs have held so far.
 	Work, WorkDone float64
 }
 

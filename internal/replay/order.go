@@ -26,7 +26,7 @@ type ordered struct {
 // ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
 type ownName struct{ user, name string }
 
-// inOrder wraps a controller, if a job of the workload has a dependency.
+// inOrder wraps a controller, if a job's dependency names an earlier job of the workload.
 func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 	names := make(map[int][]int)
 	var index map[string]int

@@ -41,7 +41,7 @@ type Options struct {
 	// needs any more, or nil. The next job uses its memory. Without Released every job takes 900
 	// bytes of new memory, and tools/feedbackpaper takes a third more CPU time with the KTH log.
 	Released func() *hpc.Job
-	// Observe is called, if set, after every instant with an event.
+	// Observe is called, if set, after every instant with an input or an event.
 	Observe func(Progress)
 }
 
@@ -119,17 +119,18 @@ type player struct {
 	result       Result
 }
 
-// Rigid plays the workload with every job submitted at its recorded instant. It returns when every
-// job has ended. After an error, including that of ctx, the result and the recorder have all that
-// happened before the error.
+// Rigid plays the workload with every job submitted at its recorded instant, as [Play] does. After
+// an error, including that of ctx, the result and the recorder have all that happened before the
+// error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and no
-// decision of the controller is left. After an error, including that of ctx, the result and the
-// recorder have all that happened before the error.
+// decision of the controller is left, or when it gives up the open jobs ([Options.DrainLimit]).
+// After an error, including that of ctx, the result and the recorder have all that happened before
+// the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {

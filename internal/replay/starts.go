@@ -42,11 +42,10 @@ type Starts struct {
 }
 
 // starts is a [Controller] that submits every job held, and releases it when package driver decides
-// so. A job with dependencies is only held when its dependencies are met; until then the resource
-// manager tests them. starts leaves some jobs to the resource manager, and the driver only counts
-// them while they run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and
-// jobs with dependencies on anything but the ends of other jobs. starts implements
-// [driver.Cluster].
+// so. A job with dependencies is held once these are met; until then the resource manager tests
+// them. starts leaves some jobs to the resource manager, and the driver only counts them while they
+// run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and jobs with
+// dependencies on anything but the ends of other jobs. starts implements [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
@@ -92,7 +91,7 @@ type planned struct {
 	end       hpc.Time
 	nodes     []string // of a running job
 	uses      map[string]int
-	twice     []ioaware.Reserved // booked or drained nodes of the job
+	twice     []ioaware.Reserved // nodes that would be counted wrongly; see overlap
 }
 
 // DecideStarts makes a controller that takes the submissions from c. A driver decides when the jobs

@@ -88,8 +88,8 @@ func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outs
 }
 
 // TestSharedBandwidth checks that jobs that share a file system take longer on real Slurm, as the
-// model says. The first two share 100 MiB/s for the first 100 s. Suspension and other ends of jobs
-// must give the bandwidth back.
+// model says. The first two share 100 MiB/s for the first 100 s. A job that is suspended, cancelled
+// or reaches its limit must give its bandwidth back.
 func TestSharedBandwidth(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch

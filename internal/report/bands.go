@@ -22,7 +22,7 @@ type band struct {
 	name       string  // the name of a reservation
 	detail     string  // the users of a reservation, or the administrator's reason
 	nodes      string  // a host list, or the number of nodes
-	start, end float64 // seconds since the first submission
+	start, end float64 // seconds since the chart's beginning
 	ranges     []nodeRange
 }
 
@@ -165,7 +165,7 @@ func reservationBands(events []hpc.ReservationEvent, from hpc.Time, span float64
 	return list
 }
 
-// updated returns the reservation r with the fields that the update by gives.
+// updated returns the reservation r with the values that the update by sets.
 func updated(r, by hpc.Reservation) hpc.Reservation {
 	r.Start, r.Duration = cmp.Or(by.Start, r.Start), cmp.Or(by.Duration, r.Duration)
 	if by.Nodes != "" || by.NodeCount != 0 {

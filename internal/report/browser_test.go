@@ -123,8 +123,8 @@ func tablesFit(t *testing.T, b *chromium.Browser) {
 	b.Call("Emulation.clearDeviceMetricsOverride", nil, nil)
 }
 
-// darkFigures checks that figures are dark in the dark theme, with light text, and light on
-// paper.
+// darkFigures checks that in the dark theme figures are dark with light text on the screen, and
+// light on paper.
 func darkFigures(t *testing.T, b *chromium.Browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.OpenFile(path)

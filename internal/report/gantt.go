@@ -42,7 +42,7 @@ type Gantt struct {
 // occupation says which nodes a job held, and when.
 type occupation struct {
 	row        *run.Row
-	start, end float64 // seconds since the first submission
+	start, end float64 // seconds since the chart's beginning
 	ranges     []nodeRange
 }
 

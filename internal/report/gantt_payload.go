@@ -17,8 +17,8 @@ import (
 type ganttPayload struct {
 	Nodes      []string            `json:"nodes"`
 	Span       float64             `json:"span"`              // seconds
-	Epoch      int64               `json:"epoch"`             // time of the first submission, Unix seconds
-	Zone       string              `json:"zone"`              // the zone's name at the first submission
+	Epoch      int64               `json:"epoch"`             // the chart's beginning, Unix seconds
+	Zone       string              `json:"zone"`              // the zone's name at the chart's beginning
 	Offsets    []offset            `json:"offsets,omitempty"` // offsets of the zone from UTC
 	Jobs       []string            `json:"jobs"`
 	Names      category            `json:"names"`
@@ -46,7 +46,7 @@ type category struct {
 
 // offset is a difference from UTC that holds from an instant on.
 type offset struct {
-	From    float64 `json:"from"` // seconds since the first submission
+	From    float64 `json:"from"` // seconds since the chart's beginning
 	Seconds int     `json:"seconds"`
 }
 

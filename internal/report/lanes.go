@@ -29,7 +29,7 @@ func (l lanes) share() (low, high float64) {
 // shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs
 // that share a node lie one above the other. A record does not have each node's processors. shareNodes takes as
 // a node's processors the largest number that jobs held there at the same time, but at least the average of the
-// cluster's nodes. Suspended jobs do not count.
+// cluster's nodes. Jobs that were ever suspended do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {

@@ -60,9 +60,9 @@ func newAnswers(events []Event) *answers {
 }
 
 // take takes the first answer to a request. It reports whether the request was carried out, and
-// when. A refusal has "refused: " before the request in the simulator, and ": refused: " after the
-// administrator's reason in Slurm's engine. The administrator's reason may contain these words,
-// too.
+// when. If the simulator refused it, the answer begins with "refused: ". If slurmctld refused it,
+// ": refused: " follows the request and the administrator's reason. The reason may contain these
+// words, too.
 func (a *answers) take(kind rm.EventKind, request, reason string) (at hpc.Time, done bool) {
 	for len(a.list) > 0 && a.list[0].Reason == "" {
 		a.list = a.list[1:]

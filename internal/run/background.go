@@ -23,8 +23,8 @@ type backgroundTable[T, R any] struct {
 	table *table[R]
 	put   func(*table[R], []T) error
 	batch []T        // filled by add
-	full  chan []T   // to the goroutine; nil after stop
-	used  chan []T   // back from the goroutine, written
+	full  chan []T   // batches for the goroutine; nil after stop
+	used  chan []T   // written batches, back from the goroutine
 	done  chan error // the goroutine's error, once
 	// written, if not nil, is called with each value that the goroutine has written. The calls are
 	// made in add.
@@ -44,7 +44,7 @@ func createBackgroundTable[T, R any](path string, put func(*table[R], []T) error
 	for range waitingBatches {
 		b.used <- nil
 	}
-	go b.run(b.full) // stop forgets the channel
+	go b.run(b.full) // an argument, because stop sets b.full to nil
 	return b, nil
 }
 

@@ -328,7 +328,7 @@ func (r *taskRow) apply(e *rm.Event) {
 }
 
 // begin gives the job its nodes. It prefers the times of the outcome to the time of the event,
-// because they are those of the resource manager's accounting.
+// because the outcome's times are those of the accounting.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
 		r.listSegments()
@@ -384,7 +384,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 }
 
 // ranFrom sets the start of the present run to the one in the accounting. The time of an event is
-// when the event was seen. With both ends of the run from the accounting, they are consistent.
+// when the event was seen. Start and end from the accounting are consistent.
 func (r *taskRow) ranFrom(start hpc.Time) {
 	if !r.started {
 		return
@@ -404,9 +404,9 @@ func (r *taskRow) ranFrom(start hpc.Time) {
 	}
 }
 
-// keepLost stores the nodes of a lost run, its cause, and when the job became eligible for it,
-// because the job's own fields will have the values of its next run. eligible is the time that was
-// known before the requeue.
+// keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that
+// run, because the job's own fields will have the values of its next run. eligible is the time that
+// was known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -624,7 +624,7 @@ func (r *taskRow) putDelays(row *Row) {
 	job := r.job
 	row.AskedBegin, row.AskedHold, row.AskedDependency = max(0, job.Begin), job.Hold, job.Dependency != ""
 	if _, limit, limited := strings.Cut(job.Array, "%"); limited {
-		row.AskedArrayLimit, _ = strconv.Atoi(limit) // 0 for a text that is no limit
+		row.AskedArrayLimit, _ = strconv.Atoi(limit) // 0 if the text is not a limit
 	}
 }
 

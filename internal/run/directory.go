@@ -83,7 +83,7 @@ func removeRecord(dir string) error {
 	return nil
 }
 
-// HasPart reports whether path is a file of a record.
+// HasPart reports whether path is a file of a record, other than a log or a file of the cluster.
 func HasPart(path string) bool {
 	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile},
 		filepath.Base(path)) {

@@ -43,7 +43,7 @@ func openJournal(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// On a file system without locks, readers only cannot tell whether the writer still runs.
+	// Without locks in the file system, readers cannot tell whether the writer still runs.
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
 	return file, nil
 }

@@ -31,7 +31,7 @@ type State string
 const (
 	StateRunning     State = "running"     // not finished
 	StateComplete    State = "complete"    // the workload was played to its end
-	StateInterrupted State = "interrupted" // the user ended it; the results until then are valid
+	StateInterrupted State = "interrupted" // the user ended it; the record has what happened until then
 	StateFailed      State = "failed"      // the run could not go on; Error says why
 )
 

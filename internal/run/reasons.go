@@ -104,7 +104,7 @@ func (r *Reasons) give(row *Row) {
 // requeued is the reason of a requeued job until it is eligible again.
 const requeued = "BeginTime"
 
-// requeues returns a span without its end for each requeue: earlier reasons do not hold after a
+// requeues returns a span without its end for each requeue: earlier reasons do not apply after a
 // lost run.
 func (r *Row) requeues() []Span {
 	var list []Span
@@ -139,7 +139,7 @@ func (r *Reasons) Spans(row *Row) []Span {
 				array = slices.DeleteFunc(slices.Clone(array), func(s Span) bool { return s.From > row.Segments[0].Start })
 			}
 		}
-		seen = slices.Concat(array, again, seen) // at the same instant, the task's reason counts
+		seen = slices.Concat(array, again, seen) // at the same instant, the task's reason applies
 		slices.SortStableFunc(seen, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	}
 	var list []Span

@@ -127,8 +127,8 @@ const LackPrefix = "not-recorded-"
 // the runs that jobs lost to requeues, and not their times.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of the warning that some jobs end as FAILED in a replay, although in the
-// record they were cancelled while they ran, or ended neither by themselves nor by their limit.
+// EndsAsFailed is the code of the warning that some jobs end as FAILED in a replay, because in the
+// record a user, a failed node, lack of memory, preemption or the deadline ended them.
 const EndsAsFailed = "ends-as-failed"
 
 // Lacks returns what the run's workload does not have, as warnings with the codes of

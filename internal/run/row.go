@@ -151,7 +151,8 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 
 // Runs returns the job's runs in order: its periods, joined if there is only a suspension between
 // them. A lost run has EndedBy [rm.Requeue]. The last run has the instants of the row, which come
-// from the accounting. The instants of other runs are when rmreplay saw the events.
+// from the accounting. The instants of other runs come from the accounting if a requeue reported
+// them; otherwise they are when rmreplay saw the events.
 func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {

@@ -46,7 +46,7 @@ type Options struct {
 type Writer struct {
 	dir         string
 	flushEvery  time.Duration
-	unjournaled bool // jobs and events stay in memory until the end
+	unjournaled bool // see [Options.Unjournaled]
 
 	mu         sync.Mutex // guards all following fields until the writer is closed
 	manifest   Manifest
@@ -370,11 +370,11 @@ func (w *Writer) Amend(change func(*Row)) error {
 }
 
 // Rows visits the rows of all answered jobs that were submitted before the call, in the order of
-// jobs.parquet. The rows do not have [Row.Request] and the changes of [Writer.Amend]. Without a
+// jobs.parquet. The rows have neither [Row.Request] nor the changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from: Job,
-// Task, User, State, the times of submission, eligibility, start and end, Nodes, NodeCount,
-// Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job from being
-// eligible.
+// Task, User, State, First, the times of submission, eligibility, start and end, TimeLimit, Nodes,
+// NodeCount, Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job
+// from being eligible.
 //
 // The visitor may change a row. A row is valid until the next one. The visitor and other goroutines
 // may use the writer during the visit, so a row shows the job's state shortly before the visit.
@@ -547,8 +547,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing. Before Finish, the record is
-// then that of a killed process: readable and partial.
+// Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
+// record like that of a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

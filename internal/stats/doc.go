@@ -3,11 +3,10 @@
 // A schedule is one draw from a random process. Two runs of one workload on one machine
 // with one configuration differ, by hours for single jobs, because a scheduler that wakes a
 // moment later finds another queue (Simakov et al., "Developing Accurate Slurm Simulator",
-// PEARC'22). Only the distributions of such runs can be compared. The unit of observation
-// here is therefore always a whole run, never a job. The jobs of one run share the machine:
-// an hour that one job loses, another gains. A test that takes 10,000 jobs of one run for
-// 10,000 observations finds "significant" differences between a run and its twin. No
-// function of this package computes anything from a single run.
+// PEARC'22). Only the distributions of such runs can be compared. The unit of observation in a
+// comparison of runs is therefore a whole run, never a job. The jobs of one run share the machine:
+// an hour that one job loses, another gains. A test that takes 10,000 jobs of one run for 10,000
+// observations finds "significant" differences between a run and its twin.
 //
 // # One number for each run
 //

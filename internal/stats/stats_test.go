@@ -123,8 +123,7 @@ func TestBootstrapSmallSamples(t *testing.T) {
 	}
 }
 
-// A 95 % interval contains the true value in about 95 % of cases. For ten skewed values no
-// bootstrap reaches that, as the package comment says.
+// A 95 % interval contains the true value in about 95 % of cases, and less often with few values.
 func TestBootstrapCoverage(t *testing.T) {
 	const trials = 1000
 	for _, c := range []struct {

@@ -21,9 +21,10 @@ type Observation struct {
 // 53, 1958; with late entries Tsai, Jewell and Wang, "A note on the product-limit estimator under right
 // censoring and left truncation", Biometrika 74(4), 1987). It yields each time that is not censored, in
 // ascending order, with the estimated share of longer durations. If the longest observation is censored, the
-// last share is above 0. Equal times are yielded one by one, by ascending weights: the last share counts. If
-// one duration is censored at the time at which another ends, the censored duration counts as longer.
-// Observations that end at their entry do not count. ProductLimit sorts the list.
+// last share is above 0. Equal times are yielded one by one, by ascending weights: the share of the
+// last of them is the estimate. If one duration is censored at the time at which another ends, the
+// censored duration counts as longer. Observations that end at their entry do not count.
+// ProductLimit sorts the list.
 func ProductLimit(list []Observation) iter.Seq2[float64, float64] {
 	slices.SortFunc(list, func(a, b Observation) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), compareBool(a.Censored, b.Censored), cmp.Compare(a.Weight, b.Weight))

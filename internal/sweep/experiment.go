@@ -500,7 +500,7 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 	return nil
 }
 
-// nameOf makes a name from options: procs128-perfx2. The name of a path is the path.
+// nameOf makes a name from options: procs128-perfx2. Of a path, the name has only the last element.
 func nameOf(options Options) string {
 	var parts []string
 	for _, o := range options {

@@ -134,7 +134,8 @@ func TestPlanOnTheModel(t *testing.T) {
 }
 
 // Releases vary faster than clusters. A version stays as it is, and a directory is relative to the
-// experiment file. Both are no inputs whose contents are hashed.
+// experiment file. Neither has [Option.Path], because contents.ofSlurm chooses which files of a
+// Slurm are hashed.
 func TestReleases(t *testing.T) {
 	e, err := load(t, `
 workload: day.jsonl

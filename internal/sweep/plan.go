@@ -70,8 +70,8 @@ type Run struct {
 	options  Options // without the workload, the edited cluster, the seed and the output
 	workload input
 	cluster  *input // the edited cluster; nil if the cluster is not edited
-	// fingerprint covers everything that the run depends on. err says why the run cannot be
-	// made.
+	// fingerprint covers everything that the run depends on, except the default Slurm of replay.
+	// err says why the run cannot be made.
 	fingerprint string
 	err         error
 }

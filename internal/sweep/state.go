@@ -138,8 +138,8 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 }
 
 // ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
-// replaced, or if a version was installed anew, a sweep that goes on repeats its runs. The default
-// Slurm of replay does not count, since each host of a job array has its own.
+// replaced, or if a version was installed anew, a sweep that is resumed repeats its runs. The
+// default Slurm of replay does not count, since each host of a job array has its own.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {
@@ -207,7 +207,7 @@ func (p *Plan) complete(r *Run) *run.Run {
 	return record
 }
 
-// ErrBusy says that another sweep is running in the directory.
+// ErrBusy says that another process has locked the sweep's directory or a run.
 var ErrBusy = errors.New("another sweep is at work there")
 
 // Lock locks the sweep's directory, either exclusively or shared with other tasks of a job

@@ -34,7 +34,7 @@ type CellSummary struct {
 	Dir         string       `json:"dir"` // the cell's directory, relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
-	// Metrics are the means over the complete runs, with the keys of [metrics.Figures] and [metrics.NodeFigures].
+	// Metrics are the means over the complete runs, with the keys of [RunSummary.Metrics].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -45,7 +45,8 @@ type RunSummary struct {
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
-	// Metrics are the metrics of the run, with the keys of [metrics.Figures] and [metrics.NodeFigures].
+	// Metrics are the metrics of the run by their keys: all figures of package metrics that the run
+	// has, those of nodes, fairness and feedback included.
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -56,8 +57,8 @@ const (
 	stateNotRun   = "not run"
 )
 
-// Summarize reads the records of all runs. The caller must call [Maker.Prepare] first.
-// Summarize fails if it cannot read a complete record.
+// Summarize reads the records of all runs. The caller must call [Maker.Prepare] or [Maker.Check]
+// first. Summarize fails if it cannot read a complete record.
 func (p *Plan) Summarize() (*Summary, error) {
 	s := &Summary{Name: p.Experiment.Name, Runs: len(p.Runs)}
 	for _, c := range p.Cells {

@@ -6,10 +6,11 @@
 // The search is an iterated race (López-Ibáñez, Dubois-Lacoste, Pérez Cáceres, Birattari and
 // Stützle, "The irace package: Iterated racing for automatic algorithm configuration", Operations
 // Research Perspectives 3, 2016). A setting gives each parameter a value. A block is a workload
-// with a seed. In a race all settings are measured on one block after the other. After each block,
-// [stats.Friedman] ranks the settings within the blocks, and settings that are significantly worse
-// than the best leave the race. The survivors are the parents of the next settings, which are drawn
-// ever closer to them. The site's own setting takes part in every race, and never leaves it.
+// with a seed. In a race all settings are measured on one block after the other. After three
+// blocks, and after each later block, [stats.Friedman] ranks the settings within the blocks, and
+// settings that are significantly worse than the best leave the race. The survivors are the parents
+// of the next settings, which are drawn ever closer to them. The site's own setting takes part in
+// every race, and never leaves it.
 //
 // The search differs from irace in four ways. The first settings are a Latin hypercube. Among values without an
 // order, a new setting keeps its parent's value with a probability that is the same for all parents; in irace each

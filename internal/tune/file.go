@@ -362,7 +362,8 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// complete checks the file as a whole.
+// complete checks the file as a whole. It makes the space and the goal, and fills in the default
+// budget.
 func (f *File) complete() error {
 	switch {
 	case len(f.Workloads) == 0:

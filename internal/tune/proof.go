@@ -72,7 +72,7 @@ type Kept struct {
 	Metric      string        `json:"metric"`
 	By          metrics.By    `json:"by,omitempty"`
 	Group       string        `json:"group,omitempty"`
-	Pairs       int           `json:"pairs"` // pairs in which both runs have the metric
+	Pairs       int           `json:"pairs"` // units with a pair in which both runs have the metric
 	Site        metrics.Float `json:"site"`
 	Best        metrics.Float `json:"best"`
 	Worse       metrics.Float `json:"worse"`

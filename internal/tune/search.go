@@ -101,11 +101,12 @@ func (s *Search) reserve() int {
 	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
 }
 
-// Least returns the smallest budget: one race of four settings, and the end of the search.
+// Least returns the smallest budget: five settings up to the first test of a race, and the end of
+// the search.
 func (s *Search) Least() int { return s.reserve() + 5*min(firstTest, s.Blocks) }
 
-// DefaultBudget returns a budget with which each race has two new settings for each parameter, and
-// four more.
+// DefaultBudget returns a budget with which each race has about two new settings for each
+// parameter, and four more.
 func (s *Search) DefaultBudget() int {
 	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
 }
@@ -199,8 +200,8 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 	return parents[k-1]
 }
 
-// race races the parents and fresh settings, while the search has used fewer runs than limit. It
-// returns the survivors, best first.
+// race races the parents and fresh settings. It ends before the block with which the search would
+// use more than limit runs. It returns the survivors, best first.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}

@@ -105,8 +105,8 @@ func TestFindsTheMinimum(t *testing.T) {
 		found++
 		x := f.at(result.Best.Setting)
 		distance += math.Hypot(x[0]-0.8, x[1]-0.2) / searches
-		// The site's own setting has a value of 10.8. The interval contains the true gain in 95 % of
-		// cases.
+		// The site's own setting has a value of 10.8. The interval contains the true gain in only
+		// 95 % of cases, so the test does not use it.
 		if truth := bowl(f.at(nil)) - bowl(x); float64(proof.Gain) < truth-1 || float64(proof.Gain) > truth+1 {
 			t.Errorf("seed %d: gain %v, truly %v", seed, proof.Gain, truth)
 		}

@@ -27,7 +27,8 @@ func (f *File) ownValues(site *conf.Cluster) {
 }
 
 // ownValue returns the value of a key of slurm.conf, of an option in a list, or of a partition's
-// attribute. The value is empty if the site uses the default.
+// attribute. The value is empty if the site uses the default. But a flag that is missing in its
+// list is false.
 func (p *Parameter) ownValue(site *conf.Cluster) string {
 	words := strings.Fields(p.Name)
 	if len(words) == 0 {

@@ -39,7 +39,7 @@ const (
 	TextFile   = "tune.txt"
 )
 
-// InputError says that the file, or something that it names, is wrong, so that no run was made.
+// InputError says that the file, or something that it names, is wrong.
 type InputError struct{ Err error }
 
 // Error returns the text of the wrapped error.
@@ -205,7 +205,8 @@ func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	return r, t.write(r)
 }
 
-// inputError marks an error about the input that only a run finds.
+// inputError marks an error about the input that is found only when the runs of a step are
+// prepared.
 func inputError(err error) error {
 	var input *sweep.InputError
 	if errors.As(err, &input) {

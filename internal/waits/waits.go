@@ -8,8 +8,8 @@
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - before the job was eligible, what its user asked for: a begin time, a hold or a dependency; or a
-//     limit of its array, if the record comes from a run. Accounting does not say which tasks the
-//     limit held, so there the time is [Unknown];
+//     limit of its array, if the record comes from a run. Accounting does not say which tasks
+//     waited for the limit, so there the time is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until it was the first of its partition, and then [Resources];
@@ -37,7 +37,7 @@ const (
 	Dependency  Part = "dependency"  // the job waits for other jobs
 	BeginTime   Part = "begin_time"  // the user asked for a later start
 	Held        Part = "held"        // the user or an administrator holds the job
-	OwnLimit    Part = "own_limit"   // the limit of the job's array, or of its user
+	OwnLimit    Part = "own_limit"   // a limit of the job's array, or of the job's user
 	Limit       Part = "limit"       // another limit of an association, a QOS, a partition or licenses
 	Reservation Part = "reservation" // nodes are reserved for others, or the job's reservation has not begun
 	Outage      Part = "node_outage" // nodes are down or drained

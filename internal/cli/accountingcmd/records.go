@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// addFlags adds the flags that say how records are read.
+// addRecordFlags adds the flags that say how records are read.
 func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")

@@ -23,8 +23,8 @@ import (
 // GroupsOnly annotates a command that does nothing without one of its subcommands.
 const GroupsOnly = "groups-only"
 
-// Template is cobra's template without the line "[flags]" for commands that need a
-// subcommand.
+// Template is cobra's usage template. For commands that need a subcommand ([GroupsOnly]) it leaves
+// out the usage line with "[flags]".
 func Template(c *cobra.Command) string {
 	const runnable = "{{if .Runnable}}\n  {{.UseLine}}"
 	return strings.Replace(c.UsageTemplate(), runnable, `{{if and .Runnable (not (index .Annotations "`+GroupsOnly+`"))}}

@@ -104,7 +104,7 @@ func (o *object) set(key, value string) {
 	o.order, o.names[lower], o.values[lower] = append(o.order, lower), key, value
 }
 
-// whole writes all that is set of an object.
+// whole returns all settings of the object as one text.
 func (o *object) whole() string {
 	var list []string
 	for _, key := range o.order {
@@ -113,7 +113,8 @@ func (o *object) whole() string {
 	return cmp.Or(strings.TrimSpace(strings.Join(list, " ")), "declared")
 }
 
-// differences returns what two sides say otherwise of an object of this name. Either side may be nil.
+// differences returns the settings of the object of this name that two sides set differently.
+// Either side may be nil.
 func (o *object) differences(other *object, name string) (list []Setting) {
 	isObject := name != "" && !strings.HasSuffix(name, ":")
 	switch {

@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Match says by what the jobs of two sides are taken for the same.
+// Match says which values identify the same job on both sides.
 type Match string
 
 // The matches. By ID is the usual one.
@@ -124,8 +124,9 @@ func agree(found map[string]string, own, others map[string]*run.Row) bool {
 	return true
 }
 
-// match returns the baseline's ID of each job of the set with the same text. Names must be unique; of other texts,
-// those that two jobs of a side have match nothing.
+// match returns the baseline's ID of each job of the set with the same text. By name, it returns
+// nil if a job of either side has no name, or the name of another job. Of other texts, a text that
+// two jobs of a side have matches no job.
 func match(baseline, set []run.Row, one, other identity, by Match) map[string]string {
 	a, unique := jobsBy(baseline, one)
 	b, alsoUnique := jobsBy(set, other)

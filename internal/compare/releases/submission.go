@@ -35,8 +35,8 @@ type Field struct {
 	Set      string `json:"set"`
 }
 
-// Difference describes how a job's submission differs: "minimum of nodes 2 instead of -". It is empty for a
-// job whose submission does not differ.
+// Difference describes how a job's submission differs: "minimum of nodes 2 instead of 1". It is
+// empty for a job whose submission does not differ.
 func (s *Submissions) Difference(job string) string { return s.byJob[job] }
 
 // fields are the numbers that sbatch derives. It writes generic resources in another form since

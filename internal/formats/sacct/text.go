@@ -133,10 +133,10 @@ func (s *reader) Read(r io.Reader, name string) (err error) {
 // Finish returns the workload.
 func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.b.Close("sacct") }
 
-// read reads the output of `sacct -P` (or -p). The columns must include JobID or JobIDRaw,
-// Submit, Start, End or Elapsed, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES,
-// AllocTRES, NNodes). name stands for the source in errors, which have the form "NAME:LINE: what
-// is wrong".
+// read reads the output of `sacct -P` (or -p). The columns must include JobID (or JobIDRaw),
+// Submit, Start, End (or Elapsed), and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES,
+// AllocTRES, NNodes). name stands for the source in errors, which have the form "NAME:LINE: what is
+// wrong".
 //
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
 // A text is a record if every other column gets a value that it can have.
