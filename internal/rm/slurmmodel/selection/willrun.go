@@ -130,13 +130,12 @@ func (x *Tester) leave(full *tally, job Running) {
 }
 
 // endBefore returns the end after which a job can start: that of the job that was removed last. In
-// 26.05 only jobs on nodes of the waiting job count.
+// 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
-	last := w.Last
-	if h.Since2605 {
-		for last > 0 && !w.Jobs[last].Nodes.Overlaps(a.Nodes) {
-			last--
+	for last := w.Last; h.Since2605 && last >= 0; last-- {
+		if w.Jobs[last].Nodes.Overlaps(a.Nodes) {
+			return w.Jobs[last].End
 		}
 	}
-	return w.Jobs[last].End
+	return w.Jobs[w.Last].End
 }
