@@ -80,7 +80,10 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 			}
 			left -= m.giveAny(t, p, d, most)
 		case m.Since2411:
-			most := min(left-(len(a.Parts)-1-i), t.rooms[p.Node].offers[k].total)
+			most := t.rooms[p.Node].offers[k].total
+			if rest := left - (len(a.Parts) - 1 - i); rest >= 0 { // slurmctld compares it as an unsigned number
+				most = min(most, rest)
+			}
 			left -= m.giveClose(t, p, d, most)
 		default:
 			left -= m.giveShare(t, p, d, left-(len(a.Parts)-1-i))
