@@ -209,8 +209,7 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 
 // giveSockets gives a job the resources that it requests per socket, as since 24.11
 // (_set_sock_bits). If the job's cores are on too few sockets, it also takes sockets with free
-// resources. If they are on too many, it leaves out sockets whose resources are all in use. It
-// returns how many resources are missing.
+// resources. It returns how many resources are missing.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {
@@ -218,15 +217,10 @@ func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) 
 			count++
 		}
 	}
-	few, many := count < t.request.SocketsPerNode, count > t.request.SocketsPerNode && t.request.SocketsPerNode > 0
-	for s := range used {
-		switch at, free := m.devicesAt(t, p.Node, d, s); {
-		case few && !used[s] && at > 0 && free >= d.PerSocket && count < t.request.SocketsPerNode:
+	for s := 0; s < len(used) && count < t.request.SocketsPerNode; s++ {
+		if !used[s] && m.freeAt(t, p.Node, d, s) >= d.PerSocket {
 			used[s] = true
 			count++
-		case many && used[s] && at > 0 && free == 0:
-			used[s] = false
-			count--
 		}
 	}
 	want, have := count*d.PerSocket, 0
@@ -244,19 +238,16 @@ func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) 
 	return want - have - m.giveAny(t, p, d, want-have)
 }
 
-// devicesAt returns how many resources for a request are close to a socket, and how many of these
-// are free.
-func (m *Machine) devicesAt(t *test, node int, d *DeviceRequest, socket int) (all, free int) {
+// freeAt returns how many free resources for a request are close to a socket.
+func (m *Machine) freeAt(t *test, node int, d *DeviceRequest, socket int) (free int) {
 	out := make([]int, m.stride+1)
 	for i := range m.Nodes[node].Devices {
 		if d.Wants(&m.Nodes[node].Devices[i]) {
-			m.freeDevices(t.state, node, i, true, out)
-			all += out[socket]
 			m.freeDevices(t.state, node, i, false, out)
 			free += out[socket]
 		}
 	}
-	return all, free
+	return free
 }
 
 // countCores returns how many cores the part has.
