@@ -16,8 +16,7 @@ import (
 // the job's run when slurmctld has answered. slurmctld holds its locks until it has logged why it
 // preempted the job, so the log line precedes the answer.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
-	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
-		infos, err := jobInfos(reply, err)
+	j.askSoon(c.Job, func(infos []rpc.JobInfo, err error) {
 		if err != nil {
 			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID,
 				c.Outcome.State, err), true)
@@ -37,6 +36,16 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 			}
 		}
 		j.over(c.Job, in, c.Outcome, false)
+	})
+}
+
+// askSoon asks slurmctld for the records of a job just after this instant. At the instant itself,
+// slurmctld still handles messages of nodes, and the question would change the order of its threads.
+func (j *jobs) askSoon(job uint32, answered func([]rpc.JobInfo, error)) {
+	j.At(j.Now()+1, func() {
+		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: job}), func(reply *rpc.Message, err error) {
+			answered(jobInfos(reply, err))
+		})
 	})
 }
 
@@ -112,8 +121,7 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 // not report the end of a task that was cancelled before the task had a record of its own
 // (scancel 1_7: job_str_signal in job_mgr.c).
 func (j *jobs) askForTasks(s *submission) {
-	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: s.number}), func(reply *rpc.Message, err error) {
-		infos, err := jobInfos(reply, err)
+	j.askSoon(s.number, func(infos []rpc.JobInfo, err error) {
 		if err != nil {
 			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about the tasks of job %s: %v", s.job.ID, err), true)
 			return

@@ -374,6 +374,9 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
 	}
+	if asked := t.job.licenses; e.rules.Since2411 && !e.rules.Since2505 && len(asked.List) > 0 {
+		h.Also = func(r selection.Running) bool { return asked.Names(r.Licensed) }
+	}
 	try := preemption.Try{
 		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts,
 		Candidates: e.candidates(t.job, selection.WillRun),

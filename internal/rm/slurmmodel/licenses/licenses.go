@@ -41,6 +41,13 @@ func Read(text string) (r Request) {
 	return r
 }
 
+// Names reports whether the job asks for a licence of the list (license_list_overlap).
+func (r Request) Names(list []License) bool {
+	return slices.ContainsFunc(list, func(l License) bool {
+		return slices.ContainsFunc(r.List, func(own License) bool { return own.Name == l.Name })
+	})
+}
+
 // Pool counts the licences of a cluster.
 type Pool struct {
 	total, used map[string]int

@@ -20,6 +20,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "a": true, "c,b:2": true, "ab": false} {
+		if got := Read(text).Names([]License{{"a", 1}, {"b", 1}}); got != want {
+			t.Errorf("%q names a or b: %t, want %t", text, got, want)
+		}
+	}
+}
+
 // TestPool checks that jobs get free licences, all of a list or the first free alternative, and
 // return them.
 func TestPool(t *testing.T) {

@@ -261,10 +261,6 @@ func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 			}
 		}
 	}
-	cores := 0
-	for _, c := range p.cores {
-		cores += int(c)
-	}
-	p.CPUs = cores * n.Threads
+	p.CPUs = p.countCores() * n.Threads
 	return cpus
 }

@@ -47,7 +47,8 @@ func (m *Machine) giveAll(t *test, p *Part) {
 }
 
 // giveRequested gives a job the resources of request number k. It returns how many resources for
-// the whole job are missing; 0 if slurmctld only counts such resources.
+// the whole job are missing; 0 if slurmctld only counts such resources. Since 26.05 it also returns
+// how many of those for sockets are missing.
 func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	d := &t.request.Devices[k]
 	left = d.PerJob
@@ -60,7 +61,9 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 		case d.Count > 0:
 			m.giveNode(t, p, d)
 		case d.PerSocket > 0 && m.Since2411:
-			m.giveSockets(t, p, d)
+			if missing := m.giveSockets(t, p, d); missing > 0 && m.Since2605 {
+				return missing
+			}
 		case d.PerSocket > 0:
 			for s := range p.cores {
 				if p.cores[s] > 0 {
@@ -77,7 +80,10 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 			}
 			left -= m.giveAny(t, p, d, most)
 		case m.Since2411:
-			most := min(left-(len(a.Parts)-1-i), t.rooms[p.Node].offers[k].total)
+			most := t.rooms[p.Node].offers[k].total
+			if rest := left - (len(a.Parts) - 1 - i); rest >= 0 { // slurmctld compares it as an unsigned number
+				most = min(most, rest)
+			}
 			left -= m.giveClose(t, p, d, most)
 		default:
 			left -= m.giveShare(t, p, d, left-(len(a.Parts)-1-i))
@@ -111,30 +117,20 @@ func (m *Machine) counted(node int, kind string) bool {
 	return true
 }
 
-// giveNode gives a job the resources that it requests per node (_set_node_bits): one of each socket
-// in use (since 24.11 in proportion to the job's cores there), then more of these sockets, then
-// others.
+// giveNode gives a job the resources that it requests per node, as before 24.11 (_set_node_bits):
+// one of each socket in use, then more of these sockets, then others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
-	have, cores := 0, 0
-	for _, c := range p.cores {
-		cores += int(c)
-	}
-	used := func(most func(s int) int) {
+	have := m.give(t, p, d, min(1, d.Count), m.stride)
+	used := func(most int) {
 		for s := range p.cores {
 			if p.cores[s] > 0 {
-				have += m.give(t, p, d, min(most(s), d.Count-have), s)
+				have += m.give(t, p, d, min(most, d.Count-have), s)
 			}
 		}
 	}
-	if m.Since2411 {
-		each := float32(d.Count) / float32(cores) // slurmctld rounds like this
-		used(func(s int) int { return int(float32(p.cores[s]) * each) })
-	} else {
-		have += m.give(t, p, d, min(1, d.Count), m.stride)
-		used(func(int) int { return 1 })
-	}
+	used(1)
 	have += m.give(t, p, d, d.Count-have, m.stride)
-	used(func(int) int { return d.Count })
+	used(d.Count)
 	m.giveAny(t, p, d, d.Count-have)
 }
 
@@ -213,23 +209,18 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 
 // giveSockets gives a job the resources that it requests per socket, as since 24.11
 // (_set_sock_bits). If the job's cores are on too few sockets, it also takes sockets with free
-// resources. If they are on too many, it leaves out sockets whose resources are all in use.
-func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
+// resources. It returns how many resources are missing.
+func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {
 		if used[s] = cores > 0; used[s] {
 			count++
 		}
 	}
-	few, many := count < t.request.SocketsPerNode, count > t.request.SocketsPerNode && t.request.SocketsPerNode > 0
-	for s := range used {
-		switch at, free := m.devicesAt(t, p.Node, d, s); {
-		case few && !used[s] && at > 0 && free >= d.PerSocket && count < t.request.SocketsPerNode:
+	for s := 0; s < len(used) && count < t.request.SocketsPerNode; s++ {
+		if !used[s] && m.freeAt(t, p.Node, d, s) >= d.PerSocket {
 			used[s] = true
 			count++
-		case many && used[s] && at > 0 && free == 0:
-			used[s] = false
-			count--
 		}
 	}
 	want, have := count*d.PerSocket, 0
@@ -244,22 +235,19 @@ func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 			have += m.give(t, p, d, want-have, s)
 		}
 	}
-	m.giveAny(t, p, d, want-have)
+	return want - have - m.giveAny(t, p, d, want-have)
 }
 
-// devicesAt returns how many resources for a request are close to a socket, and how many of these
-// are free.
-func (m *Machine) devicesAt(t *test, node int, d *DeviceRequest, socket int) (all, free int) {
+// freeAt returns how many free resources for a request are close to a socket.
+func (m *Machine) freeAt(t *test, node int, d *DeviceRequest, socket int) (free int) {
 	out := make([]int, m.stride+1)
 	for i := range m.Nodes[node].Devices {
 		if d.Wants(&m.Nodes[node].Devices[i]) {
-			m.freeDevices(t.state, node, i, true, out)
-			all += out[socket]
 			m.freeDevices(t.state, node, i, false, out)
 			free += out[socket]
 		}
 	}
-	return all, free
+	return free
 }
 
 // countCores returns how many cores the part has.

@@ -7,7 +7,7 @@ type room struct {
 	ok      bool
 	cpus    int       // CPUs that the job may use; after the job takes the node, those that it uses
 	devices int       // generic resources that the job may use
-	most    int       // cpus and devices at first; used to leave out poor nodes
+	wealth  int       // see appraise; used to leave out poor nodes
 	free    int       // CPUs of all free cores
 	cores   []int16   // usable cores by socket
 	kept    []int16   // cores before generic resources reduced them
@@ -135,7 +135,7 @@ func (m *Machine) alike(t *test, a, b int) bool {
 
 // copy copies what another node offers to a job without generic resources.
 func (at *room) copy(other *room) {
-	at.ok, at.cpus, at.devices, at.most, at.free = other.ok, other.cpus, other.devices, other.most, other.free
+	at.ok, at.cpus, at.devices, at.wealth, at.free = other.ok, other.cpus, other.devices, other.wealth, other.free
 	at.cores = append(at.cores[:0], other.cores...)
 }
 
@@ -173,8 +173,16 @@ func (m *Machine) look(t *test, node int) {
 	if m.CountMemory {
 		m.limitByMemory(t, node)
 	}
-	at.most = at.cpus + at.devices
+	m.appraise(at)
 	at.ok = at.cpus > 0
+}
+
+// appraise sets how rich a node is: its CPUs and generic resources that the job may use, added
+// (avail_res_cnt) or, since 26.05, multiplied (avail_res_prod).
+func (m *Machine) appraise(at *room) {
+	if at.wealth = at.cpus + at.devices; m.Since2605 {
+		at.wealth = at.cpus * max(1, at.devices)
+	}
 }
 
 // takeCPUs counts the CPUs that the job may use on the free cores (_allocate_sc). It returns false

@@ -433,12 +433,12 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() bool) bool {
 	left, richest := candidates.Count(), 0
 	for i := range candidates.All {
-		richest = max(richest, t.rooms[i].most)
+		richest = max(richest, t.rooms[i].wealth)
 	}
 	for poor := 1; poor < richest; poor++ {
 		changed := false
 		for i := range candidates.All {
-			if t.rooms[i].most <= 0 || t.rooms[i].most > poor || t.request.Required != nil && t.request.Required.Has(i) {
+			if t.rooms[i].wealth <= 0 || t.rooms[i].wealth > poor || t.request.Required != nil && t.request.Required.Has(i) {
 				continue
 			}
 			if m.Since2411 && !changed {
@@ -480,7 +480,7 @@ func (m *Machine) withoutPoorest(t *test, candidates, nodes Bits, c Counts, agai
 					order = append(order, i)
 				}
 			}
-			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.rooms[a].product(), t.rooms[b].product()) })
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.rooms[a].wealth, t.rooms[b].wealth) })
 		}
 		taken := nodes.Next(0) >= 0
 		at := slices.IndexFunc(order, func(i int) bool {
@@ -492,9 +492,6 @@ func (m *Machine) withoutPoorest(t *test, candidates, nodes Bits, c Counts, agai
 		candidates.Clear(order[at])
 	}
 }
-
-// product is how rich a node is since 26.05.
-func (at *room) product() int { return at.cpus * max(1, at.devices) }
 
 // advice says what to do after an attempt that failed, since 26.05.
 type advice uint8
@@ -644,7 +641,9 @@ func (p *pick) use(node, cpus int) int {
 		cpus = max(left, r.MinCPUsPerNode, devices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
-	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
+	if !p.m.Since2605 {
+		p.m.appraise(&p.t.rooms[node])
+	}
 	return cpus
 }
 

@@ -1,12 +1,17 @@
 package selection
 
-import "rmreplay/internal/rm/slurmmodel/windows"
+import (
+	"rmreplay/internal/rm/slurmmodel/licenses"
+	"rmreplay/internal/rm/slurmmodel/windows"
+)
 
 // Running is a running job.
 type Running struct {
 	*Allocation
 	// End is when the job's time limit ends, in seconds since 1970.
 	End int64
+	// Licensed are the licences that the job holds.
+	Licensed []licenses.License
 }
 
 // Horizon are the parameters of [Tester.WillRun].
@@ -19,7 +24,7 @@ type Horizon = windows.Horizon[Running]
 // has nodes and CPUs, but no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	s.rows.Settle()
-	if r.Class == 0 {
+	if r.Class == 0 || h.Also != nil {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
 	}
@@ -125,13 +130,12 @@ func (x *Tester) leave(full *tally, job Running) {
 }
 
 // endBefore returns the end after which a job can start: that of the job that was removed last. In
-// 26.05 only jobs on nodes of the waiting job count.
+// 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
-	last := w.Last
-	if h.Since2605 {
-		for last > 0 && !w.Jobs[last].Nodes.Overlaps(a.Nodes) {
-			last--
+	for last := w.Last; h.Since2605 && last >= 0; last-- {
+		if w.Jobs[last].Nodes.Overlaps(a.Nodes) {
+			return w.Jobs[last].End
 		}
 	}
-	return w.Jobs[last].End
+	return w.Jobs[w.Last].End
 }

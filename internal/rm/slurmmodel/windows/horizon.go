@@ -27,6 +27,8 @@ type Horizon[J Job] struct {
 
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
+	// Also reports whether a running job that has no node of the set is removed, too; nil if none is.
+	Also func(J) bool
 	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
 	// none.
 	Begin, Until int64
@@ -58,7 +60,7 @@ func (h *Horizon[J]) Considered() int {
 
 // Walk begins to remove running jobs that have nodes of a set and have not ended at Begin.
 func (h *Horizon[J]) Walk(set nodeset.Set) Walk[J] {
-	w := Walk[J]{Jobs: h.Running[h.Ended():], Set: set, Linear: h.Linear}
+	w := Walk[J]{Jobs: h.Running[h.Ended():], Set: set, Also: h.Also, Linear: h.Linear}
 	if h.Since2411 {
 		w.Until = max(0, h.Until)
 	}

@@ -17,6 +17,8 @@ type Job interface {
 type Walk[J Job] struct {
 	Jobs []J // in the order of their ends
 	Set  nodeset.Set
+	// Also is [Horizon.Also].
+	Also func(J) bool
 	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
 	// it is 0, each window is twice as long as the one before.
 	Linear int64
@@ -70,7 +72,8 @@ func (w *Walk[J]) round(leave func(J)) bool {
 			break
 		}
 		w.at++
-		if !job.Has(w.Set) {
+		has := job.Has(w.Set)
+		if !has && (w.Also == nil || !w.Also(job)) {
 			continue
 		}
 		if w.anchor == 0 {
@@ -78,7 +81,7 @@ func (w *Walk[J]) round(leave func(J)) bool {
 		}
 		w.Gone++
 		w.Last = w.at - 1
-		if leave != nil {
+		if has && leave != nil {
 			leave(job)
 		}
 		if w.isOver() {

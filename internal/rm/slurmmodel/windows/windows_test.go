@@ -66,3 +66,21 @@ func TestWalk(t *testing.T) {
 		}
 	}
 }
+
+// TestAlso checks that jobs count that are elsewhere but hold licences of the waiting job.
+func TestAlso(t *testing.T) {
+	set := nodeset.New(2)
+	set.Set(0)
+	h := windows.Horizon[job]{
+		Running: []job{{10, true}, {40, false}, {200, true}, {5000, false}}, Also: func(j job) bool { return j.end != 5000 },
+	}
+	w := h.Walk(set)
+	var got []string
+	left := 0
+	for w.Next(func(job) { left++ }) {
+		got = append(got, fmt.Sprintf("%d:%d:%d", w.Gone, w.Last, left))
+	}
+	if got, want := strings.Join(got, " "), "2:1:1 3:2:1 4:3:2"; got != want {
+		t.Errorf("%s, want %s: jobs that count, the last of them, and those that leave nodes", got, want)
+	}
+}
