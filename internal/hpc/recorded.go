@@ -1,7 +1,9 @@
 package hpc
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -125,6 +127,46 @@ func (r *Recorded) OfTask(task int) Recorded {
 		}
 	}
 	return of
+}
+
+// Interval is the time from From until To.
+type Interval struct{ From, To Time }
+
+// AtArrayLimit returns when as many tasks of a job array ran as its limit (%N) allows, in order. No
+// other task could start then. Suspended tasks count, since they keep their place, and tasks that
+// have not ended run until [Never]. The list is empty if spec is not an array with a limit,
+// and if the record does not have single tasks.
+func (r *Recorded) AtArrayLimit(spec string) (list []Interval) {
+	if r.TaskStarts == nil {
+		return nil
+	}
+	array, err := ParseArray(spec)
+	if err != nil || array.Limit == 0 {
+		return nil
+	}
+	changes := map[Time]int{} // of the number of tasks that run
+	for _, task := range array.Tasks {
+		of := r.OfTask(task)
+		runs := append(slices.Clone(of.LostRuns), LostRun{Start: of.Start, End: of.End})
+		for _, run := range runs {
+			if run.Start != 0 {
+				changes[run.Start]++
+				changes[cmp.Or(run.End, Never)]--
+			}
+		}
+	}
+	running, from := 0, Time(0)
+	for _, at := range slices.Sorted(maps.Keys(changes)) {
+		before := running
+		running += changes[at]
+		switch full := running >= array.Limit; {
+		case full && before < array.Limit:
+			from = at
+		case !full && before >= array.Limit:
+			list = append(list, Interval{from, at})
+		}
+	}
+	return list
 }
 
 // Unify drops the values of single tasks that are the same for all tasks of the array, because the

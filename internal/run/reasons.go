@@ -55,6 +55,10 @@ func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 // So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
+// AtArrayLimit is the reason in a recorded workload while as many tasks of the job's array ran as its
+// limit allows. Accounting has no reasons, but the other tasks could not start then.
+const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
+
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.
 func (r *Row) beforeWindow(window hpc.Time) {
 	if to := min(window, cmp.Or(r.Start, r.End, window)); r.Reasons == nil && r.Submit != 0 && r.Submit < to {
@@ -64,7 +68,9 @@ func (r *Row) beforeWindow(window hpc.Time) {
 
 // HasReasons reports whether the resource manager gave a reason for which the job waited.
 func (r *Row) HasReasons() bool {
-	return slices.ContainsFunc(r.Reasons, func(s Span) bool { return s.Reason != "" && s.Reason != BeforeWindow })
+	return slices.ContainsFunc(r.Reasons, func(s Span) bool {
+		return s.Reason != "" && s.Reason != BeforeWindow && s.Reason != AtArrayLimit
+	})
 }
 
 // Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.

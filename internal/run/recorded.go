@@ -26,7 +26,7 @@ const EngineRecorded = "recorded"
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
-	jobs, started, impossible := 0, 0, 0
+	jobs, started, impossible, full := 0, 0, 0, map[string][]Span{}
 	for i := range w.Jobs.Len() {
 		job := w.Jobs.At(i)
 		if job.Recorded == nil {
@@ -39,6 +39,9 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 			job = &unasked
 		}
 		j.job(job)
+		for _, s := range job.Recorded.AtArrayLimit(job.Array) {
+			full[job.ID] = append(full[job.ID], Span{From: s.From, To: s.To, Reason: AtArrayLimit})
+		}
 		before := len(events)
 		events = appendRecorded(events, job, &impossible)
 		for _, e := range events[before:] {
@@ -61,7 +64,7 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	for _, e := range events {
 		j.add(e)
 	}
-	r := &Run{Dir: w.Source, journal: j, recorded: w, Manifest: Manifest{
+	r := &Run{Dir: w.Source, journal: j, recorded: w, full: full, Manifest: Manifest{
 		Format: Format, State: StateComplete, Valid: true, Engine: EngineRecorded, Warnings: lacks(w, "the workload"),
 		Workload:    Source{Path: w.Source, Jobs: jobs, Rules: w.Rules},
 		Cluster:     Cluster{Nodes: w.MachineNodes, Processors: w.MachineProcessors},
@@ -102,11 +105,7 @@ func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event
 		accepted.Outcome = &rm.Outcome{Eligible: r.Eligible}
 	}
 	events = append(events, accepted)
-	tasks := []int{-1}
-	if a, err := hpc.ParseArray(job.Array); err == nil { // an array that cannot be parsed has one row
-		tasks = a.Tasks
-	}
-	for _, task := range tasks {
+	for _, task := range hpc.TasksOf(job) {
 		r := job.Recorded.OfTask(task)
 		if r.CheckRuns() != nil {
 			*impossible++

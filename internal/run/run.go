@@ -49,6 +49,7 @@ type Run struct {
 
 	journal  *journal           // of a partial record, or of a recorded workload
 	recorded *workload.Workload // of a recorded workload
+	full     map[string][]Span  // of a recorded workload: when the arrays of its jobs were at their limits
 }
 
 // Open opens the record in the directory dir. It fails with [ErrNotRun] if dir is not a record. It
@@ -144,6 +145,7 @@ func (r *Run) Histories() ([]Row, error) {
 		rows, err := r.Jobs()
 		for i := range rows {
 			rows[i].beforeWindow(r.Manifest.WindowStart)
+			rows[i].Reasons = append(rows[i].Reasons, r.full[rows[i].Job]...)
 		}
 		return rows, err
 	}

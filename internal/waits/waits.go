@@ -7,9 +7,11 @@
 //
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
+//   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
+//     recorded workloads, which lack reasons), [OwnLimit];
 //   - before the job was eligible, what its user asked for: a begin time, a hold or a dependency; or a
-//     limit of its array, if the record comes from a run. Accounting does not say which tasks
-//     waited for the limit, so there the time is [Unknown];
+//     limit of its array, if the record comes from a run. Accounting does not say why a task was not
+//     eligible while fewer tasks ran, so there the time is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until it was the first of its partition, and then [Resources];

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // at is an instant in minutes.
@@ -95,6 +96,33 @@ func TestParts(t *testing.T) {
 		}
 		if test.since < 0 && sums.Eligible || test.since >= 0 && (!sums.Eligible || sums.SinceEligible != time.Duration(test.since)*time.Minute) {
 			t.Errorf("%s: %s since eligible (known: %t), want %d min", test.name, sums.SinceEligible, sums.Eligible, test.since)
+		}
+	}
+}
+
+// TestRecordedArray checks the waits of an array's tasks in a recorded workload. While as many tasks ran as the limit
+// allows, the others waited for the limit; other times have no reason, before and after the tasks were eligible.
+func TestRecordedArray(t *testing.T) {
+	job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Array: "1-3%2"}, Behaviour: hpc.Behaviour{RunTime: time.Minute}, Recorded: &hpc.Recorded{
+		TaskStarts: map[int]hpc.Time{1: at(10), 2: at(20), 3: at(50)}, TaskEnds: map[int]hpc.Time{1: at(40), 2: at(60), 3: at(70)},
+		TaskEligible: map[int]hpc.Time{1: at(0), 2: at(0), 3: at(43)}, Start: at(10), End: at(70), State: hpc.Completed, Processors: 1}}
+	r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []map[Part]int{{Unknown: 10}, {Unknown: 20}, {Unknown: 30, OwnLimit: 20}} {
+		sums, _ := Sum(&rows[i])
+		for _, part := range Parts {
+			if got := sums.Part(part); got != time.Duration(want[part])*time.Minute {
+				t.Errorf("task %d: %s %s, want %d min", rows[i].Task, part, got, want[part])
+			}
+		}
+		if rows[i].HasReasons() {
+			t.Errorf("task %d: %v is a reason of slurmctld", rows[i].Task, rows[i].Reasons)
 		}
 	}
 }

@@ -66,6 +66,7 @@ type Job struct {
 	ReqGPUs                            Int
 	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran
 
+	// The exit codes of the batch script and of the steps. A job that never ran has none.
 	ExitCode, ExitSignal, DerivedCode, DerivedSignal Int
 
 	User, Group, Account, ParentAccounts string
@@ -91,6 +92,15 @@ type Job struct {
 
 // Ran reports whether the job had nodes.
 func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
+
+// LimitUsed returns the run time in per cent of the time limit. ok is false for a job that never
+// ran, and for one whose limit is unknown or 0.
+func (j *Job) LimitUsed() (percent float64, ok bool) {
+	if j.Start.IsZero() || !j.Elapsed.Known || !j.Limit.Known || j.Limit.Value == 0 {
+		return 0, false
+	}
+	return 100 * float64(j.Elapsed.Value) / float64(j.Limit.Value), true
+}
 
 // Finished reports whether the job has ended. jobcomp/kafka can also send a document when a job
 // starts (JobCompParams=enable_job_start), and imported records may describe a job that was still

@@ -386,6 +386,9 @@ func (p *parser) finish(text []byte) {
 		}
 	}
 	p.times()
+	if j.Start.IsZero() { // Slurm's document of a job that never ran has the exit code 0:0
+		j.ExitCode, j.ExitSignal, j.DerivedCode, j.DerivedSignal = Int{}, Int{}, Int{}, Int{}
+	}
 	p.amounts()
 	p.identify(text)
 	if j.Marks&NotJSON == 0 && !j.Finished() {

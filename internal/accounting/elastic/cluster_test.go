@@ -284,8 +284,8 @@ func randomRequest(r *rand.Rand, computed bool) url.Values {
 		"alice", "user_name:(alice OR bob) -state:FAILED", "job_name:n1*", `job_name:n?`, "elapsed_s>2h OR cpus:[1 TO 20]", `user_name:"a*b?c\\d\"e"`, "NOT (qos:q1 account:a3)", "qos:*", "17", `"u u"`, `a*b`, "@end>2024-03-30",
 	}
 	if computed {
-		filters = append(filters, "wait_s>600", "gpus=2", "limit_used>=50", "exit_code=1", "mem_mib>=4096", "source=received")
-		queries = append(queries, "wait_s<1h gpu_hours>1", "limit_used<5e1")
+		filters = append(filters, "wait_s>600", "gpus=2", "limit_used>=50", "limit_used<50", "exit_code=1", "exit_code=0", "exit_signal!=", "mem_mib>=4096", "source=received")
+		queries = append(queries, "wait_s<1h gpu_hours>1", "limit_used<5e1", "-exit_code:0")
 	}
 	for range r.IntN(3) {
 		values.Add("f", pick(filters...))
@@ -337,7 +337,11 @@ func equal(t *testing.T, want, got *httptest.Server, absent []string) {
 		for _, name := range names {
 			if name == "table" {
 				values.Set("columns", "jobid,cluster,user_name,state,wait_s,gpus,limit_used,submit_time,mem_mib,exit_code,hour")
-				values.Set("sort", []string{"jobid", "-elapsed_s", "user_name", "-end_time"}[r.IntN(4)])
+				sorts := []string{"jobid", "-elapsed_s", "user_name", "-end_time", "start_time", "-start_time"}
+				if absent == nil {
+					sorts = append(sorts, "exit_code", "-limit_used")
+				}
+				values.Set("sort", sorts[r.IntN(len(sorts))])
 				values.Set("rows", "40")
 				values.Set("page", fmt.Sprint(r.IntN(3)))
 			}

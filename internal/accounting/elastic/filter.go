@@ -138,11 +138,15 @@ func (f *fields) filters(list []question.Filter) (all []object, err error) {
 	return all, nil
 }
 
-// started excludes jobs that never ran from a query about start_time: for these, the start in
-// Slurm's documents is the time of their end.
+// ifRan has the columns that only jobs that ran have. Slurm's documents of other jobs have values,
+// too: the time of the end as the start, and 0:0 as the exit code.
+var ifRan = map[string]bool{"start_time": true, "exit_code": true, "exit_signal": true, "derived_code": true,
+	"derived_signal": true, "limit_used": true}
+
+// started excludes jobs that never ran from a query about a column of [ifRan].
 func (f *fields) started(column string, query object) object {
 	nodes, err := f.of("node_list")
-	if column != "start_time" || err != nil || nodes.name == "" {
+	if !ifRan[column] || err != nil || nodes.name == "" {
 		return query
 	}
 	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"terms": object{nodes.name: notRun}}}}}

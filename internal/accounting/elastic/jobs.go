@@ -58,8 +58,10 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 	switch {
 	case name == "id":
 		return question.Cut(store.ID(j))
-	case name == "limit_used" && j.Elapsed.Known && j.Limit.Known && j.Limit.Value != 0:
-		return 100 * float64(j.Elapsed.Value) / float64(j.Limit.Value)
+	case name == "limit_used":
+		if used, ok := j.LimitUsed(); ok {
+			return used
+		}
 	case name == "hour" && !j.Submit.IsZero():
 		return clock.WeekHour(j.Submit) % 24
 	case name == "weekday" && !j.Submit.IsZero():
@@ -74,29 +76,49 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 	return nil
 }
 
-// list returns the documents of a page, without the jobs' scripts.
+// list returns the documents of a page, without the jobs' scripts. Jobs that never ran come after
+// the others if the page is sorted by a column of [ifRan]: Slurm's documents have a value there.
 func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
+	if !ifRan[p.Sort] {
+		jobs, _, err := c.listed(ctx, p)
+		return jobs, err
+	}
+	started := question.Known{Column: "start_time"}
+	where := p.Where
+	p.Where = question.All{where, started}
+	jobs, total, err := c.listed(ctx, p)
+	if err != nil || len(jobs) == p.Most {
+		return jobs, err
+	}
+	p.Where, p.Sort = question.All{where, question.Not{Of: started}}, "jobid"
+	p.From, p.Most = max(0, p.From-total), p.Most-len(jobs)
+	others, _, err := c.listed(ctx, p)
+	return append(jobs, others...), err
+}
+
+// listed returns the documents of a page, without the jobs' scripts, and how many jobs p.Where
+// chooses.
+func (c *Cluster) listed(ctx context.Context, p question.Page) (jobs []question.Job, total int, err error) {
 	if p.From+min(p.Most, chunk) > window {
-		return nil, fmt.Errorf("the Elasticsearch cluster returns only the first %d jobs of a list (want filters, or "+
+		return nil, 0, fmt.Errorf("the Elasticsearch cluster returns only the first %d jobs of a list (want filters, or "+
 			"another order)", window)
 	}
 	known, err := c.known(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	where, err := known.filter(p.Where)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	order, err := known.order(p)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var jobs []question.Job
 	var after []any
 	for len(jobs) < p.Most {
 		body := object{
-			"size": min(chunk, p.Most-len(jobs)), "query": where, "sort": order, "track_total_hits": false,
+			"size": min(chunk, p.Most-len(jobs)), "query": where, "sort": order, "track_total_hits": ifRan[p.Sort],
 			"_source": object{"excludes": []string{"script"}},
 		}
 		if after != nil {
@@ -106,12 +128,13 @@ func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, er
 		}
 		f, err := c.search(ctx, body)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		total = int(f.Hits.Total.Value)
 		for _, h := range f.Hits.Hits {
 			job, err := h.job()
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			jobs, after = append(jobs, *job), h.Sort
 		}
@@ -119,7 +142,7 @@ func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, er
 			break
 		}
 	}
-	return jobs, nil
+	return jobs, total, nil
 }
 
 // order returns the order of a page. Jobs with the same value in the page's column are sorted by

@@ -150,6 +150,27 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestOrderOfStarts checks that jobs that never ran come last in a list by start: Slurm's document
+// has the time of the end as their start.
+func TestOrderOfStarts(t *testing.T) {
+	r := &recorded{fields: caps(), status: 200, answer: `{"hits":{"total":{"value":3},"hits":[]}}`}
+	r.fields["nodes"], r.fields["jobid"] = capability("keyword"), capability("long")
+	delete(r.fields, "@submit")
+	c := r.open(t, elastic.Options{})
+	if _, err := c.Jobs(t.Context(), question.Page{Sort: "start_time", From: 5, Most: 5}); err != nil {
+		t.Fatal(err)
+	}
+	const ran = `{"bool":{"filter":[{"exists":{"field":"@start"}}],"must_not":[{"terms":{"nodes":["(null)","None assigned",""]}}]}}`
+	for i, want := range []string{
+		`"from":5,"query":{"bool":{"filter":[{"match_all":{}},` + ran + `]}},"size":5,"sort":[{"@start":`,
+		`"from":2,"query":{"bool":{"filter":[{"match_all":{}},{"bool":{"must_not":[` + ran + `]}}]}},"size":5,"sort":[{"jobid":`,
+	} {
+		if got := r.bodies[len(r.bodies)-2+i]; !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // FuzzFilter checks that a reader's text is an error, or becomes a query in which it only occurs in
 // values: the names of members are constants of this program and names of fields.
 func FuzzFilter(f *testing.F) {

@@ -68,7 +68,8 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 		b.groups = []string{fmt.Sprintf("floor(least(%s::DOUBLE / %d, %d))::BIGINT", sql, k.Width, k.Count-1)}
 		b.implied = []string{sql + " >= 0"}
 		if k.Column == "limit_used" && k.Width == 5 && k.Count == 21 {
-			b.groups, b.implied = []string{rollup.LimitUsed + "::BIGINT"}, []string{"limit_s > 0", "elapsed_s IS NOT NULL"}
+			b.groups = []string{rollup.LimitUsed + "::BIGINT"}
+			b.implied = []string{"limit_s > 0", "elapsed_s IS NOT NULL", rollup.Started}
 		}
 		b.end = int64(k.Count)
 	case question.Values:

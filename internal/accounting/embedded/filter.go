@@ -41,7 +41,7 @@ func ofJobs(clock question.Clock) columns {
 		case "partition":
 			return `"partition"`, true
 		case "limit_used":
-			return "(100::DOUBLE * elapsed_s / nullif(limit_s, 0))", true
+			return "(CASE WHEN " + rollup.Started + " THEN 100::DOUBLE * elapsed_s / nullif(limit_s, 0) END)", true
 		case "hour":
 			return "(" + weekHour(clock, micros("submit_time")) + " % 24)", true
 		case "weekday":

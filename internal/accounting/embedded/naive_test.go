@@ -21,7 +21,7 @@ func (j job) get(column string, c question.Clock) any {
 	case "limit_used":
 		limit, known := j["limit_s"].(int64)
 		elapsed, ran := j["elapsed_s"].(int64)
-		if !known || !ran || limit == 0 {
+		if !known || !ran || limit == 0 || j["start_time"] == nil {
 			return nil
 		}
 		return 100 * float64(elapsed) / float64(limit)

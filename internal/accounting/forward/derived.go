@@ -34,8 +34,8 @@ func member(e *store.Entry) ([]byte, error) {
 			own[c.Name] = cellOf(row[i])
 		}
 	}
-	if e.Job.Elapsed.Known && e.Job.Limit.Known && e.Job.Limit.Value != 0 {
-		own["limit_used"] = 100 * float64(e.Job.Elapsed.Value) / float64(e.Job.Limit.Value)
+	if used, ok := e.Job.LimitUsed(); ok {
+		own["limit_used"] = used
 	}
 	return json.Marshal(own)
 }

@@ -57,7 +57,7 @@ var Fields = func() map[string]*Field {
 	}
 	for _, f := range []*Field{
 		{"id", Text, true, "cluster, jobid and run, separated by colons"},
-		{"limit_used", Decimal, true, "run time in per cent of the time limit"},
+		{"limit_used", Decimal, true, "run time in per cent of the time limit; not known for a job that never ran"},
 		{"hour", Integer, true, "hour of the submission, 0 to 23"},
 		{"weekday", Integer, true, "weekday of the submission, 0 (Sunday) to 6"},
 	} {

@@ -44,6 +44,8 @@ func Older(dir string) error {
 					switch name := columns[column].Name; {
 					case strings.HasSuffix(name, "_hours"):
 						v = parquet.DoubleValue(v.Double()).Level(0, 0, column)
+					case strings.HasPrefix(name, "exit_"), strings.HasPrefix(name, "derived_"):
+						v = columnar.Int(v.Int64()).Level(0, 1, column) // 0 for jobs that never ran
 					case name == "nodes":
 						v = parquet.NullValue()
 					}

@@ -2,45 +2,51 @@ package store
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
 )
 
 // renew repairs an older format: up to 4, wait_s was the wait since eligible; up to 5, unknown hours were 0; up to 6, lost
-// was absent; up to 7, jobs that never ran had exit codes. If the process is killed, the next start repeats the work.
+// was absent; up to 8, jobs that never ran had exit codes. If the process is killed, the next start repeats the work.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
 	}
-	s.opts.Report(fmt.Errorf("the directory is one of an older version; waits and hours of its jobs (%d) are computed anew", s.totals.jobs))
+	s.opts.Report(fmt.Errorf("the directory is one of an older version; waits, hours and exit codes of its jobs (%d) are computed anew", s.totals.jobs))
 	for _, p := range s.now.parts { // of the first state, because rewriting removes a part without rows
 		i := slices.Index(s.now.parts, p)
 		if err := s.rewrite(s.now, i, i+1); err != nil {
-			return fmt.Errorf("computing waits and hours of an older version anew: %w", err)
+			return fmt.Errorf("computing waits, hours and exit codes of an older version anew: %w", err)
 		}
 	}
 	return s.commit(s.successor(), func(m *manifest) { m.Format = Format })
 }
 
-// renew recomputes waits, nodes and hours of the part's jobs from their documents.
+// renewed matches the columns that had other values in an older format.
+var renewed = regexp.MustCompile("^(wait_.*|.*_hours|nodes|lost|exit_.*|derived_.*)$")
+
+// renew recomputes the columns that match [renewed] from their documents.
 func (f *source) renew() error {
 	rows, err := f.part.chosenRows()
 	if err != nil {
 		return err
 	}
 	f.anew = make(map[int][]parquet.Value)
+	for i, c := range Columns {
+		if renewed.MatchString(c.Name) {
+			f.anew[i] = make([]parquet.Value, 0, len(rows))
+		}
+	}
 	return f.each(documentColumn, func(values []parquet.Value) (bool, error) {
 		for _, v := range values {
 			row := &rows[0]
 			rows = rows[1:]
 			e := ParseArrival(row.seq, time.UnixMicro(row.arrived), Source(row.source), row.index, row.cluster, v.ByteArray())
-			for i, c := range Columns {
-				if strings.HasPrefix(c.Name, "wait_") || strings.HasSuffix(c.Name, "_hours") || c.Name == "nodes" || c.Name == "lost" {
-					f.anew[i] = append(f.anew[i], jobLayout.Leveled(i, c.of(&e)))
-				}
+			for i := range f.anew {
+				f.anew[i] = append(f.anew[i], jobLayout.Leveled(i, Columns[i].of(&e)))
 			}
 		}
 		return true, nil

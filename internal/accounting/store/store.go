@@ -77,7 +77,7 @@ const (
 var directories = []string{jobsDir, keysDir, cellsDir, goneDir, healthDir, countsDir, freshDir, tempDir}
 
 // Format is the version of the directory's format. [Open] refuses a newer version.
-const Format = 8
+const Format = 9
 
 // ErrNewer says that a newer version of the program made the store.
 var ErrNewer = errors.New("a newer version of the program made it")

@@ -152,7 +152,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestRenew opens a store of an older version, in which wait_s was the wait since eligible and unknown hours were 0.
+// TestRenew opens a store of an older version, in which wait_s was the wait since eligible, unknown hours were 0, and jobs
+// that never ran had exit codes.
 // After that, columns and counts agree with the documents, and opening the store again has nothing to do. Replaced
 // rows stay replaced, and an impossible end counts as missing.
 func TestRenew(t *testing.T) {
@@ -167,6 +168,7 @@ func TestRenew(t *testing.T) {
 	for i, text := range []string{
 		`{"jobid":900001,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-4]"}`,
 		`{"jobid":900002,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2034-03-01T01:00:00","nodes":"n1","total_cpus":2}`,
+		`{"jobid":900003,"state":"CANCELLED","exit_code":"0:0","derived_ec":"0:0","@start":"2024-03-01T01:00:00","@end":"2024-03-01T01:00:00","nodes":"(null)","total_cpus":2,"total_nodes":0}`,
 	} {
 		others = append(others, store.ParseArrival(2502+int64(i), again.Arrived, store.Received, "slurm", "vale", []byte(text)))
 	}
@@ -201,7 +203,7 @@ func TestRenew(t *testing.T) {
 		if err != nil || len(found.Problems) > 0 {
 			t.Errorf("%v %q", err, found.Problems)
 		}
-		if got := waits(); got != want || got[0] != got[2] || got[0] <= got[1] || got[3] != 2502 {
+		if got := waits(); got != want || got[0] != got[2] || got[0] <= got[1] || got[3] != 2503 {
 			t.Errorf("sums %v (want %v: the first is larger than the second, and the third is the first)", got, want)
 		}
 		if n := count(t, s, "SELECT sum(node_hours)::BIGINT FROM jobs WHERE jobid > 900000"); n != 4 {
@@ -210,11 +212,14 @@ func TestRenew(t *testing.T) {
 		if n := count(t, s, "SELECT count(*) FROM jobs WHERE gpu_hours IS NULL AND jobid > 900000 OR cpu_hours IS NULL"); n != 2 {
 			t.Errorf("hours of %d jobs are not known, want 2", n)
 		}
+		if n := count(t, s, "SELECT count(*) FROM jobs WHERE coalesce(exit_code, exit_signal, derived_code, derived_signal) IS NULL AND jobid = 900003"); n != 1 {
+			t.Errorf("%d jobs that never ran have no exit code, want 1", n)
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "2502") {
+	if len(said) != 1 || !strings.Contains(said[0], "2503") {
 		t.Errorf("%q", said)
 	}
 }

@@ -279,22 +279,14 @@ func (v *View) where(ctx context.Context, p *part, f *Filter) (found map[int64]b
 	if f.Where == "" {
 		return nil, nil
 	}
-	err = v.Ask(ctx, func(snapshot *Snapshot) (err error) {
+	err = v.Ask(ctx, func(snapshot *Snapshot) error {
 		found = make(map[int64]bool)
 		// The newline before ")" ends a comment in the condition.
-		rows, err := snapshot.Query(fmt.Sprintf("SELECT seq FROM jobs WHERE seq BETWEEN %d AND %d AND (\n%s\n)", p.info.First, p.info.Last, f.Where))
-		if err != nil {
-			return err
+		rows, err := snapshot.All(fmt.Sprintf("SELECT seq FROM jobs WHERE seq BETWEEN %d AND %d AND (\n%s\n)", p.info.First, p.info.Last, f.Where))
+		for _, row := range rows {
+			found[row[0].(int64)] = true
 		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var seq int64
-			if err := rows.Scan(&seq); err != nil {
-				return err
-			}
-			found[seq] = true
-		}
-		return rows.Err()
+		return err
 	})
 	return found, err
 }

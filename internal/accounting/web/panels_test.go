@@ -365,6 +365,26 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
+// TestExitCodes checks that queries, the table and its order agree with the panel of exit codes: a
+// job that never ran has no exit code, and has used no part of its limit.
+func TestExitCodes(t *testing.T) {
+	s := serve(t, 0,
+		`{"jobid":1,"cluster":"vale","state":"CANCELLED","exit_code":"0:0","derived_ec":"0:0","time_limit":3600,"@submit":"2024-03-01T00:00:00","@start":"Unknown","@end":"2024-03-01T07:00:00","nodes":"(null)","total_cpus":4}`,
+		`{"jobid":2,"cluster":"vale","state":"COMPLETED","exit_code":"0:0","derived_ec":"0:0","time_limit":3600,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T02:00:00","total_cpus":4,"nodes":"n"}`,
+	)
+	for _, column := range []string{"exit_code", "exit_signal", "derived_code", "derived_signal", "limit_used"} {
+		for query, want := range map[string]float64{column + "<=100": 1, column + "!=*": 1, column + ":*": 1, "": 2} {
+			if got := s.panel("summary", "q", query).sum("jobs"); got != want {
+				t.Errorf("%q finds %v jobs, want %v", query, got, want)
+			}
+		}
+		r := s.panel("table", "columns", "jobid,"+column, "sort", column)
+		if r.Rows[0][1] != 2.0 || r.Rows[0][2] == nil || r.Rows[1][2] != nil {
+			t.Errorf("%s: the rows are %v, want the job that ran first, and no value for the other job", column, r.Rows)
+		}
+	}
+}
+
 // TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
 // whichever cluster is the first, as long as the range has jobs of both.
 func TestLastJobs(t *testing.T) {

@@ -114,10 +114,14 @@ func runsOf(row *run.Row) (list []lost) {
 	if n := len(list); n > 0 && row.End != 0 {
 		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended then
 	}
-	for i := range row.Segments[:max(len(row.Segments)-1, 0)] {
+	for i, stop := range row.Segments {
+		until := row.End // if the job was not resumed
+		if i+1 < len(row.Segments) {
+			until = row.Segments[i+1].Start
+		}
 		for k, s := range row.Runs() {
-			if stop := row.Segments[i]; stop.EndedBy == rm.Suspend && stop.End >= s.Start && (s.End == 0 || stop.End <= s.End) {
-				list[k].Suspended += row.Segments[i+1].Start.Sub(stop.End).Seconds()
+			if stop.EndedBy == rm.Suspend && until != 0 && stop.End >= s.Start && (s.End == 0 || stop.End <= s.End) {
+				list[k].Suspended += until.Sub(stop.End).Seconds()
 				break
 			}
 		}

@@ -81,7 +81,8 @@ func NameOf(c store.Column) string { return cmp.Or(c.Field, renamed[c.Name], c.N
 var composed = []Field{
 	{Name: "exit_code", Kind: Keyword, Expr: SQL{Text: "(j.exit_code || ':' || j.exit_signal)"}},
 	{Name: "derived_ec", Kind: Keyword, Expr: SQL{Text: "(j.derived_code || ':' || j.derived_signal)"}},
-	{Name: "limit_used", Kind: Double, Expr: SQL{Text: "(100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0))"}},
+	{Name: "limit_used", Kind: Double, Expr: SQL{Text: "(CASE WHEN j.start_time IS NOT NULL " +
+		"THEN 100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0) END)"}},
 	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}},
 }
 
