@@ -213,7 +213,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 	case turns:
 		a = x.takeTurns(t, usable, mode)
 	}
-	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
+	if a != nil && mode == RunNow && x.CountMemory && r.MemoryPerDevice == 0 && !x.hasMemory(s, a) {
 		return nil
 	}
 	return a
@@ -232,7 +232,7 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 }
 
 // hasMemory reports whether the memory of an allocation is free. With LLN, 26.05 may give a job
-// more CPUs of a node than the node has memory for.
+// more CPUs of a node than the node has memory for. Memory for generic resources is not tested.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {
 		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
