@@ -86,13 +86,18 @@ const candidates = 50
 // resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
 func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
 	if len(of.running) == 0 || d.wider == nil {
-		return d.propose(rng, of, limit)
+		return d.distribution(d.propose(nil, rng, of), of, limit)
 	}
 	var best empirical.Distribution
+	var masses []empirical.Mass
 	highest := math.Inf(-1)
 	for range candidates {
-		one := d.propose(rng, of, limit)
+		masses = d.propose(masses[:0], rng, of)
 		weight := -math.Log(rng.ExpFloat64()) // the largest sum of log weight and Gumbel noise is a weighted choice
+		if weight <= highest {
+			continue // no log weight is above 0
+		}
+		one := d.distribution(masses, of, limit)
 		for _, elapsed := range of.running {
 			weight += math.Log(max(one.Longer(elapsed), shortfall))
 		}
@@ -106,14 +111,22 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose draws a group's distribution, given the group's ended jobs.
-func (d *drawn) propose(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
-	masses := make([]empirical.Mass, 0, len(of.masses))
+// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first those of the
+// group's own run times, and then the sticks.
+func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool) []empirical.Mass {
 	for _, m := range of.masses {
 		masses = append(masses, empirical.Mass{Seconds: m.Seconds, Weight: gamma(rng, m.Weight*float64(of.ended))})
 	}
 	if d.wider != nil {
-		masses = append(masses, sticks(rng, of.wider, of.spread, d.wider.Distribution)...)
+		masses = sticks(masses, rng, of.wider, of.spread)
+	}
+	return masses
+}
+
+// distribution makes the distribution of weights that propose drew, and changes masses.
+func (d *drawn) distribution(masses []empirical.Mass, of *pool, limit float64) empirical.Distribution {
+	for i := len(of.masses); i < len(masses); i++ {
+		masses[i].Seconds = d.wider.Distribution.QuantileAfter(masses[i].Seconds, 0)
 	}
 	return empirical.New(empirical.Sorted(masses), limit)
 }
@@ -129,25 +142,25 @@ const (
 // itself.
 const maxSticks = 200
 
-// sticks draws the part of the wider distribution in a group's distribution. The weights add up to a gamma variable
-// whose mean is weight. The concentration says how much the groups differ; it is at most weight.
-func sticks(rng *rand.Rand, weight, concentration float64, wider empirical.Distribution) (list []empirical.Mass) {
+// sticks draws the part of the wider distribution in a group's distribution, and appends it to list. Seconds are not
+// run times yet, but the sticks' quantiles in the wider distribution. The weights add up to a gamma variable whose
+// mean is weight. The concentration says how much the groups differ; it is at most weight.
+func sticks(list []empirical.Mass, rng *rand.Rand, weight, concentration float64) []empirical.Mass {
 	weight = min(weight, 1e6)
 	concentration = min(max(concentration, 0.01), weight)
 	if concentration > maxSticks/5 {
 		for i := range maxSticks {
-			list = append(list, empirical.Mass{Seconds: wider.QuantileAfter((float64(i)+0.5)/maxSticks, 0),
+			list = append(list, empirical.Mass{Seconds: (float64(i) + 0.5) / maxSticks,
 				Weight: gamma(rng, concentration/maxSticks) * weight / concentration})
 		}
 		return list
 	}
 	left := gamma(rng, weight)
-	for total := left; len(list) < maxSticks && left > total/1000; {
+	for total, most := left, len(list)+maxSticks; len(list) < most && left > total/1000; {
 		share, at := 1-math.Pow(rng.Float64(), 1/concentration), rng.Float64()
 		for k := range pieces {
 			place := math.Abs(at + near*(float64(k)/(pieces-1)-0.5))
-			list = append(list, empirical.Mass{Seconds: wider.QuantileAfter(min(place, 2-place), 0),
-				Weight: left * share / pieces})
+			list = append(list, empirical.Mass{Seconds: min(place, 2-place), Weight: left * share / pieces})
 		}
 		left *= 1 - share
 	}

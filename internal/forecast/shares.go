@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 
 	"rmreplay/internal/forecast/empirical"
@@ -160,17 +161,20 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	if d.levels[levels-1].ended == 0 { // all shares of the limit are equally likely
 		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
 	}
-	d.Distribution = d.mean()
+	d.mean = sync.OnceValue(d.expected)
 	return d
 }
 
 // pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). It is the
-// mean of the groups' possible distributions.
+// mean of the groups' possible distributions, which realizations do not need: they draw from the levels.
 type pooled struct {
-	empirical.Distribution
+	mean   func() empirical.Distribution
 	levels []pool
 	limit  float64 // in seconds; 0 for none
 }
+
+// QuantileAfter is [Distribution.QuantileAfter].
+func (d pooled) QuantileAfter(q, elapsed float64) float64 { return d.mean().QuantileAfter(q, elapsed) }
 
 // pool is a group with its jobs.
 type pool struct {
@@ -182,8 +186,8 @@ type pool struct {
 	spread float64
 }
 
-// mean returns the expected distribution.
-func (d *pooled) mean() empirical.Distribution {
+// expected returns the expected distribution.
+func (d pooled) expected() empirical.Distribution {
 	var mixed []empirical.Mass
 	left := 1.0 // the share that this group and the wider groups get
 	for i, of := range d.levels {

@@ -13,7 +13,10 @@ type Mass struct{ Seconds, Weight float64 }
 // Sorted sorts masses by their run times, and returns them.
 func Sorted(masses []Mass) []Mass {
 	slices.SortFunc(masses, func(a, b Mass) int {
-		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(a.Weight, b.Weight))
+		if a.Seconds != b.Seconds {
+			return cmp.Compare(a.Seconds, b.Seconds)
+		}
+		return cmp.Compare(a.Weight, b.Weight)
 	})
 	return masses
 }
