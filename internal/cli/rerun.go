@@ -80,8 +80,8 @@ func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.o
 // change copies a given option into the specification of a run.
 type change func(to, given *experiment.Spec)
 
-// changes has the options of any run, of a run on Slurm and of a simulation, by their names. All
-// other flags say where the results go.
+// changes, slurmChanges and simulatorChanges have the options of any run, of a run on Slurm and of
+// a simulation, by their names. All other flags say where the results go.
 var changes = map[string]change{
 	"seed":        func(to, given *experiment.Spec) { to.Seed = given.Seed },
 	"perf":        func(to, given *experiment.Spec) { to.Performance = given.Performance },

@@ -1,6 +1,6 @@
-// Package cli is the command line of rmreplay: one file for each command, with its flags, its
-// help and its run function. A command fills in a specification, calls a package below to do
-// the work (package experiment makes runs), and prints the result.
+// Package cli is the command line of rmreplay. Each command has a file here or in a package below,
+// with its flags, its help and its run function. A command fills in a specification, calls a
+// package below to do the work (package experiment makes runs), and prints the result.
 //
 // Results go to standard output, for people as text and with --json as exactly one
 // JSON object. Progress, messages and errors go to standard error.

@@ -153,7 +153,7 @@ func (s signedScale) Normalize(low, high, v float64) float64 {
 }
 
 // signedTicks are ticks on both sides of 0 at given sizes. A size whose label would cover another
-// label has no label.
+// label has no tick.
 type signedTicks struct {
 	signedScale
 	sizes []float64 // ascending

@@ -122,7 +122,7 @@ func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// campaign is the simulations of one workload with one file system under all policies.
+// campaign is the runs of one workload with one file system under all policies.
 type campaign struct {
 	settings
 	set, bandwidth, limit string

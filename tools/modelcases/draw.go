@@ -440,7 +440,7 @@ func (d *drawing) reservations() {
 	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "", "-N 2", "--reservation=r0") })
 }
 
-// licenses draws licences; jobs of a few partitions ask for some.
+// licenses draws licences, jobs that ask for some and, in some cases, several partitions.
 func (d *drawing) licenses() {
 	d.set("Licenses", fmt.Sprintf("a:%d,b:%d", 1+d.IntN(4), 2+d.IntN(6)))
 	if d.chance(.4) {

@@ -143,7 +143,7 @@ type summary struct {
 	// Lead is the time from slurmctld's start to the whole second of the first submission, as
 	// `rmreplay replay --lead` takes it.
 	Lead string `json:"lead"`
-	// Load is the machine's mean load average during the run.
+	// Load is the machine's mean load average from the last submission to the last end.
 	Load float64 `json:"load"`
 }
 

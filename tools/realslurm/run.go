@@ -347,8 +347,8 @@ func connects(path string) (bool, error) {
 	return err == nil, err
 }
 
-// makeAccounts runs the site's commands for sacctmgr, one by one: sacctmgr continues after a
-// command that it refuses, so the exit status of a whole file would not show the refusal.
+// makeAccounts gives the site's commands to sacctmgr. sacctmgr continues after a command that it
+// refuses, so its exit status does not count. But afterwards the cluster must have a user.
 func (w *worker) makeAccounts(cluster string) error {
 	commands, err := os.ReadFile(filepath.Join(w.Cluster, "sacctmgr.script"))
 	if err != nil {
@@ -416,7 +416,8 @@ func (w *worker) waitForNodes(n int, deadline time.Time) error {
 }
 
 // play submits each job at its time, or later if the previous submission has not been accepted by
-// then. It waits until all jobs have ended. It returns the mean load of the machine.
+// then. It waits until all jobs have ended. It returns the machine's mean load after the last
+// submission.
 func (w *worker) play(jobs []job, begin time.Time) (load float64, err error) {
 	ids, err := w.userIDs()
 	if err != nil {

@@ -64,7 +64,7 @@ func (h hit) String() string {
 	return fmt.Sprintf("%s after %.2f s, network %s", s, h.After.Seconds(), h.Network)
 }
 
-// programSignals may be sent to the program, and daemonSignals to any other process.
+// programSignals may be sent to the program and its guard, and daemonSignals to any other process.
 var (
 	programSignals = []syscall.Signal{
 		unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGKILL, unix.SIGABRT, unix.SIGSEGV, unix.SIGPIPE,

@@ -52,7 +52,7 @@ func Usagef(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// Interrupted reports whether err is only the error of a cancelled ctx.
+// Interrupted reports whether err comes from the end of ctx.
 func Interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

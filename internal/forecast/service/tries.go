@@ -33,7 +33,8 @@ type Try struct {
 	Nodes     int       `json:"nodes"`
 	// Limit is the job's time limit in seconds; 0 for the partition's limit.
 	Limit float64 `json:"limit_s,omitempty"`
-	// P10, P50 and P90 are quantiles of the wait in seconds; nil if the job does not start in enough realizations.
+	// P10, P50 and P90 are quantiles of the wait in seconds; nil if the job starts in too few
+	// realizations, or after the horizon.
 	P10 *float64 `json:"p10_wait_s"`
 	P50 *float64 `json:"p50_wait_s"`
 	P90 *float64 `json:"p90_wait_s"`

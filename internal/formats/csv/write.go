@@ -45,7 +45,7 @@ type writer struct {
 	submitters map[string]bool
 }
 
-// choose returns the columns that the jobs need.
+// choose finds the columns that the jobs need, and the users who submit jobs.
 func (t *writer) choose(wl *workload.Workload) {
 	needed := make([]bool, len(columns))
 	t.submitters = map[string]bool{}

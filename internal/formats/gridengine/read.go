@@ -139,7 +139,7 @@ func (s *reader) line(line []byte) error {
 	return s.b.Add(j, string(line))
 }
 
-// split returns the fields of a record, at least [least].
+// split returns the fields of a record, at least [minFields].
 func split(line []byte) ([][]byte, error) {
 	if line[0] == '{' {
 		return splitJSON(line)

@@ -50,7 +50,8 @@ const (
 	minFields  = 19 // some files leave out the last fields
 )
 
-// recognize accepts a first record of 19 to 40 fields, which begins with five numbers.
+// recognize accepts a first record of 19 to 40 fields, with numbers for the times and the
+// processors.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	fields := strings.Fields(line)

@@ -211,7 +211,7 @@ const (
 	termPreempt  = 1
 	termRunLimit = 5
 	termOwner    = 14
-	termForce    = 8 // termForce to termRequeueAdmin: somebody ended it
+	termForce    = 8 // from termForce on, below ownerRequeue: somebody ended it
 	termAdmin    = 15
 	termMemLimit = 16
 	ownerRequeue = 10

@@ -46,7 +46,7 @@ const (
 	NoteVirtualMemory = "virtual_memory_only"
 )
 
-// recognize accepts a first line with a date, a type, a job, and then keys with values.
+// recognize accepts a first line with a date, a type, a job and a further text.
 func recognize(head []byte) workload.Confidence {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, lines.ByteOrderMark)) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {

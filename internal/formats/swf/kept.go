@@ -23,7 +23,7 @@ type keptNumber struct {
 }
 
 // A kept number is packed into [workload.Origin.Extra] as a byte with the field and three flags,
-// followed by the numbers (none, one or two) that the flags do not imply.
+// followed by the number in the log and, unless it is unknown, the derived number.
 const (
 	readHasDecimals = 1 << (5 + iota)
 	derivedUnknown

@@ -47,8 +47,8 @@ func parseRecord(line []byte, r *record) error {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// parseDecimal reads a decimal number with at most 18 significant digits. It may have a minus sign
-// and a decimal point.
+// parseDecimal reads a decimal number with at most 18 digits. It may have a minus sign and a
+// decimal point.
 func parseDecimal(text []byte) (d decimal, ok bool) {
 	digits, point := 0, -1
 	for i, c := range text {
@@ -102,7 +102,7 @@ var powersOf10 = func() (p [19]int64) {
 // whole returns the integer part of the number.
 func whole(d decimal) int64 { return d.mantissa / powersOf10[min(d.decimals, 18)] }
 
-// duration returns a number of seconds as a duration of at most [maxSeconds].
+// duration returns a number of seconds, at most [maxSeconds], as a duration.
 func duration(d decimal) time.Duration {
 	if d.decimals > 9 {
 		return time.Duration(d.mantissa / powersOf10[min(d.decimals-9, 18)])

@@ -287,8 +287,8 @@ func (s *reader) unusable(rule string, line []byte, format string, args ...any) 
 	return nil
 }
 
-// comment reads a comment of the header. A comment after the first record is kept as well, but
-// times in it are ignored, because they come too late.
+// comment reads a comment of the header. A comment after the first record is kept as well, but its
+// values are ignored, because they come too late.
 func (s *reader) comment(text string) error {
 	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))
 	key, value, found := strings.Cut(text, ":")

@@ -38,8 +38,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	return fits, p.write(w, name, fits)
 }
 
-// looksLikeHeader reports whether texts are names of columns: all texts are non-empty and not
-// numbers.
+// looksLikeHeader reports whether texts are names of columns: none is a number.
 func looksLikeHeader(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, err := strconv.ParseFloat(name, 64)
@@ -104,7 +103,7 @@ func plain(name string) string {
 	}, name)
 }
 
-// hint is a unit at the end of a column's name.
+// hints are the units at the ends of columns' names.
 var hints = []struct{ suffix, unit string }{
 	{"seconds", "seconds"}, {"secs", "seconds"}, {"sec", "seconds"}, {"minutes", "minutes"}, {"mins", "minutes"},
 	{"min", "minutes"},
