@@ -316,10 +316,7 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
 	}
-	first, last, started := bounds(rows)
-	if opts.Window != 0 {
-		first = opts.Window
-	}
+	first, last, started := opts.bounds(rows)
 	if last >= first && last != 0 {
 		a.m.MakespanSeconds = Float(last.Sub(first).Seconds())
 	}
@@ -335,8 +332,17 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// bounds returns the first start and the last end of the jobs that started and ended, and
-// the number of jobs that started.
+// bounds is the function bounds, but the window's begin takes the place of the first start.
+func (o Options) bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
+	first, last, started = bounds(rows)
+	if o.Window != 0 {
+		first = o.Window
+	}
+	return first, last, started
+}
+
+// bounds returns the first start, lost runs included, and the last end of the jobs that started and
+// ended, and the number of jobs that started.
 func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	for r := range rows {
 		if r.State == hpc.Rejected || r.Start == 0 {
@@ -346,8 +352,8 @@ func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 		if r.End < r.Start {
 			continue
 		}
-		if first == 0 || r.Start < first {
-			first = r.Start
+		if start := r.FirstStart(); first == 0 || start < first {
+			first = start
 		}
 		last = max(last, r.End)
 	}

@@ -191,6 +191,33 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestGroupsInterval: if one group has all jobs, its figures are those of all jobs, also for a workload with a
+// window that begins before the first start, and for a job whose first run was lost.
+func TestGroupsInterval(t *testing.T) {
+	rows := handRows()
+	lost := job(0, 30, 200, 250, 4)
+	lost.Segments = []run.Segment{
+		{Start: at(3), End: at(8), Processors: 4, EndedBy: rm.Requeue}, {Start: lost.Start, End: lost.End, Processors: 4},
+	}
+	for name, c := range map[string]struct {
+		rows []run.Row
+		opts Options
+	}{
+		"window":   {rows, Options{Nodes: 4, Processors: 8, Window: at(-500)}},
+		"lost run": {[]run.Row{lost}, Options{Nodes: 4, Processors: 8}},
+	} {
+		for i := range c.rows {
+			c.rows[i].Account = "physics"
+		}
+		groups := Groups(c.rows, ByAccount, c.opts, nil)
+		all := Compute(c.rows, c.opts)
+		bits := cmp.Comparer(func(a, b Float) bool { return a == b || a != a && b != b })
+		if diff := cmp.Diff(all, groups[0].Metrics, bits); len(groups) != 1 || diff != "" {
+			t.Errorf("%s: -all +group:\n%s", name, diff)
+		}
+	}
+}
+
 func TestParseBy(t *testing.T) {
 	for _, by := range Groupings {
 		if got, err := ParseBy(string(by)); err != nil || got != by {
