@@ -161,8 +161,8 @@ func (t *Table) Remove(j *Job) {
 	}
 }
 
-// build distributes the jobs of a partition over as few rows as possible
-// (part_data_build_row_bitmaps).
+// build distributes the jobs of a partition over its rows anew: each job gets the first row with
+// free cores for it (part_data_build_row_bitmaps). If a job gets none, the rows stay as they were.
 func (t *Table) build(rows []row) {
 	var jobs []*Job
 	before := slices.Clone(rows)
