@@ -208,7 +208,7 @@ func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 // Ping is the body of a [ResponsePing], with which a node answers a [RequestPing] and a
 // [RequestNodeRegistration].
 type Ping struct {
-	Node       string // the node that answers; versions up to 22.05 do not send it
+	Node       string // the node that answers; only 26.05 sends it, in whose version the driver does not answer
 	Load       uint32 // hundredths
 	FreeMemory uint64 // MiB
 }

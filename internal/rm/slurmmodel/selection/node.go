@@ -7,7 +7,7 @@ type room struct {
 	ok      bool
 	cpus    int       // CPUs that the job may use; after the job takes the node, those that it uses
 	devices int       // generic resources that the job may use
-	most    int       // cpus and devices at first; used to leave out poor nodes
+	most    int       // cpus + devices, also in a failed attempt; used to leave out poor nodes
 	free    int       // CPUs of all free cores
 	cores   []int16   // usable cores by socket
 	kept    []int16   // cores before generic resources reduced them
@@ -109,8 +109,8 @@ func sum(list []int) int {
 	return n
 }
 
-// lookAll looks at all nodes of a set and removes those that cannot serve the job. It copies the
-// result for a node like the one before, as most nodes are.
+// lookAll looks at all nodes of a set and removes those that cannot serve the job. Most nodes offer
+// the same as the node before; for them, lookAll copies the result.
 func (m *Machine) lookAll(t *test, nodes Bits) {
 	before := -1
 	for i := range nodes.All {
