@@ -206,9 +206,10 @@ func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 }
 
 // Ping is the body of a [ResponsePing], with which a node answers a [RequestPing] and a
-// [RequestNodeRegistration].
+// [RequestNodeRegistration]. Only version 26.05 has the name of the node, and no answer is in that
+// version.
 type Ping struct {
-	Node       string // the node that answers; only 26.05 sends it, in whose version the driver does not answer
+	Node       string // the node that answers
 	Load       uint32 // hundredths
 	FreeMemory uint64 // MiB
 }
