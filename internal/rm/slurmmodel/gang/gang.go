@@ -29,7 +29,7 @@ type place uint8
 const (
 	waits  place = iota // GS_NO_ACTIVE
 	active              // GS_ACTIVE
-	filler              // GS_FILLER: the job got free cores when it started, or when other jobs left them
+	filler              // GS_FILLER: the job got free cores at its start, or when other jobs left them
 )
 
 // entry is a job in a partition's list.
