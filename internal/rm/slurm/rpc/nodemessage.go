@@ -206,8 +206,8 @@ func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 }
 
 // Ping is the body of a [ResponsePing], with which a node answers a [RequestPing] and a
-// [RequestNodeRegistration]. Only version 26.05 has the name of the node, and no answer is in that
-// version.
+// [RequestNodeRegistration]. Only version 26.05 of the message has the node's name, and no node
+// answers in that version.
 type Ping struct {
 	Node       string // the node that answers
 	Load       uint32 // hundredths

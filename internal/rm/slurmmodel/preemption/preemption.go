@@ -134,8 +134,8 @@ type Job struct {
 	Told int64
 	By   string
 
-	// usable orders the candidates of the next try. slurmctld keeps it between two tries
-	// (usable_nodes).
+	// usable decides the order of the candidates in the next try: the largest comes first.
+	// slurmctld keeps this number between two tries (usable_nodes).
 	usable  int
 	retries int // how often its script ended in a grace time
 }

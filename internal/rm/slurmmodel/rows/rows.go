@@ -204,7 +204,7 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds the cores of the jobs in the partitions for which of returns true to a set.
+// Use adds to used the cores of the jobs in each partition for which of returns true.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {

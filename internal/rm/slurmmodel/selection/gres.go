@@ -304,7 +304,7 @@ func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	return max(cores, (devices*d.CPUsPer+f.n.Threads-1)/f.n.Threads)
 }
 
-// keep reduces the job's cores to a number, spread over the sockets that the job needs.
+// keep reduces the job's cores to the given number, spread over the sockets that the job needs.
 func (f *fitting) keep(cores int) {
 	if cores > f.at.count() {
 		f.most = 0
