@@ -287,7 +287,7 @@ func (e *Engine) readMain() {
 	e.par = &site
 }
 
-// readBackfill gives backfill its parameters of the site's slurm.conf.
+// readBackfill gives backfill its parameters from the site's slurm.conf.
 func (e *Engine) readBackfill() {
 	if e.siteBackfill {
 		e.siteBackfill, e.par.BF = false, e.site.BF

@@ -82,8 +82,9 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 
 // jobGPUs describes requests for GPUs that the model does not have, and counts the jobs with such a
 // request. The model has GPUs per node in all releases. It does not have the way in which slurmctld
-// chooses other GPUs since 26.05. Before 26.05 it does not have GPUs per socket if gres.conf does
-// not give the GPUs' cores: slurmctld then gives other GPUs than the job asks for.
+// since 26.05 chooses GPUs per job, socket or task. Before 26.05 it does not have GPUs per socket
+// if gres.conf gives neither cores nor types of GPUs: slurmctld then gives other GPUs than the job
+// asks for.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
