@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NoteStateGuessed counts jobs that have an end but no state: they count as failed if their exit
-// code is not 0, and otherwise as completed.
+// NoteStateGuessed counts jobs that have an end but no state: their state is FAILED if the exit
+// code or the signal is not 0, and otherwise COMPLETED.
 const NoteStateGuessed = "state_guessed"
 
 // Reader reads the jobs of tables with one map.
