@@ -126,8 +126,8 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 	return o.Print(result.Render())
 }
 
-// compareError gives an error its exit status: bad input, unless the user interrupted the command or
-// the record could not be written.
+// compareError gives an error its exit status: that of wrong usage if a flag's value is wrong, and
+// else that of bad input. After an interruption it returns err as it is.
 func (o commands) compareError(ctx context.Context, err error) error {
 	var field *experiment.FieldError
 	switch {
