@@ -158,7 +158,7 @@ func checkPreload() Check {
 		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
 	dir, _, _ := ScratchDir()
 	if dir == "" { // checkScratch reports why
-		c.Found, c.Fix = "not tried: it lies in the state directory", "mend the state directory"
+		c.Found, c.Fix = "not tried: it lies in the state directory", "first fix the state directory"
 		return c
 	}
 	probe, err := unnamedFile(dir)
