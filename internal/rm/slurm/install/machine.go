@@ -176,7 +176,7 @@ func checkPreload() Check {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:
-		c.Found = fmt.Sprintf("a process with it failed: %v", err)
+		c.Found = fmt.Sprintf("a process with the library failed: %v", err)
 	case len(bytes.TrimSpace(out)) > 0: // the loader warns of a library that it cannot load, and continues
 		c.Found = string(bytes.TrimSpace(out))
 	default:
