@@ -318,7 +318,7 @@ func (s *situation) judge() {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d %s in use",
+			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use",
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
 				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"))
 		}
@@ -327,7 +327,7 @@ func (s *situation) judge() {
 	if name, held, size, share := s.partition(); share > inUse {
 		where, busy, all, inUse = " of partition "+name, held, size, share
 	}
-	s.add(Full, "", inUse/2, "jobs%s hold %d of %d processors, and %d more are asked for", where, busy, all, s.stall.PendingCPUs)
+	s.add(Full, "", inUse/2, "jobs%s use %d of %d processors, and pending jobs ask for %d more", where, busy, all, s.stall.PendingCPUs)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 

@@ -35,8 +35,8 @@ compares the forecasts with the starts in the run: the share of starts between P
 P90, and the error of the median, by partition and lead time. The bias is the mean of
 forecast minus start; it is negative if forecasts are too early. A forecast uses only
 what had happened before its instant. For several runs the command prints a line for
-each run, and the classes over all runs. If it is interrupted, it prints the results so
-far.
+each run, and the classes (of partition and lead time) over all runs. If it is
+interrupted, it prints the results so far.
 
 For comparison it prints the errors of a forecast in which every job runs until its
 limit, and of Slurm's own estimates if the run recorded them. Actions of the workload

@@ -336,7 +336,7 @@ func (a *adapter) noteAccounting() {
 		return
 	}
 	if a.cluster.Accounting() {
-		a.warn("accounting is off: associations, limits, QOS and fair-share do not act")
+		a.warn("accounting is off: associations, limits, QOS and fair-share have no effect")
 	}
 	for _, key := range []string{"AccountingStorageEnforce", "PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightFairshare"} {
 		if v, ok := a.cluster.Get(key); ok && v != "0" {
