@@ -13,6 +13,12 @@ import (
 // hour. Backfill is off (-1), or runs so rarely that only the instants of its cycles matter.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
+// PresetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
+// start once a second, at some instant within the second. With this lead, slurmctld starts the job
+// in its recorded second, not in the second before. A job that starts early may reach its time
+// limit early.
+const PresetLead = 100 * time.Microsecond
+
 // slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. These are
 // preset jobs whose nodes are still held by jobs that end a little late.
 const slack = 8
