@@ -117,7 +117,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Count: 2}}
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
-		"--gres-flags=enforce-binding (1 jobs)": job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
