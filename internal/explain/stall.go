@@ -423,8 +423,9 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
-const shortWait = time.Minute
+// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame. A replay asks
+// slurmctld for reasons every two minutes, so after askedWait a job without a reason was not tried.
+const shortWait, askedWait = time.Minute, 5 * time.Minute
 
 // freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
 // at most machine. Nodes on which no job of the partition ever ran count as free.
@@ -462,6 +463,10 @@ func (s *situation) freeNodes(unusable int) {
 	s.take()
 	free, empty := map[string]int{}, 0 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
 	fits, first := 0, hpc.Time(0)      // first: the earliest planned start
+	short := shortWait
+	if s.manifest.Engine == "slurm" {
+		short = askedWait
+	}
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
@@ -469,7 +474,7 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
-		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait {
+		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < short {
 			continue
 		}
 		room := 0
