@@ -227,7 +227,7 @@ func testFirstReason(t *testing.T, slurm *install.Installation) {
 	first := map[string]hpc.Time{}
 	for _, ev := range o.events {
 		if _, known := first[ev.Job]; !known && ev.Kind == rm.Waiting {
-			first[ev.Job] = ev.Time
+			first[ev.Job] = ev.At
 		}
 	}
 	for _, j := range jobs[1:] {
