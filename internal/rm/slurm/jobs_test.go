@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -208,32 +207,6 @@ func testEligibleAtStart(t *testing.T, slurm *install.Installation) {
 	}
 	if seen != 7 {
 		t.Errorf("%d jobs started, want 7", seen)
-	}
-	o.drained()
-}
-
-// TestFirstReason: the reason of a job is recorded at the latest at the second question after its submission, also if
-// slurmctld has not tried the job at the first one.
-func TestFirstReason(t *testing.T) { eachSlurm(t, testFirstReason) }
-
-func testFirstReason(t *testing.T, slurm *install.Installation) {
-	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)), reasons: 2 * time.Minute}
-	jobs := []*hpc.Job{job("long", 10, 2000, with(on("c1"), func(j *hpc.Job) { j.Exclusive = "node" }))}
-	for at := int64(60); at <= 300; at += 3 { // some at the instants of questions
-		jobs = append(jobs, job(fmt.Sprint("waits", at), at, 1, on("c1")))
-	}
-	s.workload.Jobs = workload.JobsOf(jobs...)
-	o := s.play(t)
-	first := map[string]hpc.Time{}
-	for _, ev := range o.events {
-		if _, known := first[ev.Job]; !known && ev.Kind == rm.Waiting {
-			first[ev.Job] = ev.At
-		}
-	}
-	for _, j := range jobs[1:] {
-		if after := first[j.ID].Sub(o.rows[j.ID].Submit); first[j.ID] == 0 || after > 4*time.Minute+time.Second {
-			t.Errorf("%s: the first reason is %v after the submission", j.ID, after)
-		}
 	}
 	o.drained()
 }
