@@ -257,8 +257,7 @@ func (e *Engine) beginGang(m *selection.Machine) {
 	})
 }
 
-// halt suspends a running job for gang scheduling, or resumes it (job_suspend in job_mgr.c). The
-// node suspends or resumes the script, too, if slurmctld has sent it the script.
+// halt suspends a running job for gang scheduling, or resumes it (job_suspend in job_mgr.c).
 func (e *Engine) halt(j *job, goOn bool) {
 	if j.state != running || j.times.Suspended != goOn {
 		return
@@ -280,9 +279,16 @@ func (e *Engine) halt(j *job, goOn bool) {
 			e.endScript(j, j.times.GoOn(e.now))
 			e.emit(j, rm.Resume, "", nil)
 		default:
-			j.times.Stop(e.now)
-			j.endTimer++
-			e.emit(j, rm.Suspend, "", nil)
+			e.stopScript(j, alloc)
 		}
 	})
+}
+
+// stopScript stops a suspended job's script. slurmd first waits for its launch (_launch_complete_wait in req.c).
+func (e *Engine) stopScript(j *job, alloc *selection.Allocation) {
+	if j.state == running && j.alloc == alloc && j.times.Suspended && !j.times.Stopped {
+		j.times.Stop(e.now)
+		j.endTimer++
+		e.emit(j, rm.Suspend, "", nil)
+	}
 }

@@ -80,6 +80,9 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	work := j.of.job
 	j.times.Begun, j.times.End = true, 0
 	j.endTimer++
+	if alloc := j.alloc; j.times.Suspended {
+		e.at(begin, nodesAnswer, func() { e.stopScript(j, alloc) })
+	}
 	run := work.RunTimeOf(j.task)
 	if run == hpc.Unlimited && work.EndAt == 0 {
 		return

@@ -51,10 +51,12 @@ type Script struct {
 
 // Cluster has all compute nodes.
 type Cluster struct {
-	env    Environment
-	nodes  []node
-	index  map[string]int
-	jobs   map[uint32]*job // jobs whose script or epilog runs
+	env   Environment
+	nodes []node
+	index map[string]int
+	jobs  map[uint32]*job // jobs whose script or epilog runs
+	// early has the instants at which slurmctld suspended jobs whose scripts had not been launched.
+	early  map[uint32]hpc.Time
 	delays Delays
 	codec  rpc.Codec
 	boot   hpc.Time
@@ -93,7 +95,7 @@ type job struct {
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
-		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{},
+		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{}, early: map[uint32]hpc.Time{},
 	}
 	for i, hw := range hardware {
 		if _, twice := c.index[hw.Name]; twice {
@@ -339,8 +341,16 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	if script.RunTime != hpc.Unlimited {
 		c.plan(j, c.firstEnd(j, j.started))
 	}
+	if at, ok := c.early[l.JobID]; ok && j.started.Sub(at) <= launchWait {
+		c.suspend(n, &rpc.Suspend{JobID: l.JobID})
+	}
+	delete(c.early, l.JobID)
 	return rc(0)
 }
+
+// launchWait is how long slurmd waits for the launch of a job that it must suspend
+// (_launch_complete_wait in req.c).
+const launchWait = 9 * time.Second
 
 // firstEnd returns the end of a script that was launched at start. As on a real node, the run time
 // counts from the launch, after the configured delays. Slurm's records have whole seconds, so they
@@ -463,9 +473,16 @@ func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
 }
 
 // suspend stops or continues a job's script (_rpc_suspend_job). Nodes without the script only
-// answer.
+// answer. slurmctld may suspend a job before its launch has come: gang scheduling does so for a job
+// that starts outside the active time slice.
 func (c *Cluster) suspend(n int, s *rpc.Suspend) *answer {
 	j := c.jobs[s.JobID]
+	switch {
+	case s.Resume:
+		delete(c.early, s.JobID)
+	case j == nil || !j.running:
+		c.early[s.JobID] = c.env.Now()
+	}
 	if j == nil || j.host != n || !j.running || j.suspended != s.Resume {
 		return rc(0)
 	}

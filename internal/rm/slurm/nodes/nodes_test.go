@@ -234,6 +234,35 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 	}
 }
 
+// A job that slurmctld suspends before its launch is suspended as soon as it is launched. If the launch comes more
+// than nine seconds later, slurmd has given up.
+func TestSuspendedBeforeLaunch(t *testing.T) {
+	for _, late := range []time.Duration{0, 9 * time.Second, 10 * time.Second} {
+		s, c := newStage(t, Delays{})
+		s.script.RunTime = time.Minute
+		c.suspend(0, &rpc.Suspend{JobID: 7})
+		s.advance(late)
+		c.launch(0, launch(7))
+		s.advance(late + 5*time.Minute)
+		want := 1
+		if late > 9*time.Second {
+			want = 0
+		}
+		if c.Running() != want {
+			t.Errorf("launched after %v: %d jobs run, want %d", late, c.Running(), want)
+		}
+		c.suspend(0, &rpc.Suspend{JobID: 7, Resume: true})
+		s.advance(late + 5*time.Minute + 59*time.Second)
+		if c.Running() != want {
+			t.Errorf("launched after %v: %d jobs run after 59 seconds, want %d", late, c.Running(), want)
+		}
+		s.advance(late + 6*time.Minute + time.Second)
+		if c.Running() != 0 {
+			t.Errorf("launched after %v: the script runs too long", late)
+		}
+	}
+}
+
 // A node refuses a second launch while the script runs. It accepts a requeued job, and the timer of
 // the first run does not end the second run.
 func TestLaunchAgain(t *testing.T) {
