@@ -50,11 +50,12 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 }
 
 // ReadTree returns the contents of the regular files below the directory dir, by their paths there. If dir does not
-// exist, the result is empty. It returns the errors of [ReadFile] for each file.
+// exist, the result is nil. It returns the errors of [ReadFile] for each file.
 func ReadTree(dir string, maxBytes int64) (map[string]string, error) {
 	files := map[string]string{}
-	return files, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if entry == nil && errors.Is(err, fs.ErrNotExist) {
+			files = nil
 			return nil
 		}
 		if err != nil || entry.IsDir() {
@@ -64,6 +65,7 @@ func ReadTree(dir string, maxBytes int64) (map[string]string, error) {
 		files[path[len(dir)+1:]] = string(text)
 		return err
 	})
+	return files, err
 }
 
 // kind names the kind of a file that is not a regular file.
