@@ -129,6 +129,17 @@ func (r *Recorded) OfTask(task int) Recorded {
 	return of
 }
 
+// WithoutMadeBegin returns a recorded job without its begin time if that is the instant at which the job became
+// eligible. The builder of the workload made such begin times, and the record does not say what the job waited for.
+func WithoutMadeBegin(job *Job) *Job {
+	if job.Begin <= 0 || job.Submit.Add(job.Begin) != job.Recorded.Eligible {
+		return job
+	}
+	unasked := *job
+	unasked.Begin = 0
+	return &unasked
+}
+
 // Interval is the time from From until To.
 type Interval struct{ From, To Time }
 

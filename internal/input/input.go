@@ -4,9 +4,12 @@
 package input
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -44,6 +47,25 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 		return nil, err
 	}
 	return text, nil
+}
+
+// ReadTree returns the contents of the regular files below the directory dir, by their paths there. If dir does not
+// exist, the result is nil. It returns the errors of [ReadFile] for each file.
+func ReadTree(dir string, maxBytes int64) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if entry == nil && errors.Is(err, fs.ErrNotExist) {
+			files = nil
+			return nil
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := ReadFile(path, maxBytes)
+		files[path[len(dir)+1:]] = string(text)
+		return err
+	})
+	return files, err
 }
 
 // kind names the kind of a file that is not a regular file.

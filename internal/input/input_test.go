@@ -36,4 +36,16 @@ func TestReadFile(t *testing.T) {
 	if _, err := ReadFile(at("missing"), 8); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: %v", err)
 	}
+	if files, err := ReadTree(at("missing"), 8); err != nil || files != nil {
+		t.Errorf("a tree that is missing: %v, %v", files, err)
+	}
+	if err := os.WriteFile(at("directory/inner"), []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := ReadTree(at("directory"), 8); err != nil || len(files) != 1 || files["inner"] != "1" {
+		t.Errorf("a tree: %v, %v", files, err)
+	}
+	if _, err := ReadTree(dir, 8); err == nil || !strings.Contains(err.Error(), "(want a ") {
+		t.Errorf("a tree with other things: %v", err)
+	}
 }

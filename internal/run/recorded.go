@@ -33,10 +33,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 			continue
 		}
 		jobs++
-		if w.Rules[finished.NoteBegin] > 0 && beginsEligible(job) {
-			unasked := *job
-			unasked.Begin = 0
-			job = &unasked
+		if w.Rules[finished.NoteBegin] > 0 {
+			job = hpc.WithoutMadeBegin(job)
 		}
 		j.job(job)
 		for _, s := range job.Recorded.AtArrayLimit(job.Array) {
@@ -84,13 +82,6 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		})
 	}
 	return r, nil
-}
-
-// beginsEligible reports whether a job's begin time is the instant at which it became eligible. The
-// builder of the workload may have made such begin times ([finished.NoteBegin]); what kept the job
-// from being eligible is then not known.
-func beginsEligible(job *hpc.Job) bool {
-	return job.Begin > 0 && job.Submit.Add(job.Begin) == job.Recorded.Eligible
 }
 
 // appendRecorded appends the events that follow from the record of a job. If the runs of a job or

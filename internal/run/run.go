@@ -29,6 +29,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -139,10 +140,11 @@ func (r *Run) Jobs() ([]Row, error) {
 	return rows, err
 }
 
-// Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
+// Histories returns the rows of all jobs as [Run.Jobs] does, with [Row.Reasons] and [Row.ArrayEligible].
 func (r *Run) Histories() ([]Row, error) {
 	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // reading the events takes as long as reading the jobs
 		rows, err := r.Jobs()
+		addArrayEligible(rows)
 		for i := range rows {
 			rows[i].beforeWindow(r.Manifest.WindowStart)
 			rows[i].Reasons = append(rows[i].Reasons, r.full[rows[i].Job]...)
@@ -160,6 +162,7 @@ func (r *Run) Histories() ([]Row, error) {
 	if err := cmp.Or(err, eventsErr); err != nil {
 		return nil, err
 	}
+	addArrayEligible(rows)
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)
 	reasons.window = r.Manifest.WindowStart
 	for i := range rows {
@@ -168,6 +171,31 @@ func (r *Run) Histories() ([]Row, error) {
 		}
 	}
 	return rows, nil
+}
+
+// addArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
+// is not met. So for an array with a begin time it is the first start of a task.
+func addArrayEligible(rows []Row) {
+	first := map[string]hpc.Time{}
+	for i := range rows {
+		row := &rows[i]
+		if row.Task < 0 || !row.AskedHold && !row.AskedDependency {
+			continue
+		}
+		at := row.FirstEligible()
+		if row.AskedBegin > 0 {
+			at = row.FirstStart()
+		}
+		if job, err := DecodeJob([]byte(row.Request)); err == nil && strings.Contains(job.Dependency, "aftercorr") {
+			at = -1
+		}
+		if at != 0 {
+			first[row.Job] = min(at, cmp.Or(first[row.Job], at))
+		}
+	}
+	for i := range rows {
+		rows[i].ArrayEligible = max(0, first[rows[i].Job])
+	}
 }
 
 // Events returns all events of the run, in order.
@@ -215,29 +243,9 @@ func ClusterDir(dir string) string {
 	return path
 }
 
-// maxClusterFile bounds what is read of one of the files of [Run.ClusterFiles], in bytes.
-const maxClusterFile = 64 << 20
-
-// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if the
-// record has no such copies.
+// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if there are none.
 func (r *Run) ClusterFiles() (map[string]string, error) {
-	dir := ClusterDir(r.Dir)
-	if dir == "" {
-		return nil, nil
-	}
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := input.ReadFile(path, maxClusterFile)
-		files[path[len(dir)+1:]] = string(text)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading run record %s: %w", r.Dir, err)
-	}
-	return files, nil
+	return input.ReadTree(ClusterDir(r.Dir), 64<<20)
 }
 
 // LogDir returns the directory with the logs of the run's processes.

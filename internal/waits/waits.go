@@ -9,8 +9,8 @@
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
 //     recorded workloads, which lack reasons), [OwnLimit];
-//   - before the job was eligible, what its user asked for: a begin time, a hold or a dependency; or a
-//     limit of its array, if the record comes from a run. Accounting does not say why a task was not
+//   - before the job was eligible, what its user asked for: a begin time; a hold or a dependency, until
+//     the first task of its array was eligible; or a limit of its array, if the record comes from a run. Accounting does not say why a task was not
 //     eligible while fewer tasks ran, so there the time is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
@@ -203,7 +203,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 	first, ordered := max(row.First, eligible), row.First >= p.From && row.First <= p.To
 	piece := func(from, to hpc.Time, why run.Span) {
-		for _, cut := range [...]hpc.Time{begin, eligible, first, to} {
+		for _, cut := range [...]hpc.Time{begin, min(row.ArrayEligible, eligible), eligible, first, to} {
 			until := min(max(cut, from), to)
 			if until > from {
 				after := from >= eligible
@@ -239,6 +239,10 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 // that the job's begin time, which its user asked for, is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
+	asked := row.ArrayEligible == 0 || s.From < row.ArrayEligible // a hold and a dependency hold all tasks of an array
+	if s.Part == Dependency && !asked && seen < row.ArrayEligible {
+		s.Part, s.Reason = Unknown, ""
+	}
 	switch {
 	case p.Again:
 		if after && s.Part.early() && seen < eligible {
@@ -251,9 +255,9 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 	case after || s.Part != Unknown || p.Eligible == 0:
 	case begins:
 		s.Part = BeginTime
-	case row.AskedHold:
+	case row.AskedHold && asked:
 		s.Part = Held
-	case row.AskedDependency:
+	case row.AskedDependency && asked:
 		s.Part = Dependency
 	case row.AskedArrayLimit > 0 && (row.First != 0 || row.HasReasons()):
 		s.Part = OwnLimit

@@ -37,6 +37,12 @@ func TestParts(t *testing.T) {
 			map[Part]int{Unknown: 21}},
 		{"a task of an array with a dependency in a log", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), AskedArrayLimit: 2, AskedDependency: true}, 1,
 			map[Part]int{Dependency: 20, Unknown: 1}},
+		{"a task of an array whose dependency was met", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), ArrayEligible: at(5), AskedArrayLimit: 2,
+			AskedDependency: true, Reasons: []run.Span{reason(8, 19, run.AtArrayLimit)}}, 1, map[Part]int{Dependency: 5, OwnLimit: 11, Unknown: 5}},
+		{"a task on Slurm whose array had been held", run.Row{Submit: at(0), Eligible: at(20), Start: at(20), ArrayEligible: at(5), AskedArrayLimit: 2,
+			AskedHold: true, Reasons: []run.Span{reason(0, 10, ""), reason(10, 20, "JobArrayTaskLimit")}}, 0, map[Part]int{Held: 5, OwnLimit: 15}},
+		{"a dependency that was seen last before it was met", run.Row{Submit: at(0), Eligible: at(20), Start: at(20), ArrayEligible: at(5), AskedArrayLimit: 2,
+			AskedDependency: true, Reasons: []run.Span{reason(0, 10, "Dependency"), reason(10, 20, "JobArrayTaskLimit")}}, 0, map[Part]int{Dependency: 5, OwnLimit: 15}},
 		{"a simulated task of an array", run.Row{Submit: at(0), Eligible: at(20), First: at(20), Start: at(21), AskedArrayLimit: 2}, 1,
 			map[Part]int{OwnLimit: 20, Resources: 1}},
 		{"a task of an array on Slurm", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), AskedArrayLimit: 2, Reasons: []run.Span{
@@ -123,6 +129,38 @@ func TestRecordedArray(t *testing.T) {
 		}
 		if rows[i].HasReasons() {
 			t.Errorf("task %d: %v is a reason of slurmctld", rows[i].Task, rows[i].Reasons)
+		}
+	}
+}
+
+// TestDependencyOfArray checks that the tasks of an array wait for its dependency until the first task is eligible
+// (or starts, if the array has a begin time), unless each task depends on a task of another array.
+func TestDependencyOfArray(t *testing.T) {
+	for _, c := range []struct {
+		dependency string
+		begin      time.Duration
+		want       map[Part]int // of the second task
+	}{
+		{"afterok:0", 0, map[Part]int{Dependency: 5, Unknown: 8, OwnLimit: 30}},
+		{"afterok:0", 3 * time.Minute, map[Part]int{BeginTime: 3, Dependency: 7, Unknown: 3, OwnLimit: 30}},
+		{"aftercorr:0", 0, map[Part]int{Dependency: 13, OwnLimit: 30}},
+	} {
+		job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Array: "1-2%1", Dependency: c.dependency, Begin: c.begin}, Recorded: &hpc.Recorded{
+			TaskStarts: map[int]hpc.Time{1: at(10), 2: at(43)}, TaskEnds: map[int]hpc.Time{1: at(40), 2: at(60)},
+			TaskEligible: map[int]hpc.Time{1: at(5), 2: at(43)}, Start: at(10), End: at(60), State: hpc.Completed, Processors: 1}}
+		r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Histories()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums, _ := Sum(&rows[1])
+		for _, part := range Parts {
+			if got := sums.Part(part); got != time.Duration(c.want[part])*time.Minute {
+				t.Errorf("%s, begin %s: %s %s, want %d min", c.dependency, c.begin, part, got, c.want[part])
+			}
 		}
 	}
 }
