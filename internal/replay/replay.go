@@ -115,6 +115,7 @@ type player struct {
 	administers  bool
 	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
+	barrier      barrier
 	told         Event // the event that the controller gets
 	result       Result
 }
@@ -146,6 +147,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
 		expected: map[int]expectation{}, requeues: map[int]int{}, reasons: map[int]string{}, presets: newPresets(w),
+		barrier: newBarrier(w),
 	}
 	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()
 	p.progress.Window = w.Start
@@ -276,6 +278,7 @@ func (p *player) take(ev *rm.Event) error {
 	}
 	switch ev.Kind {
 	case rm.Waiting:
+		p.barrier.withoutReason(ev)
 		p.reasons[job] = ev.Reason
 	case rm.Started:
 		p.presets.note(ev.Job, true)

@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -94,4 +95,34 @@ func (p presets) waiting() []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// barrier recognizes reasons that come from the reservation that keeps jobs from starting before a
+// workload's window (package rm/window). slurmctld keeps a job's reason until it looks at the job
+// again, which may be minutes after this reservation is over. barrier is the instant up to which
+// no other reservation can be the reason: until then the workload has no maintenance.
+type barrier hpc.Time
+
+func newBarrier(w *workload.Workload) barrier {
+	if w.Start == 0 {
+		return 0
+	}
+	until := hpc.Never
+	for i := range w.Reservations {
+		if r := &w.Reservations[i]; r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE") {
+			until = min(until, r.At)
+		}
+	}
+	for i := range w.Actions { // a command may make a reservation
+		until = min(until, w.Actions[i].At)
+	}
+	return barrier(until)
+}
+
+// withoutReason removes the reason from the event of a pending job if it comes from the barrier:
+// what else the job waits for is not known then.
+func (b barrier) withoutReason(ev *rm.Event) {
+	if ev.At < hpc.Time(b) && ev.Reason == slurmspec.NotAvailable.Because(slurmspec.ForMaintenance) {
+		ev.Reason = ""
+	}
 }
