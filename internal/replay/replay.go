@@ -62,6 +62,11 @@ type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
+	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
+	// later than on record, at most by PostponedBy, since a resource manager knows a preset job only
+	// from its start. So their waits are too short.
+	Postponed   []string
+	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
 	// PendingReasons counts the undrained pending jobs by the reason that they waited for last. It
@@ -157,6 +162,9 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	err := p.play(ctx)
 	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
 	p.result.PendingReasons = p.pendingReasons()
+	if o, ok := p.controller.(*ordered); ok {
+		o.report(&p.result)
+	}
 	return p.result, err
 }
 

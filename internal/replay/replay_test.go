@@ -223,3 +223,33 @@ func (r *reasonsSeen) Event(ev rm.Event) error {
 	}
 	return nil
 }
+
+// TestPostponed checks that a replay on Slurm names the jobs that are submitted later than on record,
+// because they depend on preset jobs, and by how much their waits are too short.
+func TestPostponed(t *testing.T) {
+	at := func(s int) hpc.Time { return hpc.Time(s) * hpc.Second }
+	w := &workload.Workload{Start: at(3600), Jobs: workload.JobsOf(
+		&hpc.Job{ID: "preset", Submit: at(50), Recorded: &hpc.Recorded{Start: at(500), End: at(4000), Nodes: "n1"}},
+		&hpc.Job{ID: "next", Submit: at(100), Request: hpc.Request{Dependency: "afterok:preset"}},
+		&hpc.Job{ID: "last", Submit: at(150), Request: hpc.Request{Dependency: "afterany:next"}},
+		&hpc.Job{ID: "free", Submit: at(160)},
+		&hpc.Job{ID: "then", Submit: at(700), Request: hpc.Request{Dependency: "afterany:preset"}},
+	)}
+	for _, presetsWait := range []bool{true, false} {
+		o, ok := inOrder(w, NewRigid(w), presetsWait).(*ordered)
+		if !ok {
+			t.Fatal("the dependencies do not order the submissions")
+		}
+		o.Begin()
+		var result Result
+		o.report(&result)
+		var want []Difference
+		if !presetsWait {
+			want = []Difference{{Code: "submitted-late", Count: 2, Text: "2 jobs have too short a wait, by up to 6m40s: they waited " +
+				"for jobs that ran when the window began, which the run submits only at their starts: next, last"}}
+		}
+		if diff := cmp.Diff(want, result.OfWindow()); diff != "" {
+			t.Errorf("presets wait: %v: differences (-want +got)\n%s", presetsWait, diff)
+		}
+	}
+}

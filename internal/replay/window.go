@@ -126,3 +126,34 @@ func (b barrier) withoutReason(ev *rm.Event) {
 		ev.Reason = ""
 	}
 }
+
+// Difference is a difference between a run and its record that comes from the start in a window.
+type Difference struct {
+	Code, Text    string
+	AffectsResult bool // the run is not valid
+	Count         int
+}
+
+// OfWindow returns the differences for preset jobs that ran at the window's begin only on record,
+// and for jobs that waited for preset jobs.
+func (r *Result) OfWindow() (list []Difference) {
+	if n := len(r.LatePresets); n > 0 {
+		list = append(list, Difference{"preset-late", fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
+			quantity.Plural(n, "job", "jobs"), Few(r.LatePresets, 5)), true, n})
+	}
+	if n := len(r.Postponed); n > 0 {
+		list = append(list, Difference{"submitted-late", fmt.Sprintf("%d %s too short a wait, by up to %v: %s when the "+
+			"window began, which the run submits only at their starts: %s", n, quantity.Plural(n, "job has", "jobs have"),
+			r.PostponedBy, quantity.Plural(n, "it waited for jobs that ran", "they waited for jobs that ran"),
+			Few(r.Postponed, 5)), false, n})
+	}
+	return list
+}
+
+// Few returns the first n elements of a list, and how many more there are.
+func Few(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
+}
