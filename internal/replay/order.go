@@ -75,7 +75,8 @@ func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 	if len(names) == 0 {
 		return c
 	}
-	o := &ordered{c, w, presetsWait, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}, map[int]time.Duration{}}
+	o := &ordered{c, w, presetsWait, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{},
+		map[int]time.Duration{}}
 	for _, list := range names {
 		for _, k := range list {
 			o.after[k] = nil

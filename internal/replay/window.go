@@ -138,14 +138,15 @@ type Difference struct {
 // and for jobs that waited for preset jobs.
 func (r *Result) OfWindow() (list []Difference) {
 	if n := len(r.LatePresets); n > 0 {
-		list = append(list, Difference{"preset-late", fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
-			quantity.Plural(n, "job", "jobs"), Few(r.LatePresets, 5)), true, n})
+		text := fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
+			quantity.Plural(n, "job", "jobs"), Few(r.LatePresets, 5))
+		list = append(list, Difference{"preset-late", text, true, n})
 	}
 	if n := len(r.Postponed); n > 0 {
-		list = append(list, Difference{"submitted-late", fmt.Sprintf("%d %s too short a wait, by up to %v: %s when the "+
-			"window began, which the run submits only at their starts: %s", n, quantity.Plural(n, "job has", "jobs have"),
-			r.PostponedBy, quantity.Plural(n, "it waited for jobs that ran", "they waited for jobs that ran"),
-			Few(r.Postponed, 5)), false, n})
+		text := fmt.Sprintf("%d %s too short a wait, by up to %v: %s when the window began, which the run submits only "+
+			"at their starts: %s", n, quantity.Plural(n, "job has", "jobs have"), r.PostponedBy,
+			quantity.Plural(n, "it waited for jobs that ran", "they waited for jobs that ran"), Few(r.Postponed, 5))
+		list = append(list, Difference{"submitted-late", text, false, n})
 	}
 	return list
 }
