@@ -86,8 +86,8 @@ func (f *Field) duration(text string) (time.Duration, error) {
 
 var errClock = errors.New("not a duration (want D-HH:MM:SS)")
 
-// clock reads "[D-]HH:MM[:SS]", "D days HH:MM:SS" and "MM:SS.mmm"; two parts are minutes and
-// seconds, as in Slurm.
+// clock reads "[D-][HH:]MM:SS", "D days [HH:]MM:SS" and fractions of seconds. Two parts are minutes
+// and seconds, even behind days, where Slurm reads hours and minutes.
 func clock(text string) (time.Duration, error) {
 	var days float64
 	rest := text

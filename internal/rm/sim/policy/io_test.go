@@ -141,8 +141,9 @@ func requests(j *hpc.Job, licenses string) *hpc.Job {
 	return j
 }
 
-// TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts before the small
-// jobs behind it, with tracked nodes and without, even if jobs do no I/O.
+// TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts at the latest a
+// round after the time limit (300 s) of the job ahead of it, although small jobs wait behind it.
+// The jobs do no I/O. One of the policies does not track nodes.
 func TestIOPoliciesKeepNodesForAWideJob(t *testing.T) {
 	for _, spec := range []string{"io-baseline", "io-aware:track-nodes", "workload-adaptive:track-nodes", "bf-licenses:track-nodes"} {
 		jobs := []*hpc.Job{wide("first", 4), wide("wide", 8)}
