@@ -113,9 +113,9 @@ time.
 coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json
 always has them. --fair-start counts the jobs that started later than they would have
 without the jobs that came after them (fair start time; Sabin et al., 2004). It
-simulates each job that waited, with a policy of simulate. The figures are exact for a
-run of the simulator with that policy, and approximate for other runs; the output says
-which.
+simulates each job that waited, with a policy of simulate (own is easy-textbook for runs
+of Slurm and of its model). The figures are exact for a run of the simulator with that
+policy, and approximate for other runs; the output says which.
 
 ` + notValidHelp,
 		Example: `  rmreplay metrics demo/run

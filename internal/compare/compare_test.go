@@ -460,6 +460,28 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// In the complete run, a job lost its run and started again after the other run had been interrupted. Its wait has no
+// counterpart, so the waits of both sides are equal.
+func TestLostAfterInterruption(t *testing.T) {
+	at := func(s int) hpc.Time { return monday.Add(time.Duration(s) * time.Second) }
+	running := job("x", 0, 10, 0, "n1")
+	running.State, running.End = hpc.Running, 0
+	cut := single("cut", running, job("y", 5, 25, 50, "n2"))
+	cut.Runs[0].Manifest.State, cut.Runs[0].Manifest.VirtualEnd = run.StateInterrupted, at(200)
+	whole := single("whole", afterLoss(job("x", 0, 500, 1000, "n2"), 10, 300, "n1", "z"), job("y", 5, 25, 50, "n2"))
+	for _, sets := range [][2]Set{{cut, whole}, {whole, cut}} {
+		c := mustCompare(t, Options{}, sets[0], sets[1])
+		p := &c.Pairs[0]
+		answer := strings.ReplaceAll(c.Answer(p), quantity.Space, " ")
+		if !strings.HasPrefix(answer, "On average, jobs that start in both (1) wait as long in B") {
+			t.Errorf("%q", answer)
+		}
+		if v := p.Jobs; v.NotReached != 1 || v.Wait.Changed != 0 || len(v.Largest) != 0 {
+			t.Errorf("not reached %d, waits %+v, largest %+v; want 1 job, and equal waits", v.NotReached, v.Wait, v.Largest)
+		}
+	}
+}
+
 // Sides may leave out different jobs without run time from their slowdowns. The output says how
 // many.
 func TestZeroRunTimes(t *testing.T) {

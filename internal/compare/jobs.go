@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"rmreplay/internal/compare/jobrows"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 )
 
@@ -25,7 +26,8 @@ type JobView struct {
 	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
 	NoStart   []int         `json:"never_started"` // jobs that did not start in the baseline, and in the set
 	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when it
-	// ended early. They do not count in Only and NoStart.
+	// ended early. They do not count in Only and NoStart. It also counts jobs that lost a run, and started again on one
+	// side after the other side had ended early: their waits are not compared.
 	NotReached int `json:"not_reached,omitempty"`
 	// Shift was added to the set's instants to get the baseline's dates; 0 if both have the same dates.
 	Shift metrics.Float `json:"shift_s"`
@@ -84,6 +86,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 		first = min(first, a[0].byKey[key].Submit.Seconds())
 	}
 	var values columns
+	until := horizon(a, b).Seconds()
 	for i, key := range a[0].keys {
 		if b[0].byKey[key] == nil {
 			v.count(&v.Only[0], &b[0], key)
@@ -99,6 +102,10 @@ func compareJobs(a, b []table, opts Options) JobView {
 		}
 		if a[0].preset(a[0].byKey[key].Start) || b[0].preset(b[0].byKey[key].Start) {
 			d.Submit = metrics.NoValue() // a run submits a preset job just before its start
+		}
+		if d.Wait.Known() && max(x.last, y.last) > until {
+			d.Wait = metrics.NoValue()
+			v.NotReached++
 		}
 		v.differences = append(v.differences, d)
 		if math.IsNaN(x.start) != math.IsNaN(y.start) {
@@ -124,6 +131,20 @@ func (v *JobView) count(n *int, t *table, key Key) {
 		n = &v.NotReached
 	}
 	*n++
+}
+
+// horizon returns when the first of the runs that ended early did so, on the baseline's dates; [hpc.Never] if all
+// runs are complete.
+func horizon(sets ...[]table) hpc.Time {
+	first := hpc.Never
+	for _, runs := range sets {
+		for i := range runs {
+			if m := runs[i].Manifest; ended(m.State) && m.VirtualEnd != 0 {
+				first = min(first, runs[i].at(m.VirtualEnd))
+			}
+		}
+	}
+	return first
 }
 
 // bothStarted returns the mean waits of the jobs that started on both sides, and their number.
@@ -187,8 +208,8 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 }
 
 // times are the times of a job in seconds. Instants count from 1970, on the baseline's
-// dates. A time is NaN if the job did not get that far.
-type times struct{ submit, start, wait, runTime float64 }
+// dates. A time is NaN if the job did not get that far. last is the latest start of the job's last run.
+type times struct{ submit, start, wait, runTime, last float64 }
 
 // columns have the values of one job in all runs. The memory is used again for the next job.
 type columns struct{ submit, start, wait, runTime []float64 }
@@ -196,6 +217,7 @@ type columns struct{ submit, start, wait, runTime []float64 }
 // medians returns the median of each time of a job over the runs that have it.
 func (c *columns) medians(runs []table, number int) times {
 	c.submit, c.start, c.wait, c.runTime = c.submit[:0], c.start[:0], c.wait[:0], c.runTime[:0]
+	last := math.Inf(-1)
 	for i := range runs {
 		t := &runs[i]
 		m := &t.moments[number]
@@ -209,6 +231,7 @@ func (c *columns) medians(runs []table, number int) times {
 		if m.start == 0 {
 			continue
 		}
+		last = max(last, t.at(m.start).Seconds())
 		if m.waitKnown && !t.preset(m.start) {
 			c.wait = append(c.wait, m.wait.Seconds())
 		}
@@ -216,7 +239,7 @@ func (c *columns) medians(runs []table, number int) times {
 			c.runTime = append(c.runTime, m.end.Sub(m.start).Seconds())
 		}
 	}
-	return times{median(c.submit), median(c.start), median(c.wait), median(c.runTime)}
+	return times{median(c.submit), median(c.start), median(c.wait), median(c.runTime), last}
 }
 
 func median(values []float64) float64 {

@@ -63,7 +63,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	list = append(list, e.foreseen.rejected(result, e.spec.NodeFactor != 0)...)
 	if n := len(unfinished); n > 0 {
-		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", n, few(unfinished, 5))
+		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", n, replay.Few(unfinished, 5))
 		list = append(list, run.Warning{Code: "action-unfinished", Text: text, Count: n})
 	}
 	if unfixed > 0 {
@@ -97,7 +97,7 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {
 		text := fmt.Sprintf("%d %s can never start: dependency never satisfied: %s", n,
-			quantity.Plural(n, "job", "jobs"), few(never, 5))
+			quantity.Plural(n, "job", "jobs"), replay.Few(never, 5))
 		ran := p.ranWhenRecorded(never)
 		if ran > 0 {
 			text += fmt.Sprintf(" (%d ran when the workload was recorded)", ran)
@@ -108,16 +108,14 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	if n := len(undrained); n > 0 {
 		text := fmt.Sprintf("%d %s had not ended when nothing had happened for %v, and were given up: %s", n,
 			quantity.Plural(n, "job", "jobs"),
-			p.spec.DrainLimit, few(undrained, 5))
+			p.spec.DrainLimit, replay.Few(undrained, 5))
 		if why := countsText(result.PendingReasons); why != "" {
 			text += " (pending for " + why + ")"
 		}
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
-	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
-			quantity.Plural(n, "job", "jobs"), few(result.LatePresets, 5))
-		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
+	for _, d := range result.OfWindow() {
+		list = append(list, run.Warning{Code: d.Code, Text: d.Text, AffectsResult: d.AffectsResult, Count: d.Count})
 	}
 	return list
 }
@@ -130,7 +128,7 @@ func countsText(counts map[string]int) string {
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%d %s", counts[name], name)
 	}
-	return few(names, 5)
+	return replay.Few(names, 5)
 }
 
 // without returns the elements of a list that are not in another list.
@@ -166,17 +164,9 @@ func warnOfDifferences(record *run.Writer, code, what string, differences []stri
 		warning.Code, warning.Text = "slurmdbd-not-compared", fmt.Sprintf("%s could not be compared with slurmdbd: %v", what,
 			err)
 	case n > 0:
-		warning.Text = fmt.Sprintf("%s and slurmdbd differ in %d places: %s", what, n, few(differences, 5))
+		warning.Text = fmt.Sprintf("%s and slurmdbd differ in %d places: %s", what, n, replay.Few(differences, 5))
 	default:
 		return nil
 	}
 	return record.Warn(warning)
-}
-
-// few returns the names of the first n elements of a list.
-func few(list []string, n int) string {
-	if len(list) <= n {
-		return strings.Join(list, ", ")
-	}
-	return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
 }

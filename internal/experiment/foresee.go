@@ -119,7 +119,7 @@ func (f *foreseen) rejections(list []replay.Rejection) string {
 		if g.ours != "" {
 			text += " [" + g.ours + "]"
 		}
-		texts = append(texts, text+": "+few(jobs[g], 5))
+		texts = append(texts, text+": "+replay.Few(jobs[g], 5))
 	}
 	const most = 10
 	if len(texts) > most {

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -118,7 +119,7 @@ func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []r
 	}
 	text := fmt.Sprintf("%d %s ended at a default time limit, which their workload does not have; %d of them "+
 		"were COMPLETED on record: %s (%s)",
-		len(ended), quantity.Plural(len(ended), "job was", "jobs were"), completed, few(ended, 5), remedyOfLimits)
+		len(ended), quantity.Plural(len(ended), "job was", "jobs were"), completed, replay.Few(ended, 5), remedyOfLimits)
 	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true}}
 }
 

@@ -275,7 +275,7 @@ func refusedEvents(refused []string) []run.Warning {
 		return nil
 	}
 	text := fmt.Sprintf("%d %s refused: %s", len(refused), quantity.Plural(len(refused),
-		"event of nodes or reservations was", "events of nodes or reservations were"), few(refused, 5))
+		"event of nodes or reservations was", "events of nodes or reservations were"), replay.Few(refused, 5))
 	return []run.Warning{{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)}}
 }
 

@@ -51,7 +51,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// OwnPolicy stands for the policy of a simulated run, and for easy-textbook otherwise.
+// OwnPolicy stands for the policy of a simulated run. For runs of Slurm and of its model, and for
+// recorded workloads, it stands for easy-textbook.
 const OwnPolicy = "own"
 
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
@@ -98,7 +99,9 @@ func (p *Policy) Add(s *metrics.Summary, r *run.Run) error {
 // many processors the machine had.
 func Compute(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error) {
 	if name == OwnPolicy {
-		name = cmp.Or(m.Policy, "easy-textbook")
+		if name = m.Policy; name == "" || m.OfSlurm() {
+			name = "easy-textbook"
+		}
 	}
 	decide, err := policy.New(name)
 	if err != nil {

@@ -136,13 +136,15 @@ func TestModel(t *testing.T) {
 		row("c", 20, 100, 200, 16), // arrives later than b and starts first
 		row("d", 30, 300, 400, 16), // waits for b and c, as it must
 	}
-	got, err := Compute(rows, manifest(""), OwnPolicy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Policy != "easy-textbook" || got.Exact || got.Agreement != 0.5 || got.Jobs != 4 || got.Unfair != 1 ||
-		got.MeanMiss != 25 || got.MeanUnfairMiss != 100 || got.MaxMiss != 100 {
-		t.Errorf("%+v, want 1 unfair job of 4, by 100 s", got)
+	for _, name := range []string{"", "slurm"} {
+		got, err := Compute(rows, manifest(name), OwnPolicy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Policy != "easy-textbook" || got.Exact || got.Agreement != 0.5 || got.Jobs != 4 || got.Unfair != 1 ||
+			got.MeanMiss != 25 || got.MeanUnfairMiss != 100 || got.MaxMiss != 100 {
+			t.Errorf("policy %q: %+v, want 1 unfair job of 4, by 100 s", name, got)
+		}
 	}
 }
 

@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec/sbatch"
@@ -12,7 +15,8 @@ import (
 // not know later jobs. In a log the order is right. But users who react may submit jobs in another
 // order, and in a replay on real Slurm preset jobs are submitted only at their starts. A job that
 // waits for a preset job's submission loses no age in Slurm, because age counts from when the
-// dependencies are met. It only loses its place among jobs of the same priority.
+// dependencies are met. It only loses its place among jobs of the same priority. But its wait is
+// shorter than on record ([Result.Postponed]).
 type ordered struct {
 	Controller
 	w           *workload.Workload
@@ -21,6 +25,9 @@ type ordered struct {
 	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
 	held        map[int]Submission // submissions that wait for a job that they name
 	after       map[int][]int      // the jobs that wait for each job
+	// late says how much later than its controller asked a job is submitted, because a preset job is
+	// submitted later than on record.
+	late map[int]time.Duration
 }
 
 // ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
@@ -68,7 +75,8 @@ func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 	if len(names) == 0 {
 		return c
 	}
-	o := &ordered{c, w, presetsWait, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
+	o := &ordered{c, w, presetsWait, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{},
+		map[int]time.Duration{}}
 	for _, list := range names {
 		for _, k := range list {
 			o.after[k] = nil
@@ -125,7 +133,21 @@ func (o *ordered) missing(s *Submission) int {
 		if !known {
 			return k
 		}
-		s.At = max(s.At, at)
+		if at <= s.At {
+			continue
+		}
+		if o.late[k] > 0 || o.w.Preset(o.w.Jobs.At(k)) {
+			o.late[s.Job] += at.Sub(s.At)
+		}
+		s.At = at
 	}
 	return -1
+}
+
+// report adds to a result the jobs that were submitted late.
+func (o *ordered) report(result *Result) {
+	for _, job := range slices.Sorted(maps.Keys(o.late)) {
+		result.Postponed = append(result.Postponed, o.w.Jobs.At(job).ID)
+		result.PostponedBy = max(result.PostponedBy, o.late[job])
+	}
 }

@@ -62,6 +62,11 @@ type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
+	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
+	// later than on record, at most by PostponedBy, since a resource manager knows a preset job only
+	// from its start. So their waits are too short.
+	Postponed   []string
+	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
 	// PendingReasons counts the undrained pending jobs by the reason that they waited for last. It
@@ -115,6 +120,7 @@ type player struct {
 	administers  bool
 	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
+	barrier      barrier
 	told         Event // the event that the controller gets
 	result       Result
 }
@@ -146,6 +152,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
 		expected: map[int]expectation{}, requeues: map[int]int{}, reasons: map[int]string{}, presets: newPresets(w),
+		barrier: newBarrier(w),
 	}
 	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()
 	p.progress.Window = w.Start
@@ -155,6 +162,9 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	err := p.play(ctx)
 	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
 	p.result.PendingReasons = p.pendingReasons()
+	if o, ok := p.controller.(*ordered); ok {
+		o.report(&p.result)
+	}
 	return p.result, err
 }
 
@@ -276,6 +286,7 @@ func (p *player) take(ev *rm.Event) error {
 	}
 	switch ev.Kind {
 	case rm.Waiting:
+		p.barrier.withoutReason(ev)
 		p.reasons[job] = ev.Reason
 	case rm.Started:
 		p.presets.note(ev.Job, true)

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,9 +30,11 @@ func (f *fake) Reserve(ev hpc.ReservationEvent) error {
 func (f *fake) Can() rm.Capabilities {
 	return rm.Capabilities{Name: "the fake", Commands: []rm.CommandKind{rm.Cancel, rm.Hold}}
 }
-func (f *fake) Now() hpc.Time        { return f.now }
-func (f *fake) Job(*hpc.Job) error   { return nil }
-func (f *fake) Event(rm.Event) error { return nil }
+func (f *fake) PlanWindow(rm.Window) ([]hpc.ReservationEvent, error) { return nil, nil }
+func (f *fake) BeginWindow() error                                   { return nil }
+func (f *fake) Now() hpc.Time                                        { return f.now }
+func (f *fake) Job(*hpc.Job) error                                   { return nil }
+func (f *fake) Event(rm.Event) error                                 { return nil }
 func (f *fake) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	f.now = max(f.now, t)
 	return nil, ctx.Err()
@@ -170,5 +173,83 @@ func TestRequeuedForGood(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"j"}, result.Undrained); diff != "" || result.Pending != 1 || result.Running != 0 {
 		t.Errorf("undrained (-want +got)\n%s%+v", diff, result.Progress)
+	}
+}
+
+// TestReasonOfBarrier checks that a maintenance is a reason to wait only if the workload has one.
+// Otherwise the reason comes from the reservation that the engine makes until the window begins.
+func TestReasonOfBarrier(t *testing.T) {
+	const maintenance = "ReqNodeNotAvail: Reserved for maintenance"
+	waiting := func(at int, reason string) rm.Event {
+		return rm.Event{At: hpc.Time(at) * hpc.Second, Kind: rm.Waiting, Job: "a", Task: -1, Reason: reason}
+	}
+	for _, tt := range []struct {
+		window int
+		flags  []string
+		want   string
+	}{
+		{10, nil, "[  Priority]"},
+		{10, []string{"FLEX"}, "[  Priority]"},
+		{10, []string{"MAINT"}, "[ " + maintenance + " Priority]"},
+		{0, nil, "[" + maintenance + " " + maintenance + " Priority]"},
+	} {
+		w := &workload.Workload{Start: hpc.Time(tt.window) * hpc.Second, Jobs: workload.JobsOf(&hpc.Job{ID: "a", Submit: hpc.Second})}
+		if tt.flags != nil {
+			w.Reservations = []hpc.ReservationEvent{{At: 12 * hpc.Second, Action: "create",
+				Reservation: hpc.Reservation{Name: "r", Start: 900 * hpc.Second, Flags: tt.flags}}}
+		}
+		s := &scripted{events: []rm.Event{
+			waiting(5, maintenance), waiting(12, maintenance), waiting(20, "Priority"), happens(30, rm.Ended, "a", -1, true),
+		}}
+		var seen reasonsSeen
+		if _, err := Rigid(t.Context(), s, w, &seen, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(seen.list); got != tt.want {
+			t.Errorf("window at %d, flags %v: reasons %q, want %q", tt.window, tt.flags, got, tt.want)
+		}
+	}
+}
+
+// reasonsSeen is a recorder that keeps the reasons of pending jobs.
+type reasonsSeen struct {
+	fake
+	list []string
+}
+
+func (r *reasonsSeen) Event(ev rm.Event) error {
+	if ev.Kind == rm.Waiting {
+		r.list = append(r.list, ev.Reason)
+	}
+	return nil
+}
+
+// TestPostponed checks that a replay on Slurm names the jobs that are submitted later than on record,
+// because they depend on preset jobs, and by how much their waits are too short.
+func TestPostponed(t *testing.T) {
+	at := func(s int) hpc.Time { return hpc.Time(s) * hpc.Second }
+	w := &workload.Workload{Start: at(3600), Jobs: workload.JobsOf(
+		&hpc.Job{ID: "preset", Submit: at(50), Recorded: &hpc.Recorded{Start: at(500), End: at(4000), Nodes: "n1"}},
+		&hpc.Job{ID: "next", Submit: at(100), Request: hpc.Request{Dependency: "afterok:preset"}},
+		&hpc.Job{ID: "last", Submit: at(150), Request: hpc.Request{Dependency: "afterany:next"}},
+		&hpc.Job{ID: "free", Submit: at(160)},
+		&hpc.Job{ID: "then", Submit: at(700), Request: hpc.Request{Dependency: "afterany:preset"}},
+	)}
+	for _, presetsWait := range []bool{true, false} {
+		o, ok := inOrder(w, NewRigid(w), presetsWait).(*ordered)
+		if !ok {
+			t.Fatal("the dependencies do not order the submissions")
+		}
+		o.Begin()
+		var result Result
+		o.report(&result)
+		var want []Difference
+		if !presetsWait {
+			want = []Difference{{Code: "submitted-late", Count: 2, Text: "2 jobs have too short a wait, by up to 6m40s: they waited " +
+				"for jobs that ran when the window began, which the run submits only at their starts: next, last"}}
+		}
+		if diff := cmp.Diff(want, result.OfWindow()); diff != "" {
+			t.Errorf("presets wait: %v: differences (-want +got)\n%s", presetsWait, diff)
+		}
 	}
 }

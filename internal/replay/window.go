@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -94,4 +95,66 @@ func (p presets) waiting() []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// barrier recognizes reasons that come from the reservation that keeps jobs from starting before a
+// workload's window (package rm/window). slurmctld keeps a job's reason until it looks at the job
+// again, which may be minutes after this reservation is over. barrier is the instant up to which
+// no other reservation can be the reason: until then the workload has no maintenance.
+type barrier hpc.Time
+
+func newBarrier(w *workload.Workload) barrier {
+	if w.Start == 0 {
+		return 0
+	}
+	until := hpc.Never
+	for i := range w.Reservations {
+		if r := &w.Reservations[i]; r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE") {
+			until = min(until, r.At)
+		}
+	}
+	for i := range w.Actions { // a command may make a reservation
+		until = min(until, w.Actions[i].At)
+	}
+	return barrier(until)
+}
+
+// withoutReason removes the reason from the event of a pending job if it comes from the barrier:
+// what else the job waits for is not known then.
+func (b barrier) withoutReason(ev *rm.Event) {
+	if ev.At < hpc.Time(b) && ev.Reason == slurmspec.NotAvailable.Because(slurmspec.ForMaintenance) {
+		ev.Reason = ""
+	}
+}
+
+// Difference is a difference between a run and its record that comes from the start in a window.
+type Difference struct {
+	Code, Text    string
+	AffectsResult bool // the run is not valid
+	Count         int
+}
+
+// OfWindow returns the differences for preset jobs that ran at the window's begin only on record,
+// and for jobs that waited for preset jobs.
+func (r *Result) OfWindow() (list []Difference) {
+	if n := len(r.LatePresets); n > 0 {
+		text := fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
+			quantity.Plural(n, "job", "jobs"), Few(r.LatePresets, 5))
+		list = append(list, Difference{"preset-late", text, true, n})
+	}
+	if n := len(r.Postponed); n > 0 {
+		text := fmt.Sprintf("%d %s too short a wait, by up to %v: %s when the window began, which the run submits only "+
+			"at their starts: %s", n, quantity.Plural(n, "job has", "jobs have"), r.PostponedBy,
+			quantity.Plural(n, "it waited for jobs that ran", "they waited for jobs that ran"), Few(r.Postponed, 5))
+		list = append(list, Difference{"submitted-late", text, false, n})
+	}
+	return list
+}
+
+// Few returns the first n elements of a list, and how many more there are.
+func Few(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
 }

@@ -22,6 +22,10 @@ const (
 // Held reports whether the job waits because it is held.
 func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 
+// ForMaintenance describes [NotAvailable] for a job whose nodes are in a reservation with the flag
+// MAINT (_pick_best_nodes in node_scheduler.c).
+const ForMaintenance = "Reserved for maintenance"
+
 // HeldForReason reports whether a reason as sacct prints it says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 

@@ -352,7 +352,10 @@ func (s *reader) job(r *record, size, line int) error {
 	if kib := whole(r[fieldMemory]); kib > 0 && kib < maxKiB {
 		recorded.UsedMemory = kib
 	}
-	if r[fieldWait].mantissa >= 0 {
+	if r[fieldWait].mantissa >= 0 && r[fieldStatus] == (decimal{mantissa: statusCancelled}) && job.RunTime == 0 &&
+		recorded.Processors == 0 { // cancelled while it waited
+		recorded.End = job.Submit.Add(duration(r[fieldWait]))
+	} else if r[fieldWait].mantissa >= 0 {
 		recorded.Start = job.Submit.Add(duration(r[fieldWait]))
 		recorded.End = recorded.Start.Add(job.RunTime)
 	} else if r[fieldWait] != unknownNumber {

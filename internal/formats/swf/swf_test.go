@@ -173,6 +173,34 @@ func TestSWFChanged(t *testing.T) {
 	}
 }
 
+// TestSWFFates checks the records of jobs that were cancelled while they waited, and of a job that ran
+// until slurmctld ended it for its limit. They must read back with the same fate.
+func TestSWFFates(t *testing.T) {
+	at := func(s int) hpc.Time { return hpc.Unix(843480031).Add(time.Duration(s) * time.Second) }
+	request := hpc.Request{User: "user12", TimeLimit: 10 * time.Minute, Tasks: 4}
+	jobs := []*hpc.Job{
+		{ID: "1", Submit: at(10), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Hour},
+			Recorded: &hpc.Recorded{State: hpc.Cancelled, End: at(70)}},
+		{ID: "2", Submit: at(20), Request: request, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
+			Recorded: &hpc.Recorded{State: hpc.TimedOut, Start: at(30), End: at(643), Processors: 4}},
+	}
+	text := writeSWF(t, &workload.Workload{Epoch: at(0), Jobs: workload.JobsOf(jobs...)})
+	for _, want := range []string{
+		"    1       10     60      0   -1     -1    -1    4    600    -1  5  12  -1  -1 -1 -1 -1 -1\n",
+		"    2       20     10    613    4     -1    -1    4    600    -1  0  12  -1  -1 -1 -1 -1 -1\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no record\n%sin\n%s", want, text)
+		}
+	}
+	w := readSWF(t, text)
+	for i, want := range []hpc.Recorded{*jobs[0].Recorded, {State: hpc.Failed, Start: at(30), End: at(643), Processors: 4}} {
+		if diff := cmp.Diff(want, *w.Jobs.At(i).Recorded); diff != "" {
+			t.Errorf("job %d read back (-want +got)\n%s", i+1, diff)
+		}
+	}
+}
+
 func writeSWF(t *testing.T, w *workload.Workload) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
@@ -74,6 +75,7 @@ func (s *writer) lost(job *hpc.Job) {
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
+		{"run_time_s (never started)", neverStarted(job.Recorded) && job.RunTime != 0},
 		{"time_limit_s (unlimited)", job.TimeLimit == hpc.Unlimited},
 	} {
 		if loss.is {
@@ -279,9 +281,15 @@ func (s *writer) nameLines() []string {
 
 // record returns the SWF record of a job, or of one task of an array.
 func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *record {
-	if task >= 0 && job.Recorded != nil {
-		of, fate := *job, job.Recorded.OfTask(task)
-		of.Recorded = &fate
+	if task >= 0 {
+		of := *job
+		if job.Recorded != nil {
+			fate := job.Recorded.OfTask(task)
+			of.Recorded = &fate
+		}
+		if d, ok := job.TaskRunTimes[task]; ok {
+			of.RunTime = d
+		}
 		job = &of
 	}
 	r := s.names.record(job, s.base)
@@ -291,9 +299,6 @@ func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *
 		if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && s.numbers[before] > 0 {
 			r[fieldBefore].mantissa = s.numbers[before]
 		}
-	}
-	if d, ok := job.TaskRunTimes[task]; ok {
-		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
 	}
 	for kept := range keptNumbers(origin.Extra) {
 		if i := kept.field - 1; i >= 0 && i < fieldCount && r[i] == kept.derived {
@@ -314,12 +319,8 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	}
 	r[fieldSubmit] = decimalSeconds(job.Submit.Sub(base))
 	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
-	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
-		// A run time above the limit stays as in the log.
-		if job.RunTime != hpc.Unlimited {
-			d = job.RunTime
-		}
-		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
+	if d, ends := runTime(job); ends {
+		r[fieldRunTime] = decimalSeconds(d)
 	}
 	if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
 		r[fieldTimeLimit] = decimalSeconds(job.TimeLimit)
@@ -350,6 +351,24 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	return r
 }
 
+// runTime returns how long a job ran, or would run if it has not ended. It reports false for a job
+// that would run for ever.
+func runTime(job *hpc.Job) (d time.Duration, ends bool) {
+	rec := job.Recorded
+	switch {
+	case neverStarted(rec):
+		return 0, true
+	case job.RunTime != hpc.Unlimited: // a run time above the limit stays as in the log
+		return workload.Ran(rec, job.RunTime), true
+	case rec != nil && rec.Start != 0 && rec.End != 0: // slurmctld ends a job later than its limit
+		return rec.End.Sub(rec.Start), true
+	}
+	return workload.Occupied(job.RunTime, job.TimeLimit)
+}
+
+// neverStarted reports whether a job ended while it waited.
+func neverStarted(rec *hpc.Recorded) bool { return rec != nil && rec.Start == 0 && rec.End != 0 }
+
 // recordedFate adds what happened to a job when its workload was recorded.
 func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	if !rec.Start.IsZero() {
@@ -368,6 +387,9 @@ func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 		r[fieldStatus].mantissa = statusCancelled
 	case hpc.Failed, hpc.TimedOut, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail, hpc.Preempted, hpc.Deadlined:
 		r[fieldStatus].mantissa = statusFailed
+	}
+	if neverStarted(rec) {
+		r[fieldWait], r[fieldStatus].mantissa = decimalSeconds(rec.End.Sub(job.Submit)), statusCancelled
 	}
 }
 

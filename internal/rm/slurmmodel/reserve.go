@@ -12,7 +12,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
-	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -163,7 +162,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 		e.setReason(j, reasons.Reservation)
 		return never
 	case overlaps && nodes.Next(0) < 0:
-		j.reason, j.words = slurmspec.NotAvailable, words.ForMaintenance
+		j.reason, j.words = slurmspec.NotAvailable, slurmspec.ForMaintenance
 		return reservationBusy
 	}
 	set.And(nodes)

@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
-	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -434,7 +433,7 @@ func (e *Engine) explain(j *job, result verdict) {
 	case reservationBusy:
 		j.reason = reasons.Reservation
 	case maintained:
-		j.reason, j.words = slurmspec.NotAvailable, words.ForMaintenance
+		j.reason, j.words = slurmspec.NotAvailable, slurmspec.ForMaintenance
 	case unlicensed:
 		j.reason = reasons.Licenses
 	default:

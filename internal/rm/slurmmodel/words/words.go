@@ -13,10 +13,6 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ForMaintenance is the reason of a job whose nodes are reserved for maintenance
-// (_pick_best_nodes).
-const ForMaintenance = "Reserved for maintenance"
-
 // About returns text if it belongs to a job's reason, and otherwise "". Only NotAvailable has a
 // text.
 func About(reason slurmspec.Reason, text string) string {
