@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // Site has the rules of one cluster that decide about submissions.
@@ -122,11 +123,9 @@ func (s *Site) readKeys() error {
 	}
 	s.trackWCKey = slices.Contains([]string{"YES", "UP", "TRUE", "1"}, strings.ToUpper(get("TrackWCKey")))
 	kind := strings.ToLower(get("SelectType"))
-	if kind == "" { // the default changed in 24.05; conf writes the default of the site's release
-		kind = "select/linear"
-		if from, _ := s.cluster.Releases(); from.Since(slurmspec.R2405) {
-			kind = "select/cons_tres"
-		}
+	if kind == "" {
+		from, to := s.cluster.Releases()
+		kind = history.SelectType.At(s.release, from, to)
 	}
 	s.linear = kind == "select/linear"
 	s.consTRES = kind == "select/cons_tres" || kind == "select/cons_res" && s.release.Since(slurmspec.R2311)
