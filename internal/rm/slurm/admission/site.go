@@ -97,8 +97,8 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	return s, nil
 }
 
-// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The numbers come from old
-// configurations.
+// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The number 2 is an older notation of
+// limits.
 func (s *Site) readEnforcement() {
 	value, _ := s.cluster.Get("AccountingStorageEnforce")
 	has := func(words ...string) bool {
@@ -109,7 +109,7 @@ func (s *Site) readEnforcement() {
 	s.associations = s.cluster.EnforcesAssociations()
 	s.limits = has("limits", "2", "safe", "all")
 	s.safe = has("safe", "all")
-	s.qos = has("qos", "3", "all")
+	s.qos = has("qos", "all")
 	s.wckeys = has("wckeys", "all")
 }
 

@@ -132,10 +132,10 @@ func (e *editor) warnOfNoEffect(p parameter) {
 }
 
 // limits reports whether a value of AccountingStorageEnforce makes slurmctld enforce limits
-// (slurm.conf(5); 2 and 3 are older notations).
+// (slurm.conf(5); 2 is an older notation).
 func limits(enforced string) bool {
 	for item := range strings.SplitSeq(enforced, ",") {
-		if slices.Contains([]string{"2", "3", "all", "limits", "safe"}, strings.TrimSpace(item)) {
+		if slices.Contains([]string{"2", "all", "limits", "safe"}, strings.TrimSpace(item)) {
 			return true
 		}
 	}
