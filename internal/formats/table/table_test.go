@@ -366,6 +366,13 @@ func TestPropose(t *testing.T) {
 		"id,submit,began,ended,walltime\n1,2026-06-01 08:00:00,2026-06-01 08:01:00,2026-06-01 08:02:00,01:00:00\n": {
 			`time_limit: {column: "walltime", unit: clock} # guess: what the job asked for`, "\n# zone: Europe", "",
 		},
+		// Limits and run times are compared within rows. Limits that are shorter are in minutes.
+		"id,submit,cpus,run_time,time_limit\n1,1709280000,4,,10\n2,1709280000,4,100,200\n3,1709280000,4,1000,2000\n": {
+			`time_limit: {column: "time_limit", unit: seconds}`, "",
+		},
+		"id,submit,cpus,run_time,time_limit\n1,1709280000,4,,10000\n2,1709280000,4,100,20\n3,1709280000,4,1000,2000\n": {
+			`time_limit: {column: "time_limit", unit: minutes}`, "",
+		},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {
 		var b strings.Builder
