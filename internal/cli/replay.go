@@ -49,7 +49,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+
 		"measured (its CPU time here) or measured=F (F times that)")
 	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every "+
-		"`DURATION` of virtual time; 0 for none (default with --clock measured)")
+		"`DURATION` of virtual time; 0 for none, as by default with --clock measured")
 	console.Require(c, "cluster")
 }
 

@@ -90,7 +90,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	return err
 }
 
-// unmetHint says which flags give each day the wanted load.
+// unmetHint says which flags give each day the wanted load. It is "" without --jobs.
 func (o *daintOptions) unmetHint() string {
 	if o.jobs == 0 {
 		return ""

@@ -38,7 +38,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	case opts.like == "" && opts.output == "":
 		return c.Help()
 	case opts.like == "":
-		return console.Usagef("--like is missing, or the name of a model")
+		return console.Usagef("--like is missing (want --like WORKLOAD, or a subcommand such as lublin)")
 	case opts.output == "":
 		return console.Usagef("--output is missing (want a file)")
 	}

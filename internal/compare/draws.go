@@ -258,7 +258,7 @@ func (d *Draws) doubt() string {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():
 		return "these realizations do not say what the mean wait depends on (want --realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
-		return fmt.Sprintf("%d %s little of that (want --realizations 20 or more)", d.Fields[0].Pairs,
+		return fmt.Sprintf("%d %s little about that (want --realizations 20 or more)", d.Fields[0].Pairs,
 			quantity.Plural(d.Fields[0].Pairs, "pair of realizations says", "pairs of realizations say"))
 	case d.Fields[0].Low <= 0:
 		return fmt.Sprintf("these realizations cannot tell on which field the mean wait depends (want more than %d)",

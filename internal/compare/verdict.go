@@ -246,8 +246,8 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 		}
 	}
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("while jobs waited, the nodes that they got were free by the record "+
-			"for %s of the time, if production had the replay's nodes: what held them back is not in the record",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, the nodes that jobs got were "+
+			"free, by the record, for %s of the jobs' waits: why the jobs waited is not in the record",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {

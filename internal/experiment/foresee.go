@@ -90,7 +90,7 @@ func (f *foreseen) notice(jobs int) string {
 	}
 	text += fmt.Sprintf(" of %d %s", jobs, quantity.Plural(jobs, "job", "jobs"))
 	if groups := f.forecast.Groups; len(groups) > 0 {
-		text += fmt.Sprintf(", %d of them since %s", groups[0].Count, groups[0].Text)
+		text += fmt.Sprintf(", %d of them because %s", groups[0].Count, groups[0].Text)
 	}
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }

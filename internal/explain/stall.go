@@ -318,7 +318,7 @@ func (s *situation) judge() {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d %s in use",
+			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use",
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
 				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"))
 		}
@@ -327,7 +327,7 @@ func (s *situation) judge() {
 	if name, held, size, share := s.partition(); share > inUse {
 		where, busy, all, inUse = " of partition "+name, held, size, share
 	}
-	s.add(Full, "", inUse/2, "jobs%s hold %d of %d processors, and %d more are asked for", where, busy, all, s.stall.PendingCPUs)
+	s.add(Full, "", inUse/2, "jobs%s use %d of %d processors, and pending jobs ask for %d more", where, busy, all, s.stall.PendingCPUs)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
@@ -423,8 +423,9 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
-const shortWait = time.Minute
+// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame. A replay asks
+// slurmctld for reasons every two minutes, so after askedWait a job without a reason was not tried.
+const shortWait, askedWait = time.Minute, 5 * time.Minute
 
 // freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
 // at most machine. Nodes on which no job of the partition ever ran count as free.
@@ -462,6 +463,10 @@ func (s *situation) freeNodes(unusable int) {
 	s.take()
 	free, empty := map[string]int{}, 0 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
 	fits, first := 0, hpc.Time(0)      // first: the earliest planned start
+	short := shortWait
+	if s.manifest.Engine == "slurm" {
+		short = askedWait
+	}
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
@@ -469,7 +474,7 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
-		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait {
+		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < short {
 			continue
 		}
 		room := 0

@@ -628,7 +628,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 	}
 	if ranked > 0 {
 		s.Causes = append(s.Causes, Cause{Kind: Ranked, Weight: ranked, Text: fmt.Sprintf(
-			"jobs with a higher priority than %d took %d of %d %s that started before it, since it might start", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
+			"jobs with a higher priority than %d took %d of the %d %s that jobs got between this job's eligibility and its start", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })
 	s.Causes = s.Causes[:min(3, len(s.Causes))]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/forecast/rate"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/workload"
@@ -93,9 +94,9 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 	rng := rand.New(rand.NewPCG(opts.Seed, uint64(realization)))
 	back, span := source(rng, known)
-	rate := func(hpc.Time) float64 { return 1 }
+	usual := func(hpc.Time) float64 { return 1 }
 	if span < period && rand.New(rand.NewPCG(opts.Seed, ^uint64(realization))).Float64() < q.cyclic(list) {
-		rate = busy
+		usual = rate.Busy
 	}
 	list = since(list, q.At.Add(-back))
 	list = list[:len(list)-len(since(list, q.At.Add(span-back)))]
@@ -105,7 +106,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 			var one []predict.Case
 			one, rest = rest[:tasksAt(rest)], rest[tasksAt(rest):]
 			at := one[0].At.Add(shift)
-			for range poisson(rng, rate(at)/rate(one[0].At)) {
+			for range rate.Poisson(rng, usual(at)/usual(one[0].At)) {
 				if at < q.At || at >= until {
 					continue
 				}
@@ -178,39 +179,11 @@ func (q *Queue) elapsed(c *predict.Case) float64 {
 // arrival returns the key in [learned] for a job of the history.
 func arrival(c *predict.Case) string { return "arrival\x00" + c.ID }
 
-// clumped is how many submissions count as one independent submission, because users submit jobs in groups.
-const clumped = 5
-
-// cyclic returns the probability that submissions follow the usual daily cycle, and not one rate at all hours. It
-// applies Bayes' rule to the submissions of a list, which is not empty. The prior probabilities are equal.
+// cyclic returns the probability that the submissions of a list follow the usual daily cycle.
 func (q *Queue) cyclic(list []predict.Case) float64 {
-	from, usual, steps := list[0].At, 0.0, 0
-	for at := from; at < q.At; at = at.Add(time.Minute) {
-		usual, steps = usual+busy(at), steps+1
+	var events []hpc.Time
+	for rest := list; len(rest) > 0; rest = rest[tasksAt(rest):] {
+		events = append(events, rest[0].At)
 	}
-	evidence := 0.0
-	for rest := list; len(rest) > 0 && steps > 0; rest = rest[tasksAt(rest):] {
-		evidence += math.Log(busy(rest[0].At) / usual * float64(steps))
-	}
-	return 1 / (1 + math.Exp(-evidence/clumped))
-}
-
-// poisson draws from a Poisson distribution (Knuth's method).
-func poisson(rng *rand.Rand, mean float64) (n int) {
-	for p := rng.Float64(); p > math.Exp(-mean); p *= rng.Float64() {
-		n++
-	}
-	return n
-}
-
-// busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. It is the daily cycle of all
-// jobs in Lublin and Feitelson, "The workload on parallel supercomputers", Journal of Parallel and Distributed
-// Computing 63(11), 2003, a gamma distribution of half-hours that begins at half past five.
-func busy(at hpc.Time) float64 {
-	const shape, scale, begins = 8.1737, 3.9631, 11
-	x := math.Mod(float64(at.UnixSeconds())/1800, 48)
-	if x < begins {
-		x += 48
-	}
-	return math.Pow(x, shape-1) * math.Exp(-x/scale)
+	return rate.Cyclic(events, q.At)
 }

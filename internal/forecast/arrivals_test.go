@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/forecast/rate"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/workload"
@@ -115,18 +116,18 @@ func TestBusy(t *testing.T) {
 	} {
 		now := midnight.Add(time.Duration(tt.hour * float64(time.Hour)))
 		q := &Queue{At: now, Workload: &workload.Workload{Epoch: now, Start: now}, History: &predict.Cases{}}
-		rate := func(minute int) float64 {
+		shape := func(minute int) float64 {
 			if tt.even {
 				return 1
 			}
-			return busy(now.Add(-8*time.Hour + time.Duration(minute)*time.Minute))
+			return rate.Busy(now.Add(-8*time.Hour + time.Duration(minute)*time.Minute))
 		}
 		usual := 0.0
 		for minute := range 8 * 60 {
-			usual += rate(minute) / (8 * 30)
+			usual += shape(minute) / (8 * 30)
 		}
 		for minute, due := 0, 0.0; minute < 8*60; minute++ {
-			if due += rate(minute) / usual; due < 1 {
+			if due += shape(minute) / usual; due < 1 {
 				continue
 			}
 			due--

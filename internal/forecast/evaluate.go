@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // EvaluateOptions say how a forecast is evaluated.
@@ -36,6 +37,8 @@ type Outcome struct {
 	Partition string
 	// Start is the start in the run, even if it is after the horizon. Quantiles after the horizon are [Later].
 	Start, P10, P50, P90 hpc.Time
+	// Horizon is the last instant of the forecast; [hpc.Never] without a horizon.
+	Horizon hpc.Time
 	// Slurm is Slurm's own estimate; 0 if the run has no estimate.
 	Slurm hpc.Time
 }
@@ -49,8 +52,10 @@ type Evaluation struct {
 	Seed         uint64   `json:"seed"`
 	Realizations int      `json:"realizations"`
 	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
-	Horizon  float64   `json:"horizon_s,omitempty"`
-	Instants []Instant `json:"instants"`
+	Horizon float64 `json:"horizon_s,omitempty"`
+	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends then.
+	Until    *time.Time `json:"until,omitempty"`
+	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
 	Notes []string `json:"notes,omitempty"`
 	Score
@@ -219,6 +224,9 @@ func (b *Beside) finish() *Beside {
 
 // Evaluate freezes a run at given or random instants, forecasts the jobs that wait, and compares
 // the forecasts with the starts in the run.
+//
+// A run has no submissions after its last one, because its workload was cut there and not because the users stopped.
+// So forecasts that draw later submissions are not compared with what happened after the last submission.
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
@@ -226,13 +234,23 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		Limits: &Beside{},
 	}
 	e.Notes = Unplayed(c, &opts.Engine)
-	instants := opts.At
+	until, where := hpc.Never, "in the run"
+	if opts.Arrivals == Recent {
+		until, where = c.lastSubmission(), "before the run's last submission"
+		e.Until = instant(until)
+	}
+	instants := slices.Clone(opts.At)
 	if len(instants) == 0 {
-		instants = c.instants(opts.Instants, opts.Seed)
+		instants = c.instants(opts.Instants, opts.Seed, until)
 	}
 	slices.Sort(instants)
-	if len(instants) == 0 {
-		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits in the run, so there is nothing to forecast", e.Run)
+	n, _ := slices.BinarySearch(instants, until)
+	if late := len(instants) - n; late > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("%d %s not before the run's last submission left out", late,
+			quantity.Plural(late, "instant", "instants")))
+	}
+	if instants = instants[:n]; n == 0 {
+		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits %s, so there is nothing to forecast", e.Run, where)
 	}
 	if opts.FromStart && opts.RunTimes == True && opts.Arrivals == Recorded {
 		if err := e.again(ctx, c, instants, opts); err != nil {
@@ -244,7 +262,11 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		if opts.Instant != nil {
 			opts.Instant(i, len(instants), at)
 		}
-		if err := e.instant(ctx, c, at, opts); err != nil {
+		one := opts
+		if left := until.Sub(at); opts.Arrivals == Recent && (opts.Horizon == 0 || left < opts.Horizon) {
+			one.Horizon = left
+		}
+		if err := e.instant(ctx, c, at, one); err != nil {
 			return nil, fmt.Errorf("evaluating forecasts of %s at %s: %w", e.Run, at, err)
 		}
 	}
@@ -356,7 +378,7 @@ func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts E
 		}
 		forecast := forecasts[key]
 		list = append(list, Outcome{key, partitions[key.Job], actual, Quantile(forecast, 0.1), Quantile(forecast, 0.5),
-			Quantile(forecast, 0.9), q.Estimates[key]})
+			Quantile(forecast, 0.9), horizon, q.Estimates[key]})
 		actual = seen(actual, horizon)
 		one.add(actual, forecast)
 		if other, known := q.Estimates[key]; known {
@@ -372,9 +394,20 @@ func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts E
 	}
 }
 
-// instants draws instants, in whole seconds, from the times during which jobs wait in the run.
-func (c *Course) instants(n int, seed uint64) []hpc.Time {
-	waits := c.waits()
+// lastSubmission returns the instant of a run's last submission.
+func (c *Course) lastSubmission() (last hpc.Time) {
+	for _, job := range c.workload.Jobs.All() {
+		last = max(last, job.Submit)
+	}
+	return last
+}
+
+// instants draws instants before until, in whole seconds, from the times during which jobs wait in the run.
+func (c *Course) instants(n int, seed uint64, until hpc.Time) []hpc.Time {
+	waits := slices.DeleteFunc(c.waits(), func(w span) bool { return w.from >= until-hpc.Time(time.Second) })
+	if last := len(waits) - 1; last >= 0 {
+		waits[last].to = min(waits[last].to, until-hpc.Time(time.Second))
+	}
 	total := time.Duration(0)
 	for _, w := range waits {
 		total += w.to.Sub(w.from)

@@ -47,7 +47,7 @@ const Later = hpc.Never - 1
 
 // realizations returns how many realizations are made: 1 if all would be the same.
 func (o *Options) realizations() int {
-	if o.RunTimes == True || o.RunTimes == FromLimits && o.Arrivals != Recent {
+	if o.Arrivals != Recent && (o.RunTimes == True || o.RunTimes == FromLimits) {
 		return 1
 	}
 	return o.Realizations
@@ -158,7 +158,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		if q.future == nil {
 			return nil, 0, fmt.Errorf("the true run times of a live queue are not known (want the record of a run)")
 		}
-		return func(int) (*workload.Workload, error) { return q.true(opts), nil }, 1, nil
+		return func(i int) (*workload.Workload, error) { return q.true(opts, i), nil }, opts.realizations(), nil
 	}
 	distributions, err := q.learn(ctx, opts)
 	if err != nil {
@@ -182,8 +182,8 @@ func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workl
 	}
 }
 
-// true returns the workload in which the jobs have the run times and results of the run.
-func (q *Queue) true(opts Options) *workload.Workload {
+// true returns the workload of a realization in which the jobs have the run times and results of the run.
+func (q *Queue) true(opts Options, realization int) *workload.Workload {
 	if opts.Arrivals == Recorded {
 		return q.future
 	}
@@ -197,7 +197,7 @@ func (q *Queue) true(opts Options) *workload.Workload {
 			w.Jobs.Set(k, known)
 		}
 	}
-	q.arrive(w, nil, opts, 0)
+	q.arrive(w, nil, opts, realization)
 	q.shorten(w, opts)
 	return w
 }

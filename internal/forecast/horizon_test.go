@@ -106,3 +106,70 @@ func TestHorizonOfEvaluation(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestLastSubmission: a run ends, because its workload does. Forecasts that draw later submissions are compared with
+// what happened up to the last submission. Other forecasts are compared with the whole run.
+func TestLastSubmission(t *testing.T) {
+	w := draw(220, 1)
+	last := hpc.Time(0)
+	for _, job := range w.Jobs.All() {
+		last = max(last, job.Submit)
+	}
+	c := simulate(t, w, "easy")
+	opts := options(t, c)
+	opts.RunTimes, opts.Arrivals, opts.Instants = forecast.FromHistory, forecast.Recent, 10
+	opts.NewLearner = func() (forecast.Learner, error) { return forecast.NewShares(), nil }
+	after := 0
+	opts.See = func(now hpc.Time, list []forecast.Outcome) {
+		for _, one := range list {
+			if now >= last || one.Horizon != last || one.P90 > last && one.P90 < forecast.Later {
+				t.Errorf("at %s: %+v, and the last submission is at %s", now, one, last)
+			}
+			if one.Start > last {
+				after++
+			}
+		}
+	}
+	e, err := forecast.Evaluate(t.Context(), c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Instants) != 10 || after == 0 || e.Beyond == 0 || e.Until == nil || !e.Until.Equal(last.Std()) ||
+		!strings.Contains(e.Render(), "horizon last submission "+last.Std().Format(time.RFC3339)) {
+		t.Errorf("%d instants, %d starts after %s\n%s", len(e.Instants), after, last, e.Render())
+	}
+	opts.At = []hpc.Time{at(9000), last}
+	if e, err = forecast.Evaluate(t.Context(), c, opts); err != nil || len(e.Instants) != 1 || len(e.Notes) == 0 ||
+		!strings.Contains(e.Notes[len(e.Notes)-1], "1 instant not before the run's last submission left out") {
+		t.Errorf("%v, %+v", err, e)
+	}
+	opts.At = []hpc.Time{last.Add(time.Second)}
+	if _, err = forecast.Evaluate(t.Context(), c, opts); err == nil || !strings.Contains(err.Error(), "no job waits before") {
+		t.Error(err)
+	}
+	opts.See, opts.Arrivals = nil, forecast.NoArrivals
+	if e, err = forecast.Evaluate(t.Context(), c, opts); err != nil || len(e.Instants) != 1 || e.Beyond > 0 || e.Until != nil {
+		t.Errorf("without later submissions: %v, %+v", err, e)
+	}
+}
+
+// TestTrueRunTimesWithDrawnSubmissions: with true run times and drawn submissions realizations differ, so that
+// intervals show what the submissions alone leave open.
+func TestTrueRunTimesWithDrawnSubmissions(t *testing.T) {
+	c := simulate(t, draw(220, 1), "fcfs")
+	opts := options(t, c)
+	opts.RunTimes, opts.Arrivals, opts.NewLearner, opts.Realizations = forecast.True, forecast.Recent, nil, 5
+	q, err := c.Freeze(at(9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, _, err := forecast.Make(t.Context(), q, opts.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, list := range starts {
+		if len(list) != opts.Realizations {
+			t.Fatalf("%v has %d starts, want one for each of %d realizations", key, len(list), opts.Realizations)
+		}
+	}
+}

@@ -337,10 +337,16 @@ func (e *Evaluation) Render() string {
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
+	var ends []string
 	if e.Horizon > 0 {
+		ends = append(ends, slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))))
+	}
+	if e.Until != nil {
+		ends = append(ends, "last submission "+e.Until.Format("2006-01-02T15:04:05Z"))
+	}
+	if len(ends) > 0 {
 		fmt.Fprintf(&b, "horizon %s: errors are those of %d %s whose start and median are not after it; P10-P90 leaves "+
-			"out %d %s whose start and P10 are (with them %.1f %%)\n",
-			slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))), len(e.errors),
+			"out %d %s whose start and P10 are (with them %.1f %%)\n", strings.Join(ends, ", "), len(e.errors),
 			quantity.Plural(len(e.errors), "job", "jobs"), e.Beyond,
 			quantity.Plural(e.Beyond, "job", "jobs"), 100*e.CoveredAll)
 	}

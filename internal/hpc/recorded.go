@@ -134,39 +134,89 @@ type Interval struct{ From, To Time }
 
 // AtArrayLimit returns when as many tasks of a job array ran as its limit (%N) allows, in order. No
 // other task could start then. Suspended tasks count, since they keep their place, and tasks that
-// have not ended run until [Never]. The list is empty if spec is not an array with a limit,
-// and if the record does not have single tasks.
+// have not ended run until [Never]. If spec has no limit, for example because sacct was not asked
+// for SubmitLine, the eligible times of the tasks may show the limit. The list is empty if spec is
+// not an array, if the limit is not known, and if the record does not have single tasks.
 func (r *Recorded) AtArrayLimit(spec string) (list []Interval) {
 	if r.TaskStarts == nil {
 		return nil
 	}
 	array, err := ParseArray(spec)
-	if err != nil || array.Limit == 0 {
+	if err != nil || array.Limit == 0 && r.TaskEligible == nil {
 		return nil
 	}
-	changes := map[Time]int{} // of the number of tasks that run
-	for _, task := range array.Tasks {
-		of := r.OfTask(task)
-		runs := append(slices.Clone(of.LostRuns), LostRun{Start: of.Start, End: of.End})
-		for _, run := range runs {
-			if run.Start != 0 {
-				changes[run.Start]++
-				changes[cmp.Or(run.End, Never)]--
-			}
-		}
+	starts, ends, at := r.runsOf(array.Tasks)
+	limit := array.Limit
+	if limit == 0 {
+		limit = r.limitSeen(starts, ends, at)
+	}
+	if limit == 0 {
+		return nil
 	}
 	running, from := 0, Time(0)
-	for _, at := range slices.Sorted(maps.Keys(changes)) {
+	for _, t := range at {
 		before := running
-		running += changes[at]
-		switch full := running >= array.Limit; {
-		case full && before < array.Limit:
-			from = at
-		case !full && before >= array.Limit:
-			list = append(list, Interval{from, at})
+		running += starts[t] - ends[t]
+		switch full := running >= limit; {
+		case full && before < limit:
+			from = t
+		case !full && before >= limit:
+			list = append(list, Interval{from, t})
 		}
 	}
 	return list
+}
+
+// runsOf returns how many runs of tasks started and ended at each time, and these times in order.
+func (r *Recorded) runsOf(tasks []int) (starts, ends map[Time]int, at []Time) {
+	starts, ends = map[Time]int{}, map[Time]int{}
+	for _, task := range tasks {
+		of := r.OfTask(task)
+		for _, run := range append(slices.Clone(of.LostRuns), LostRun{Start: of.Start, End: of.End}) {
+			if run.Start != 0 {
+				starts[run.Start]++
+				ends[cmp.Or(run.End, Never)]++
+				at = append(at, run.Start, cmp.Or(run.End, Never))
+			}
+		}
+	}
+	slices.Sort(at)
+	return starts, ends, slices.Compact(at)
+}
+
+// eligibleAgain is how long after the end of a task Slurm may make the next task of an array at its
+// limit eligible: until its next cycle (batch_sched_delay, 3 s by default), in whole seconds.
+const eligibleAgain = 4 * time.Second
+
+// limitSeen returns the array's limit that the record shows, or 0. When an array is at its limit,
+// Slurm forgets when its other tasks became eligible, and gives them a new time when a task ends
+// (slurmctld/job_mgr.c, job_array_start_test). So the limit is the highest number of tasks that ran
+// at once, if each task that became eligible later than the first did so when one of so many ended.
+func (r *Recorded) limitSeen(starts, ends map[Time]int, at []Time) int {
+	times := slices.Sorted(maps.Values(r.TaskEligible))
+	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
+	if len(times) < 2 {
+		return 0 // the tasks became eligible together
+	}
+	running, limit := 0, 0
+	for _, t := range at {
+		running += starts[t] - ends[t]
+		limit = max(limit, running)
+	}
+	var room []Time // when a task ended while the array was at its limit
+	running = 0
+	for _, t := range at {
+		if running == limit && ends[t] > 0 {
+			room = append(room, t)
+		}
+		running += starts[t] - ends[t]
+	}
+	for _, t := range times[1:] {
+		if i, _ := slices.BinarySearch(room, t+1); i == 0 || t.Sub(room[i-1]) > eligibleAgain {
+			return 0
+		}
+	}
+	return limit
 }
 
 // Unify drops the values of single tasks that are the same for all tasks of the array, because the

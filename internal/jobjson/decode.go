@@ -69,7 +69,7 @@ func explain(err error, t reflect.Type) error {
 	}
 	found := kindNames[e.JSONKind]
 	if field == "" {
-		return fmt.Errorf("not JSON of a record: a %s (want {...})", found)
+		return fmt.Errorf("a record is a %s (want an object, {...})", found)
 	}
 	if e.JSONKind == '0' && len(e.JSONValue) > 0 {
 		found += " " + string(e.JSONValue)

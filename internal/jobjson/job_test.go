@@ -73,7 +73,7 @@ func TestUnmarshalErrors(t *testing.T) {
 		`{"run_time_s":"1h"}`:                    `run_time_s: "1h": not a duration (want seconds or "unlimited")`,
 		`{"task_run_times_s":{"3":true}}`:        `task_run_times_s: true: not a duration (want seconds or "unlimited")`,
 		`{"recorded":{"task_starts":{"3":"x"}}}`: `recorded.task_starts: "x": not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`,
-		`[1]`:                                    "not JSON of a record: a list (want {...})",
+		`[1]`:                                    "a record is a list (want an object, {...})",
 		`{"id":"1"`:                              "not JSON: the line ends too early",
 		``:                                       "not JSON: the line ends too early",
 	} {

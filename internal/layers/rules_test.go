@@ -226,8 +226,10 @@ var rules = []rule{
 		"a distribution of run times is arithmetic on weighted numbers"},
 	{"use cases", "internal/forecast/nested", nil, computes,
 		"how alike the members of groups are is arithmetic, whatever the members are"},
+	{"use cases", "internal/forecast/rate", []string{"internal/hpc"}, computes,
+		"how often events come is arithmetic on their instants, whatever the events are"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
 	}, offline,
 		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{

@@ -5,8 +5,8 @@
 // ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
 // what is left: a night costs little, the hours after the last submission cost almost nothing, and
 // a queue that grows costs more and more. So [Share] mixes virtual time and jobs, and [Left] mixes
-// the speed of the whole run with its recent speed. The weights are those that did best with
-// recorded runs; the test has them (testdata/runs.jsonl).
+// the speed of the whole run with its recent speed. The weights are those that did best with the
+// recorded runs in testdata/runs.jsonl.
 package progress
 
 import (

@@ -95,8 +95,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// The share that is done begins at 0, ends at 1 and stays between. The estimate is never
-// negative, whatever the counters are.
+// The share that is done begins near 0 and ends near 1. It stays between 0 and 1, and the estimate
+// is never negative, whatever the counters are.
 func TestAnyProgress(t *testing.T) {
 	for _, run := range recordedRuns(t) {
 		first, last := run.snapshots[0], run.snapshots[len(run.snapshots)-1]
@@ -150,8 +150,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A run that becomes slower than it was, or whose queue grows, has a lower bound: what it said before would be far too
-// little.
+// The estimate is a lower bound if the run has become slower, its queue grows, or it has only
+// begun.
 func TestSlower(t *testing.T) {
 	snapshot := func(elapsed float64, ended, pending int) Snapshot {
 		begin := hpc.Unix(0)

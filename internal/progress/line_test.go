@@ -43,7 +43,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Before the window the line says when it begins.
+// Before the window, the line says when the window begins.
 func TestBeforeWindow(t *testing.T) {
 	early := busy
 	early.Window = early.Now.Add(time.Hour)

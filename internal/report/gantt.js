@@ -8,7 +8,7 @@
   const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
-  const COLOURS = ["--blue", "--vermilion", "--green", "--pink", "--orange", "--sky-blue", "--ink", "--grey"]; // of the page, in the order of colours in plots.go
+  const COLOURS = ["--blue", "--vermilion", "--green", "--pink", "--orange", "--sky-blue", "--ink", "--grey"]; // of the page, in the order of Colours in package figure
   const BANDS = { reservation: "reserved", down: "down", drain: "draining or drained" };
 
   // unpack reads what pack in gantt_payload.go writes.
@@ -271,8 +271,8 @@
       this.later();
     }
 
-    // step selects the next job in the order of submission, of those that a search has found,
-    // and shows it.
+    // step selects the next or the previous job in the order of submission, of those that a
+    // search has found, and shows it.
     step(by) {
       const n = this.data.jobs.length;
       let job = this.selected < 0 && by < 0 ? 0 : this.selected;

@@ -36,7 +36,8 @@ func (r *reader) readJobs() error {
 		return err
 	}
 	if !has["time_submit"] {
-		return fmt.Errorf("the table %s_job_table is missing, or has no column time_submit (want the database of slurmdbd 20.11 or later)", r.cluster)
+		return fmt.Errorf("the table %s_job_table is missing, or has no column time_submit (want the database of slurmdbd "+
+			"20.11 or later)", r.cluster)
 	}
 	script, join := "NULL", ""
 	switch {

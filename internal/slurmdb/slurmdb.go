@@ -8,8 +8,8 @@
 // continues to write.
 //
 // The tables are those of Slurm's src/plugins/accounting_storage/mysql (accounting_storage_mysql.c,
-// table_fields). Their columns depend on the release. The package looks up which columns a table
-// has, and treats missing columns as unknown values.
+// job_table_fields and so on). Their columns depend on the release. The package looks up which
+// columns a table has, and treats missing columns as unknown values.
 package slurmdb
 
 import (

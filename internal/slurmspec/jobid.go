@@ -45,7 +45,7 @@ func ParseJobID(text string) (JobID, error) {
 	n, err := strconv.ParseUint(rest[1:], 10, 31)
 	switch {
 	case rest[0] == '_' && err != nil:
-		return JobID{}, fmt.Errorf("%.40q: not a task's number", text)
+		return JobID{}, fmt.Errorf("%.40q: %.20q is not a task's number", text, rest[1:])
 	case rest[0] == '_':
 		id.Task = int(n)
 	default: // a column that sacct has cut lacks the offset: 0

@@ -188,7 +188,7 @@ func TestJobID(t *testing.T) {
 	if got, err := ParseJobID("17+"); err != nil || got.Component != 0 {
 		t.Errorf("17+: got %+v, %v, want component 0", got, err)
 	}
-	for text, want := range map[string]string{"x": "not a job's number", "": "not a job's number", "17_x": "not a task's number", "17.batch": "not a job's number"} {
+	for text, want := range map[string]string{"x": "not a job's number", "": "not a job's number", "17_x": `"17_x": "x" is not a task's number`, "17.batch": "not a job's number"} {
 		if got, err := ParseJobID(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, %v, want %q", text, got, err, want)
 		}

@@ -217,8 +217,7 @@ func TestWrongSources(t *testing.T) {
 	}
 }
 
-// TestTogether: two simultaneous installations of one release both succeed, and the store has one
-// copy.
+// TestTogether: simultaneous installations of one release all succeed, and the store has one copy.
 func TestTogether(t *testing.T) {
 	s := newStore(t)
 	from := tarball(t, "24.11.5")

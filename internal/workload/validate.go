@@ -710,7 +710,7 @@ func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 		}
 		v.report(severity, "", RuleSameReservation, "reservation %s at %s: a reservation with this name exists, which %s (want a delete before, or another name)", e.Name, v.date(e.At), until)
 	case e.At > v.w.Start && end.Add(ReservationLinger) > e.At:
-		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the reservation with this name, which %s (want it %.0f s later, or a delete before)", e.Name, v.date(e.At), until, ReservationLinger.Seconds())
+		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the reservation with this name, which %s (want this event %.0f s later, or a delete before)", e.Name, v.date(e.At), until, ReservationLinger.Seconds())
 	}
 }
 

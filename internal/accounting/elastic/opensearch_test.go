@@ -68,6 +68,14 @@ func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived 
 	want, got := pages(t, s, nil), pages(t, s, cluster)
 	equal(t, want, got, absent)
 	anyCase(t, want, got)
+	for _, page := range []string{"0", "20", "21"} { // the last pages have the jobs that never ran
+		path := "panels/table?last=all&columns=jobid,start_time&sort=-start_time&rows=40&page=" + page
+		a, _ := inTime(t, want, path)
+		b, _ := inTime(t, got, path)
+		if problem := different(a, b, "table"); problem != "" || len(a.Rows) != 40 {
+			t.Errorf("%s: %d rows: %s", path, len(a.Rows), problem)
+		}
+	}
 }
 
 // TestNodeLost sends jobs to an index of three shards with one replica each, in a cluster of three

@@ -49,7 +49,8 @@ func (q Question) Check() error {
 		v, ok := k.(Values)
 		if !ok && i > 0 {
 			if outer, ok := q.By[i-1].(Values); ok {
-				return fmt.Errorf("a key follows the values of %s, which are not texts (want values of texts before another key)", outer.Column)
+				return fmt.Errorf("a key follows the values of %s, which are not texts (want values of texts there)",
+					outer.Column)
 			}
 		}
 		if ok && (!q.counts() || v.By >= len(q.Measures)) {

@@ -48,9 +48,9 @@ func (o commands) anonymize() *cobra.Command {
 	})
 	c.Use = "anonymize DIR"
 	c.Short = "Remove the names and texts of users, and keep their jobs"
-	c.Long = `Replaces the documents of users' jobs in a data directory, also while the server runs.
-Sizes, times and waits of the jobs stay, so sums over jobs stay the same. The user, the
-group and the user's texts are removed: names of jobs, the script, comments,
+	c.Long = `Replaces the documents of the jobs of some users in a data directory, also while the
+server runs. Sizes, times and waits of the jobs stay, so sums over jobs stay the same. The
+user, the group and the user's texts are removed: names of jobs, the script, comments,
 directories, files. If another text, such as the account, contains the user's name as a
 word, that word is replaced.
 
@@ -62,8 +62,8 @@ files keep their copies.`
 	return c
 }
 
-// removing returns a command that changes the jobs that its flags choose. check returns an error for flags that choose
-// too much.
+// removing returns a command that changes the jobs that its flags choose. check returns an error if
+// the command lacks a flag that it needs.
 func (o commands) removing(opts *service.Remove, done, would string, check func() error) *cobra.Command {
 	var window flags.Window
 	var asJSON bool

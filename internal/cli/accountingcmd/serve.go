@@ -103,7 +103,7 @@ func asUsage(err error) error {
 	return err
 }
 
-// wantDirectory checks the arguments: the data directory, unless --data names it or other flags take its place.
+// wantDirectory accepts at most one argument: the data directory, unless --data names it.
 func wantDirectory(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.Flags().Changed("data") {
 		return fmt.Errorf("%q: --data names the data directory already", args[0])

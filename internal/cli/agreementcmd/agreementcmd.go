@@ -62,7 +62,8 @@ With -o, the records are kept in DIR/slurm and DIR/model for compare, explain an
 report, and the result in DIR/agreement.json. If the command is given again, it uses the
 complete replays in DIR.
 
-The exit status is 3 if a replay is not valid, and 5 if this machine lacks that Slurm.`,
+The exit status is 3 if a replay is not valid, and 5 if this machine lacks the
+release of Slurm to replay on.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay agreement demo/day.jsonl --cluster demo/cluster
   rmreplay agreement demo/day.jsonl --cluster demo/cluster --slurm 24.11 -o trust

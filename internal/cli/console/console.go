@@ -35,7 +35,7 @@ func (o Output) Printf(format string, args ...any) error {
 	return o.Print(fmt.Sprintf(format, args...))
 }
 
-// Render prints what a function writes as [Output.Print] does.
+// Render prints, as [Output.Print] does, what a function writes.
 func (o Output) Render(write func(io.Writer) error) error {
 	var b strings.Builder
 	if err := write(&b); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Progress shows the progress of a command: on a terminal as one line that it rewrites and that
-// is as wide as the terminal, elsewhere as a line every few seconds. Its methods are not safe for
+// is as wide as the terminal, elsewhere as a line every ten seconds. Its methods are not safe for
 // concurrent use.
 type Progress struct {
 	w        io.Writer
@@ -25,7 +25,8 @@ type Progress struct {
 	Every time.Duration
 }
 
-// Sample is the least real time between two lines of progress.
+// Sample is the least real time between two samples of progress, and between two lines on a
+// terminal.
 const Sample = 200 * time.Millisecond
 
 // Progress returns a new display of progress on standard error. If quiet is true, the display shows

@@ -35,8 +35,11 @@ compares the forecasts with the starts in the run: the share of starts between P
 P90, and the error of the median, by partition and lead time. The bias is the mean of
 forecast minus start; it is negative if forecasts are too early. A forecast uses only
 what had happened before its instant. For several runs the command prints a line for
-each run, and the classes over all runs. If it is interrupted, it prints the results so
-far.
+each run, and the classes (of partition and lead time) over all runs. If it is
+interrupted, it prints the results so far.
+
+With drawn later submissions, a start after the run's last submission counts as after
+the horizon: the run ends there because its workload does, not because nobody submits.
 
 For comparison it prints the errors of a forecast in which every job runs until its
 limit, and of Slurm's own estimates if the run recorded them. Actions of the workload
@@ -69,7 +72,7 @@ func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOpti
 		defer interrupt.Hold()() // do not end before the results so far are printed
 	}
 	for _, dir := range dirs {
-		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
+		one, err := o.evaluateRun(ctx, dir, opts, all.Run())
 		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print the earlier runs, which may have taken hours
 			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (the classes include its instants up to here)",
 				dir, err))

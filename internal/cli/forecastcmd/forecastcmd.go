@@ -1,5 +1,5 @@
 // Package forecastcmd has the command `rmreplay forecast` with its subcommands, which say when
-// pending jobs will start. The packages internal/forecast and forecast/capture do the work.
+// pending jobs will start. Package internal/forecast and the packages below it do the work.
 package forecastcmd
 
 import (

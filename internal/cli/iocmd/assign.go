@@ -72,7 +72,7 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if err != nil {
 		return console.BadInput(err)
 	}
-	opts.config.Bandwidth = 1 // no prediction is made
+	opts.config.Bandwidth = 1 // any value above 0: only predictions use it
 	service, log, err := o.open(&opts.stateOptions, nil)
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, as
 	if err := l.read(path, zone.Location()); err != nil {
 		return console.BadInput(err)
 	}
-	opts.config.Bandwidth = 1 // no prediction is made
+	opts.config.Bandwidth = 1 // any value above 0: only predictions use it
 	service, log, err := o.open(opts, nil)
 	if err != nil {
 		return err

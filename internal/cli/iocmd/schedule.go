@@ -151,7 +151,8 @@ func few(list []string) string {
 	return text
 }
 
-// release is the watchdog of the driver.
+// release makes the command that releases the driver's jobs. With --if-driver-dead it is a
+// watchdog.
 func (o commands) release() *cobra.Command {
 	var opts clusterOptions
 	var ifDead bool

@@ -22,7 +22,7 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// stateOptions are the flags of all commands that change the state.
+// stateOptions are the flags of the commands that open the service's state.
 type stateOptions struct {
 	state  string
 	config ioservice.Config

@@ -86,7 +86,7 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 	case !(opts.quantile > 0 && opts.quantile < 1):
 		return console.Usagef("--quantile %g: want a number between 0 and 1, such as 0.9", opts.quantile)
 	case opts.jitter <= 0:
-		return console.Usagef("--jitter %v: want a time above 0, or all realizations are the same", opts.jitter)
+		return console.Usagef("--jitter %v: all realizations would be the same (want a time above 0)", opts.jitter)
 	case opts.realizations < 2:
 		return console.Usagef("--realizations %d: want 2 or more, and 8 to find a difference", opts.realizations)
 	}

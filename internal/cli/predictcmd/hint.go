@@ -118,7 +118,7 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// maxCounted bounds numbers: in slurmctld, larger values mean that a number is not known.
+// maxCounted bounds numbers: Slurm marks a number that is not set by a larger one, such as NO_VAL.
 const maxCounted = 1 << 24
 
 // count reads a number. Other text is 0.

@@ -1,5 +1,6 @@
 // Package predictcmd has the command `rmreplay predict` with its subcommands, which train, measure,
-// apply and serve predictors of run times. The packages below internal/predict do the work.
+// apply and serve predictors of run times, memory and I/O. The packages below internal/predict do
+// the work.
 package predictcmd
 
 import (

@@ -92,7 +92,7 @@ func describeRules() string {
 	return b.String()
 }
 
-// wrap writes a text behind a label, in lines of less than 90 columns.
+// wrap writes a text behind a label, in lines of at most 88 columns.
 func wrap(label, text string) string {
 	var b strings.Builder
 	line := label
@@ -115,7 +115,8 @@ type completeReport struct {
 	Made   []workload.MadeField `json:"made"`
 	// Lacking are the fields that the result still lacks.
 	Lacking []string `json:"lacking"`
-	// LeftOut counts jobs that ran when the window began and for which no nodes are known.
+	// LeftOut counts the jobs left out: those that ran when the window began, on nodes that are not
+	// known.
 	LeftOut int      `json:"running_left_out,omitempty"`
 	Next    []string `json:"next"` // commands
 }

@@ -173,7 +173,7 @@ MariaDB with nss_wrapper, installed by slurm install --with-database.`,
 	return c
 }
 
-// rows lists the installed Slurm, if there is one, and then the releases in the store.
+// rows lists the machine's own Slurm, if there is one, and then the releases in the store.
 func rows() ([]listed, error) {
 	rows := []listed{}
 	if own, _ := install.Find(); own.Version != "" { // a Slurm that lacks a plugin is listed, too

@@ -30,7 +30,7 @@ func (d *Difference) Render(w io.Writer, a, b string, first hpc.Time) {
 		}
 		add("  only %s warns: %s\n", side, warning.Text)
 	}
-	add("  submissions: sbatch makes %d of %d otherwise\n", d.Submissions.Different, d.Submissions.Compared)
+	add("  submissions: sbatch makes %d of %d differently\n", d.Submissions.Different, d.Submissions.Compared)
 	for _, f := range d.Submissions.Fields {
 		add("    %s: %s, first job %s: %s instead of %s\n", f.Name, quantity.Regular(f.Jobs, "job"), f.Job, f.Set, f.Baseline)
 	}

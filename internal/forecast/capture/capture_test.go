@@ -555,7 +555,7 @@ func TestLeftOut(t *testing.T) {
 	if err != nil || len(q.Pending()) != 5 {
 		t.Fatalf("%v, %v", err, q)
 	}
-	for _, want := range []string{"2 pending components of heterogeneous jobs start independently", "2 jobs ask for what a forecast leaves out (BurstBuffer, NumNodes, TresPerJob)"} {
+	for _, want := range []string{"2 pending components of heterogeneous jobs start independently", "2 jobs ask for something that forecasts leave out (BurstBuffer, NumNodes, TresPerJob)"} {
 		if !strings.Contains(strings.Join(q.Notes, "\n"), want) {
 			t.Errorf("notes %q, want %q", q.Notes, want)
 		}

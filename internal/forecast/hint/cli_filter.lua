@@ -1,5 +1,5 @@
 -- Tells users of sbatch and salloc, in one line, which time limit jobs like theirs need and when such a job would start.
--- It changes no job, and never fails or delays a submission by more than 0.2 seconds: without an answer it says nothing.
+-- It never changes a job or makes a submission fail, and takes 0.2 seconds at most: without an answer it says nothing.
 -- slurm.conf: CliFilterPlugins=lua. The file belongs beside slurm.conf, as cli_filter.lua, on each login node.
 
 local program = "rmreplay"

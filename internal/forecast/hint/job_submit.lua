@@ -1,6 +1,6 @@
--- Tells users, in one line, which time limit jobs like theirs need and when such a job would start. It changes no job,
--- and never fails or delays a submission by more than 0.2 seconds: without an answer it says nothing, and asks again
--- after a minute. slurmctld waits for each answer, so cli_filter.lua is better wherever users submit on login nodes.
+-- Tells users, in one line, which time limit jobs like theirs need and when such a job would start. It never changes a
+-- job or makes a submission fail, and takes 0.2 seconds at most: without an answer it says nothing, and asks nobody for
+-- a minute. slurmctld waits for each answer, so cli_filter.lua is better wherever users submit on login nodes.
 -- slurm.conf: JobSubmitPlugins=lua. The file belongs beside slurm.conf, as job_submit.lua, where slurmctld runs.
 
 local program = "/usr/bin/rmreplay"

@@ -60,7 +60,7 @@ const everything = -1
 
 // Run returns the function that takes the forecasts of the next run, for See of
 // [forecast.EvaluateOptions].
-func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecast.Outcome) {
+func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 	if e.rows == nil {
 		e.rows = map[Class]*Row{}
 	}
@@ -80,8 +80,8 @@ func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecas
 			o := &list[i]
 			starts[o.Key] = o.Start
 			pending[i] = Pending{o.Key, o.Partition, Forecast{At: at, P10: o.P10, P50: o.P50, P90: o.P90, Slurm: o.Slurm}}
-			if horizon != 0 {
-				pending[i].Horizon = at.Add(horizon)
+			if o.Horizon != hpc.Never {
+				pending[i].Horizon = o.Horizon
 			}
 			p10, p90 := j.Recalibrate(o.Partition, &pending[i].Forecast)
 			lead := leadOf(o.Start.Sub(at))

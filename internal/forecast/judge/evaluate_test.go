@@ -17,7 +17,7 @@ func TestEvaluation(t *testing.T) {
 	const m = time.Minute
 	var e Evaluation
 	for range 2 {
-		see := e.Run(0)
+		see := e.Run()
 		for i := range 60 {
 			at := after(time.Duration(i) * time.Hour)
 			see(at, []forecast.Outcome{
@@ -66,7 +66,7 @@ func TestEvaluation(t *testing.T) {
 func TestEvaluationForward(t *testing.T) {
 	recalibrated := func(last time.Duration) int {
 		var e Evaluation
-		see := e.Run(0)
+		see := e.Run()
 		for i := range 40 {
 			at, wait := after(time.Duration(i)*time.Hour), 30*time.Minute
 			if i >= 30 {

@@ -367,7 +367,7 @@ func parseID(text string) (id identity, err error) {
 		number = job[:at]
 		if id.array = rest == ""; !id.array {
 			if id.task, err = strconv.Atoi(rest); err != nil || id.task < 0 || id.task > hpc.MaxArrayIndex {
-				return id, fmt.Errorf("job %.40q: not a task's number", text)
+				return id, fmt.Errorf("job %.40q: %q is not a task's number (want 0 to %d)", text, rest, hpc.MaxArrayIndex)
 			}
 		}
 	}

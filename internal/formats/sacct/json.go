@@ -431,7 +431,7 @@ func looksLikeJSON(head []byte) bool {
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {
-			return fmt.Errorf("not JSON of a record: a %s (want {...})", e.Value)
+			return fmt.Errorf("a record is a %s (want an object, {...})", e.Value)
 		}
 		return fmt.Errorf("%s: is a %s (want %s)", e.Field, e.Value, e.Type)
 	}

@@ -215,7 +215,7 @@ func TestSacctRules(t *testing.T) {
 		{"2|b|c|9999-02-20T00:00:00||||4\n", finished.RuleNoRecord, `job 2: Submit "9999-02-20T00:00:00": not a time`},
 		{"2|b|c|-5||||4\n", finished.RuleNoRecord, `job 2: Submit "-5": not a time`},
 		{"two|b|c|2024-02-20T00:00:00||||4\n", finished.RuleNoRecord, `JobID: "two": not a job's number`},
-		{sacctLine("2_x", "b", "", 0, 10, 20, "COMPLETED"), finished.RuleNoRecord, "not a task's number"},
+		{sacctLine("2_x", "b", "", 0, 10, 20, "COMPLETED"), finished.RuleNoRecord, "\"x\" is not a task's number"},
 		{sacctLine("2", "b", "", -1, 10, 20, "COMPLETED"), finished.RuleNoSubmit, "job 2: no submit time"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|0\n", 1), finished.RuleNoSize, "job 2: neither processors nor nodes"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|-4\n", 1), finished.RuleBadValue, `ReqCPUS "-4": not a count`},

@@ -54,9 +54,9 @@ type Field struct {
 	Column Names `yaml:"column"`
 	// Value is the value in all rows; there is no column then.
 	Value string `yaml:"value"`
-	// Unit is the unit of a duration (ms, seconds, minutes, hours, days, clock) or of memory (B, kB,
-	// KiB, MB, MiB, GB, GiB, TB, TiB, text). For a state or an exit code it says how the value is
-	// written (slurm, wait).
+	// Unit is the unit of a duration (ns, us, ms, seconds, minutes, hours, days, clock) or of
+	// memory (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB, text). For a state or an exit code it says how
+	// the value is written (slurm, wait).
 	Unit string `yaml:"unit"`
 	// Time is how an instant is written: unix, unix_ms, unix_us, unix_ns, relative (seconds from
 	// Origin), or a format of strptime(3) ("%d.%m.%Y %H:%M:%S"). The default is ISO 8601, or seconds
@@ -232,7 +232,7 @@ func fieldNames() (names []string) {
 	return names
 }
 
-// ParseMap reads a map. Errors name the map by path, and give the line.
+// ParseMap reads a map. Errors name the map by path; errors of the YAML syntax also give the line.
 func ParseMap(text []byte, path string) (*Map, error) {
 	m := new(Map)
 	if err := decode(text, m); err != nil {

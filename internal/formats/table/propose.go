@@ -178,8 +178,8 @@ func (p *proposal) placeWait() {
 // others the time that it ran.
 var asked = []string{"walltime", "wallclock", "wallclocktime"}
 
-// placeLimit takes a column with a name in asked for the time limit, if start and end give the run
-// time.
+// placeLimit moves a column from run_time to time_limit if its name is in asked, and if start and
+// end give the run times.
 func (p *proposal) placeLimit() {
 	column := p.fields["run_time"]
 	if !slices.Contains(asked, plain(column)) || p.fields["start"] == "" || p.fields["end"] == "" || p.fields["time_limit"] != "" {
@@ -189,7 +189,7 @@ func (p *proposal) placeLimit() {
 	p.fields["time_limit"] = column
 }
 
-// isWait reports whether most values of a column are the seconds from submission to start.
+// isWait reports whether nine of ten values of a column are the seconds from submission to start.
 func (p *proposal) isWait(column string) bool {
 	submit, start := p.fields["submit"], p.fields["start"]
 	if submit == "" || start == "" {
@@ -219,7 +219,7 @@ func (p *proposal) isWait(column string) bool {
 	return positive && 10*good >= 9*known
 }
 
-// suits reports whether most values of a column can be values of a kind.
+// suits reports whether at least half of a column's values can be values of a kind.
 func (p *proposal) suits(k kind, column string) bool {
 	values := p.values[column]
 	if len(values) == 0 {
@@ -261,9 +261,9 @@ func (p *proposal) suits(k kind, column string) bool {
 	return 2*good >= len(values)
 }
 
-// timeOf returns how instants are written, in the notation of [Field.Time]. For numbers it decides
-// by their size. For other texts it is ISO 8601, or the usual order of day, month and year that
-// fits most of the texts.
+// timeOf returns how instants are written, in the notation of [Field.Time]. If the first value is a
+// number, its size decides. Otherwise it is the usual order of day, month and year that fits most
+// of the texts, or ISO 8601.
 func (p *proposal) timeOf(values []string) string {
 	n, err := strconv.ParseFloat(values[0], 64)
 	switch {
@@ -301,7 +301,7 @@ func (p *proposal) timeOf(values []string) string {
 	return best
 }
 
-// known returns the name of the built-in map whose columns the table has.
+// known returns the name of the first built-in map whose columns the table has, or "".
 func (p *proposal) known() string {
 	for _, name := range MapNames() {
 		m, err := NamedMap(name)

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NoteStateGuessed counts jobs that have an end but no state: they count as failed if their exit
-// code is not 0, and otherwise as completed.
+// NoteStateGuessed counts jobs that have an end but no state: their state is FAILED if the exit
+// code or the signal is not 0, and otherwise COMPLETED.
 const NoteStateGuessed = "state_guessed"
 
 // Reader reads the jobs of tables with one map.
@@ -246,8 +246,8 @@ func need[V any](v *values, name string, read func(*Field, string) (V, error)) V
 	return out
 }
 
-// times sets the instants. Instants that are not recorded follow from others: the start from the
-// submission and the wait, the end from the start and the run time.
+// times sets the instants. The wait and the run time give the instants that are not recorded: for
+// example the start, from the submission and the wait or from the end and the run time.
 func (v *values) times(r *finished.Job) {
 	at := func(f *Field, text string) (hpc.Time, error) { return v.s.times[f].parse(text) }
 	r.Submit, r.Start, r.End = need(v, "submit", at), need(v, "start", at), need(v, "end", at)

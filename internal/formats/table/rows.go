@@ -34,7 +34,7 @@ type row struct {
 // table is an open table.
 type table interface {
 	// names returns the names of the columns. Text and Parquet files give the names of all columns,
-	// JSON the names in the first records.
+	// JSON the paths in the first record.
 	names() []string
 	// each calls f with every row. The row has the cells of the given columns, in this order;
 	// an empty name stands for no column. The cells are valid only during the call.
@@ -121,7 +121,8 @@ func (t *textTable) firstLine(head []byte) string {
 	return ""
 }
 
-// delimiterOf returns the usual delimiter that a line has most often.
+// delimiterOf returns the usual delimiter that a line has most often, or "blanks" for words between
+// blanks.
 func delimiterOf(line string) string {
 	best, most := ",", 0
 	for _, delimiter := range []string{",", "\t", ";", "|", "^"} {
@@ -227,8 +228,8 @@ type jsonTable struct {
 	list string // the name of the list in the outermost object
 }
 
-// names returns the paths of the values in the first objects, as far as they are in the head of the
-// file.
+// names returns the paths of the values in the first object, if the head of the file has all of
+// this object.
 func (t *jsonTable) names() (names []string) {
 	ended := errors.New("enough")
 	found := make(map[string]bool)
@@ -416,7 +417,7 @@ func scalarText(value any) []string {
 // parquetTable is a Parquet file.
 type parquetTable struct {
 	file    *parquet.File
-	columns map[string]*parquet.Column // without columns of lists
+	columns map[string]*parquet.Column // without lists and bytes of a fixed length
 	header  []string
 }
 

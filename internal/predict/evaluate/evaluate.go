@@ -185,7 +185,7 @@ func (e *Evaluation) note(constant bool) {
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
-	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; they count as one user's", e.NoUser, e.Jobs,
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; they are taken as the jobs of one user", e.NoUser, e.Jobs,
 		quantity.Plural(e.Jobs, "job has", "jobs have"))
 	add(e.Users == 1 && e.NoUser == 0, "there is one user only")
 	asked := "a time limit"
@@ -199,7 +199,7 @@ func (e *Evaluation) note(constant bool) {
 	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d %s no %s", e.NoLimit, e.Jobs,
 		quantity.Plural(e.Jobs, "job has", "jobs have"),
 		strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the starts of %d %s are not known; they are taken to start at their submission", e.NoStart,
+	add(e.NoStart > 0, "the starts of %d %s are not known; these jobs are taken to start at their submission", e.NoStart,
 		quantity.Plural(e.NoStart, "job", "jobs"))
 	add(e.NeverRan > 0, "%d %s never ran and are not scored", e.NeverRan, quantity.Plural(e.NeverRan, "job", "jobs"))
 	add(e.Unknown > 0, "the ends of %d %s are not known; they are not scored", e.Unknown,

@@ -28,9 +28,9 @@ func (r *IORun) of(name string) *metrics.FileSystemCourse {
 	return nil
 }
 
-// IO returns two figures for each file system of the runs, with a panel for each run: its bandwidth
-// over time, and its licenses if running jobs held some. x has the middles of the courses' parts, in
-// seconds since 1970.
+// IO returns the figures of each file system: its bandwidth over time, and its licenses if running
+// jobs held some. The first [MostPanels] runs with the file system have a panel each. x has the
+// middles of the courses' parts, in seconds since 1970.
 func IO(runs []IORun, x []float64, zone *time.Location) ([]*figure.Figure, error) {
 	var names []string
 	for i := range runs {
@@ -227,7 +227,7 @@ func (p *panel) series(names []string, x []float64) []figure.Series {
 	return list
 }
 
-// tableRows is the number of points in the table of a panel.
+// tableRows is the largest number of points of a panel in the table.
 const tableRows = 25
 
 // addRows adds some points of a panel to the table.

@@ -17,11 +17,11 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// MostPanels is the number of sets that figures with a panel for each set show.
+// MostPanels is the largest number of sets in a figure with a panel for each set.
 const MostPanels = 4
 
 // Week returns the figure of the mean waits by the hour and the weekday of the
-// submission, with a panel for each set. It returns nil without waits.
+// submission, with a panel for each set. It returns nil if no job waited.
 func Week(names []string, overviews []*metrics.Overview, zone *time.Location) *figure.Figure {
 	shown := min(len(overviews), MostPanels)
 	names, overviews = names[:shown], overviews[:shown]

@@ -16,8 +16,8 @@ import (
 )
 
 // TestAnonymousReplay replays a real site's jobs on their cluster, before and after the workload,
-// the cluster, the accounts and the users were made anonymous. Slurm makes the same schedule,
-// on nodes with the same indices.
+// the cluster, the accounts and the users were made anonymous. Apart from at most five jobs, the
+// two schedules are the same, on nodes with the same indices.
 func TestAnonymousReplay(t *testing.T) { eachSlurmIfLong(t, testAnonymousReplay) }
 
 func testAnonymousReplay(t *testing.T, slurm *install.Installation) {

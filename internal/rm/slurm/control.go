@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -26,8 +27,8 @@ func (e *Engine) Can() rm.Capabilities {
 		Actions: true, FixedPriorities: true,
 		// All preset jobs must have been submitted before slurmctld gets the site's scheduling
 		// parameters. Preset jobs that start after that instant are submitted, and start, early.
-		PresetAt: func(start, window hpc.Time) hpc.Time {
-			return min(start, window.Add(-before)).Add(-presetLead)
+		PresetAt: func(start, begin hpc.Time) hpc.Time {
+			return min(start, begin.Add(-before)).Add(-window.PresetLead)
 		},
 	}
 }

@@ -103,10 +103,13 @@ func (r *reasons) askForAll() {
 		if err != nil {
 			r.warn("reasons-missed", "slurmctld did not say why jobs are pending: "+err.Error(), false)
 		}
+		r.seen = r.emitted // do not count the events that this answer causes
 		for i := range infos {
 			r.tell(&infos[i])
+			if infos[i].State == hpc.Pending && infos[i].Reason == slurmspec.NoReason {
+				r.seen = -1 // slurmctld has not tried this job yet: ask again after one interval
+			}
 		}
-		r.seen = r.emitted // do not count the events that this answer caused
 		r.arm()
 	})
 }

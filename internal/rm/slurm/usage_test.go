@@ -151,7 +151,7 @@ add user flo account=used
 		}
 	}
 	// The excess is 42,200 s of 2,050,000 s.
-	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.HasSuffix(w[0].Text, "by 2.1 % of all usage: used/flo") || !w[0].AffectsResult {
+	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.Contains(w[0].Text, "by 2.1 % of all usage, ") || !strings.HasSuffix(w[0].Text, "used more: used/flo") || !w[0].AffectsResult {
 		t.Errorf("warnings %+v, want one of used/flo", w)
 	}
 }

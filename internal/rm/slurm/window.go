@@ -14,12 +14,6 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
-// start once a second, at some instant within the second. With this lead, slurmctld starts the job
-// in its recorded second, not in the second before. A job that starts early may reach its time
-// limit early.
-const presetLead = 100 * time.Microsecond
-
 // topPriority is above every priority that slurmctld computes.
 const topPriority = uint32(math.MaxInt32)
 
@@ -85,7 +79,7 @@ func (e *Engine) planRestart(start hpc.Time) {
 		return
 	}
 	e.loop.At(start.Add(-restartLead), e.actions.beginWindow)
-	e.loop.At(start.Add(-presetLead), func() { e.wakeScheduler() })
+	e.loop.At(start.Add(-window.PresetLead), func() { e.wakeScheduler() })
 }
 
 // planBackfill keeps the backfill cycles before a window at their planned instants. Without a
@@ -98,7 +92,7 @@ func (e *Engine) planBackfill(start hpc.Time) {
 	}
 	for at := e.began.Add(every); at < start; at = at.Add(every) {
 		if at > e.Now() {
-			e.loop.At(at.Add(-presetLead), func() { e.wakeScheduler() })
+			e.loop.At(at.Add(-window.PresetLead), func() { e.wakeScheduler() })
 		}
 	}
 }

@@ -137,11 +137,18 @@ func (e *Engine) flagPlanned() {
 	}
 }
 
-// reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running).
+// reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running). For
+// another job with licences it plans no nodes, which only divides the table.
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
-	if j.request.Exclusive && stays && c.table.Records() < c.e.par.BF.SpaceSize {
-		c.table.Reserve(j.alloc.Nodes, 0, c.table.RoundEnd(j.end))
+	nodes := selection.NewBits(len(c.e.tester.Nodes))
+	if j.request.Exclusive && stays {
+		nodes = j.alloc.Nodes
+	} else if len(j.licensed) == 0 {
+		return
+	}
+	if c.table.Records() < c.e.par.BF.SpaceSize {
+		c.table.Reserve(nodes, 0, c.table.RoundEnd(j.end))
 	}
 }
 

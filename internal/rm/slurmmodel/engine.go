@@ -31,7 +31,7 @@ import (
 type Engine struct {
 	cfg      Config
 	par      *parameters.Parameters
-	site     *parameters.Parameters // the parameters of slurm.conf; nil before the window, and without a pre-roll
+	site     parameters.Site // the parameters of slurm.conf, with a pre-roll
 	rules    parameters.Rules
 	tester   *selection.Tester
 	state    *selection.State
@@ -50,7 +50,6 @@ type Engine struct {
 	slice    time.Duration         // time slice of gang scheduling
 
 	reservations *reservations.List
-	siteBackfill bool // backfill has not read the parameters in site yet
 
 	now    hpc.Time
 	loops  loops
@@ -155,7 +154,7 @@ func (e *Engine) Can() rm.Capabilities {
 	return rm.Capabilities{
 		Name: "the model of Slurm", FixedPriorities: true,
 		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit},
-		PresetAt: presetAt,
+		PresetAt: func(start, begin hpc.Time) hpc.Time { return min(start, begin).Add(-window.PresetLead) },
 	}
 }
 

@@ -219,7 +219,7 @@ const backfillOff = 30 * time.Second
 // cycle in progress. It returns when the thread runs next.
 func (e *Engine) backfillTurn() hpc.Time {
 	if now := e.second(); e.cycle == nil {
-		e.readBackfill()
+		e.site.Backfill(e.par)
 		if e.par.BF.Off {
 			return e.now.Add(backfillOff)
 		}
@@ -253,11 +253,6 @@ func (e *Engine) SubmitPreset(work *hpc.Job) error {
 	return e.Submit(preset)
 }
 
-// presetLead is how long before its start a preset job is submitted: the next turn then starts it.
-const presetLead = 100 * time.Microsecond
-
-func presetAt(start, begin hpc.Time) hpc.Time { return min(start, begin).Add(-presetLead) }
-
 // BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf
 // (read_slurm_conf). Each thread uses its new parameters when it runs next. All weights of nodes
 // are reset.
@@ -265,31 +260,9 @@ func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {
 		return nil
 	}
-	e.site = parameters.Read(e.cfg.Get)
-	e.siteBackfill = true
+	e.site.Change(parameters.Read(e.cfg.Get))
 	e.tester.ClearWeights()
 	e.touch()
 	e.loops.queued = true
 	return nil
-}
-
-// readMain gives the main scheduler its parameters of the site's slurm.conf.
-func (e *Engine) readMain() {
-	if e.site == nil {
-		return
-	}
-	bf := e.par.BF
-	bf.MinAge, bf.MinPriority = e.site.BF.MinAge, e.site.BF.MinPriority
-	site := *e.site
-	if e.siteBackfill { // backfill has not read its own parameters yet
-		site.BF = bf
-	}
-	e.par = &site
-}
-
-// readBackfill gives backfill its parameters of the site's slurm.conf.
-func (e *Engine) readBackfill() {
-	if e.siteBackfill {
-		e.siteBackfill, e.par.BF = false, e.site.BF
-	}
 }

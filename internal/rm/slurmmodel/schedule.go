@@ -38,7 +38,7 @@ func (a attempt) explain(e *Engine, j *job) {
 // pass ends after default_queue_depth jobs.
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
-	e.readMain()
+	e.par = e.site.Main(e.par)
 	if e.par.SchedInterval < 0 {
 		return
 	}

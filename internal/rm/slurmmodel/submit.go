@@ -80,7 +80,7 @@ func (e *Engine) compareWithQueue(j *job) {
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
 		if other == j || other.reservation != j.reservation || other.state != pending ||
-			other.reason == reasons.NodeLimit || other.reason == reasons.TimeLimit ||
+			other.reason == reasons.NodeLimit || other.reason == reasons.TimeLimit || other.reason == slurmspec.NotAvailable ||
 			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
 		}
@@ -93,15 +93,30 @@ func (e *Engine) compareWithQueue(j *job) {
 			}
 			continue
 		}
-		mine, its := j.part, other.part
-		before := its.tier > mine.tier || its.tier == mine.tier && other.priority > j.priority
-		if before && (its == mine || its.nodes.Overlaps(mine.nodes)) {
+		if e.precedes(other, j) {
 			if j.reason == slurmspec.NoReason {
 				j.reason = reasons.Priority
 			}
 			return
 		}
 	}
+}
+
+// precedes reports whether a pending job comes before a new one. Since 24.11 all partitions of both
+// count, and of equal jobs the older one comes first (_higher_precedence in job_mgr.c).
+func (e *Engine) precedes(other, j *job) bool {
+	mine, its, least := []*partition{j.part}, []*partition{other.part}, j.priority+1
+	if e.rules.Since2411 {
+		mine, its, least = j.parts, other.parts, j.priority
+	}
+	byTier := func(a, b *partition) int { return cmp.Compare(a.tier, b.tier) }
+	lowest, highest := slices.MinFunc(mine, byTier).tier, slices.MaxFunc(its, byTier).tier
+	if highest < lowest || highest == lowest && other.priority < least {
+		return false
+	}
+	return slices.ContainsFunc(mine, func(p *partition) bool {
+		return slices.ContainsFunc(its, func(q *partition) bool { return p == q || p.nodes.Overlaps(q.nodes) })
+	})
 }
 
 // create makes the record of a job (_job_create in job_mgr.c), or says why the job is refused.

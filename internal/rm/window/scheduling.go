@@ -13,8 +13,14 @@ import (
 // hour. bf_interval is -1 if backfill is off.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
-// slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. These are
-// preset jobs whose nodes are still held by jobs that end a little late.
+// PresetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
+// start once a second, at some instant within the second. With this lead, slurmctld starts the job
+// in its recorded second, not in the second before. A job that starts early may reach its time
+// limit early.
+const PresetLead = 100 * time.Microsecond
+
+// slack is how many jobs more than a burst of preset jobs the scheduler looks at: earlier preset
+// jobs may still wait, because jobs that end a little late hold their nodes.
 const slack = 8
 
 // queueOptions has the prefixes of the SchedulerParameters options that decide when and how the

@@ -87,7 +87,7 @@ func (c *limitCounts) note(env *Environment) {
 		{c.without, "jobs without a limit get one"},
 		{c.unknown, "jobs without a prediction keep their limits"},
 		{c.preset, "jobs that run when the window begins keep their limits"},
-		{c.earlier, "jobs that their old limit ended are ended earlier"},
+		{c.earlier, "jobs that reached their old limit are ended earlier"},
 	} {
 		if n.count > 0 {
 			env.note("%s: %d", n.what, n.count)

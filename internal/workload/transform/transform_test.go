@@ -686,7 +686,7 @@ func TestPredictedLimits(t *testing.T) {
 		"jobs without a limit get one: 2",
 		"jobs without a prediction keep their limits: 1",
 		"jobs that run when the window begins keep their limits: 1",
-		"jobs that their old limit ended are ended earlier: 1",
+		"jobs that reached their old limit are ended earlier: 1",
 		"jobs that would have ended by themselves and are killed by their new limit: 1 (14.3 % of the changed ones), after 8 core-hours",
 	}}
 	if diff := cmp.Diff(want, results[0]); diff != "" {

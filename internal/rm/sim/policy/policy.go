@@ -28,12 +28,12 @@ func all() []named {
 		return func(TieRules) sim.NewPolicy { return p }
 	}
 	list := []named{
-		{"fcfs", "first come, first served: the head of the queue holds up all others", false, false, only(FCFS)},
+		{"fcfs", "first come, first served: no job overtakes the first job of the queue", false, false, only(FCFS)},
 		{"easy", "EASY backfilling by the rules of \"Replay with Feedback\" (FGCS 2024)", false, true, only(EASY)},
 		{"easy-textbook", "EASY backfilling of Mu'alem and Feitelson (2001)", true, true, Textbook},
 		{"easy-sjbf", "easy-textbook, but the shortest jobs are backfilled first", true, true, SJBF},
 		{"easy++", "easy-sjbf:predict=last-two, of Tsafrir, Etsion and Feitelson (2007)", true, true, SJBF},
-		{"conservative", "conservative backfilling: every job has a reservation", false, false, only(Conservative)},
+		{"conservative", "conservative backfilling: every job in the queue has a planned start", false, false, only(Conservative)},
 	}
 	for _, o := range orders {
 		list = append(list, named{o.name, "EASY, queue by " + o.doc, false, true, only(o.policy)})

@@ -250,7 +250,8 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 	}
 	for i, g := range d.gres {
 		if g.perJob > most(able, d.maxNodes, func(k capacity) int64 { return k.gres[i] }) {
-			return unavailable(RuleGRES, fmt.Sprintf("the most nodes that they may get have less than %d of %s together", g.perJob, g))
+			return unavailable(RuleGRES, fmt.Sprintf("the most nodes that they may get have less than %d of %s together",
+				g.perJob, g))
 		}
 	}
 	return nil

@@ -395,7 +395,7 @@ func splitLower(list string) []string {
 
 // limitWord is the name of a limit in a command, and the smallest number of letters to which the
 // name may be abbreviated. The first entry of the table that fits is taken, as in sacctmgr
-// (sacctmgr_set_assoc_rec in common.c, _set_rec in qos_functions.c).
+// (sacctmgr_set_assoc_rec in association_functions.c, _set_rec in qos_functions.c).
 type limitWord struct {
 	name      string
 	minLength int

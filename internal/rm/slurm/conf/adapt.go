@@ -144,9 +144,9 @@ type adapter struct {
 	topologyConf []byte
 }
 
-// Adapt rewrites a cluster's configuration for a replay with a release of Slurm in the given
-// environment. It fails when the configuration of the release is not known ([CheckRelease]), when
-// the environment is incomplete, or when a plugin that decides scheduling is not installed.
+// Adapt rewrites a cluster's configuration for a release of Slurm in the given environment. It fails when it does not
+// know the configuration of the release ([CheckRelease]), when the environment is incomplete, when a plugin that
+// decides scheduling is not installed, or when slurmctld of the release would refuse the result.
 func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
 	if err := errors.Join(CheckRelease(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
@@ -336,7 +336,7 @@ func (a *adapter) noteAccounting() {
 		return
 	}
 	if a.cluster.Accounting() {
-		a.warn("accounting is off: associations, limits, QOS and fair-share do not act")
+		a.warn("accounting is off: associations, limits, QOS and fair-share have no effect")
 	}
 	for _, key := range []string{"AccountingStorageEnforce", "PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightFairshare"} {
 		if v, ok := a.cluster.Get(key); ok && v != "0" {

@@ -36,7 +36,7 @@ func (a *adapter) daemonUser(string) string { return a.env.DaemonUser }
 
 func (a *adapter) pluginDir(string) string { return a.env.PluginDir }
 
-// communication keeps the options about message traffic and binds every daemon and client to
+// communication keeps the options keepalive* and noaddrcache, and binds every daemon and client to
 // loopback. It drops IPv6 and hash checks, which do not work in a replay.
 func (a *adapter) communication(site string) string {
 	keep := []string{"keepaliveinterval", "keepaliveprobes", "keepalivetime", "noaddrcache"}

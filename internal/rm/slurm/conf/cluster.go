@@ -78,7 +78,7 @@ type Cluster struct {
 
 // Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf or
 // topology.yaml, slurmdbd.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or passwd with group). The
-// error has all mistakes, each with its file and line.
+// error has mistakes of one file, each with its line.
 func Open(dir string) (*Cluster, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 
 func always(text string) func(string) string { return func(string) string { return text } }
 
-// rules has every key of slurm.conf, in alphabetical order within each group. The keys are those
+// rules has every key of slurm.conf, grouped by what the keys are about. The keys are those
 // of slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys.
 // [history.Keys] says which releases have a key. A key that is not here is an error, as it is for
 // Slurm.

@@ -20,7 +20,7 @@ func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Ad
 	})
 }
 
-// Unplayed returns the warnings of [Adapt] about keys of the site that neither a replay nor the model of slurmctld
+// Unplayed returns the warnings of [Adapt] about settings of the site that neither a replay nor the model of slurmctld
 // takes into account.
 func (c *Cluster) Unplayed() (list []string) {
 	for i := range rules {

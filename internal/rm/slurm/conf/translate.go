@@ -278,8 +278,8 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults sets keys that the site does not set and that have different defaults in the two releases. So the replay
-// has the defaults of the site's release. If the configuration does not tell its release, the run's is taken.
+// defaults gives each key that the site does not set, and whose default has changed, the default of
+// the site's release. If the configuration does not tell that release, the run's is taken.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

@@ -152,8 +152,8 @@ func (u Usage) Own(known *Accounts, warn Warn) []Own {
 			strings.Join(used.unknown, ", ")), true)
 	}
 	if n := len(used.exceeded); n > 0 {
-		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users exceeds the usage in the workload by "+
-			"%.2g %% of all usage, because their preset jobs before the window, or the accounts and users below them, used more: %s",
+		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users exceeds the usage in the workload "+
+			"by %.2g %% of all usage, because their preset jobs before the window, or the accounts and users below them, used more: %s",
 			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > precision)
 	}
 	var list []Own

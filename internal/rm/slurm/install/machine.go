@@ -158,7 +158,7 @@ func checkPreload() Check {
 		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
 	dir, _, _ := ScratchDir()
 	if dir == "" { // checkScratch reports why
-		c.Found, c.Fix = "not tried: it lies in the state directory", "mend the state directory"
+		c.Found, c.Fix = "not tried: it lies in the state directory", "first fix the state directory"
 		return c
 	}
 	probe, err := unnamedFile(dir)
@@ -176,7 +176,7 @@ func checkPreload() Check {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:
-		c.Found = fmt.Sprintf("a process with it failed: %v", err)
+		c.Found = fmt.Sprintf("a process with the library failed: %v", err)
 	case len(bytes.TrimSpace(out)) > 0: // the loader warns of a library that it cannot load, and continues
 		c.Found = string(bytes.TrimSpace(out))
 	default:

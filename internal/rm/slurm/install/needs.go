@@ -26,8 +26,8 @@ const (
 	toNodes      = 256
 )
 
-// files is the number of open files of the driver. The clock also reads a file in /proc for each
-// of slurmctld's threads that waits in the kernel.
+// files is the number of open files that the driver needs. The clock also reads a file in /proc for
+// each of slurmctld's threads that waits in the kernel.
 func (n Needs) files() uint64 {
 	return uint64(64 + min(n.Nodes, toController) + 2*min(n.Nodes, toNodes))
 }

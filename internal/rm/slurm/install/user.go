@@ -77,7 +77,7 @@ func checkUser() Check {
 	case os.Geteuid() == 0:
 		c.OK, c.Found = true, fmt.Sprintf("an unprivileged one, such as %d", u.UID)
 	default:
-		c.OK, c.Found = true, "the one who replays"
+		c.OK, c.Found = true, "the user who replays"
 	}
 	return c
 }

@@ -23,7 +23,7 @@ const testScript = "#!/bin/sh\nsleep 1\n"
 func ptr[T any](v T) *T { return &v }
 
 // submitCases pair sbatch's options with the request of the same meaning. Together they set every
-// field of hpc.Request except User and Group, which need root.
+// field of hpc.Request except User and Group, which need root, and AsOperator, which is no option.
 var submitCases = []struct {
 	name string
 	args string // separated by spaces

@@ -54,8 +54,8 @@ type Submission struct {
 
 // JobDesc returns the description that the release's sbatch would send for the job. It follows
 // _opt_verify (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and _fill_job_desc_from_opts
-// (sbatch/sbatch.c). The error names an option that sbatch would refuse. Partitions, limits and
-// generic resources are left to slurmctld.
+// (sbatch/sbatch.c). The error names an option that sbatch would refuse. slurmctld itself checks
+// partitions, limits and generic resources.
 //
 // A request cannot express one effect of sbatch -B: unlike its three long options, -B without -N
 // implies a number of tasks. A reader of -B must put this number into Tasks.

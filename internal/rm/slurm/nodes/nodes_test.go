@@ -361,7 +361,7 @@ func TestEpilogDelay(t *testing.T) {
 	}
 }
 
-// Every node reports an epilog that takes no time, at once.
+// Every node reports at once the end of an epilog that takes no time.
 func TestHasEpilog(t *testing.T) {
 	s, c := newStage(t, Delays{HasEpilog: true})
 	c.launch(0, launch(7))

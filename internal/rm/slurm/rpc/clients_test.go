@@ -115,8 +115,8 @@ func goldenClients(release slurmspec.Release) string {
 	return filepath.Join("testdata/clients", release.Series().String()+".txt")
 }
 
-// TestCapturedClients compares this package's messages with recorded messages of each release's
-// clients. The records are in testdata, so the test needs no Slurm. "go test -run
+// TestCapturedClients compares this package's messages with recorded messages of the clients of
+// 22.05 and 24.11. The records are in testdata, so the test needs no Slurm. "go test -run
 // ClientsSendTheSame -capture" writes them again.
 func TestCapturedClients(t *testing.T) {
 	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411} {

@@ -27,10 +27,10 @@
 // # Versions
 //
 // Each release of Slurm has a version of the protocol. Its slurmctld also accepts the versions of
-// the two or three releases before. A table in a file of its own (protocol_22_05.go) has the
-// functions that read and write the messages of one version. A [Codec] belongs to a release and
-// uses the newest table that the release's slurmctld accepts (slurmspec.Releases): 22.05's table
-// for 22.05 and 23.02, 23.11's for 23.11 and 24.05, and 24.11's for 24.11 to 26.05.
+// the two or three releases before. A table, in a file such as protocol_22_05.go, has the functions
+// that read and write the messages of one version. A [Codec] belongs to a release and uses the
+// newest table that the release's slurmctld accepts (slurmspec.Releases): 22.05's table for 22.05
+// and 23.02, 23.11's for 23.11 and 24.05, and 24.11's for 24.11 to 26.05.
 //
 // slurmctld uses the oldest version that it accepts for a node that has not registered since
 // slurmctld started, and an answer must have the version of its request. So messages to nodes are

@@ -316,7 +316,7 @@ func (f jobDescFields) appendShape(e *encoder, j *JobDesc) {
 // later releases would take the older number for a user's number.
 func (f jobDescFields) id(id uint32) uint32 {
 	if f.nobody && id == slurmspec.NoVal {
-		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_common.h
+		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_defs.h
 	}
 	return id
 }

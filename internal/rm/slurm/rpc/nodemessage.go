@@ -206,9 +206,10 @@ func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 }
 
 // Ping is the body of a [ResponsePing], with which a node answers a [RequestPing] and a
-// [RequestNodeRegistration].
+// [RequestNodeRegistration]. Only version 26.05 of the message has the node's name, and no node
+// answers in that version.
 type Ping struct {
-	Node       string // the node that answers; versions up to 22.05 do not send it
+	Node       string // the node that answers
 	Load       uint32 // hundredths
 	FreeMemory uint64 // MiB
 }

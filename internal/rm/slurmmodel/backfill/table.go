@@ -137,9 +137,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the last interval k such that each try that begins in the intervals at to k finds
-// fewer than least nodes of able free until end. It returns -1 if a try that begins in interval at
-// finds enough.
+// lacks returns the last interval k for which this is true: a try that begins in any interval from
+// at to k finds fewer than least nodes of t.able that are free until end. It returns -1 if a try
+// that begins in interval at finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {

@@ -82,26 +82,19 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 }
 
 // jobGPUs describes requests for GPUs that the model does not have, and counts the jobs with such a
-// request. The model has GPUs per node in all releases. It does not have the way in which slurmctld
-// chooses other GPUs since 26.05. Before 26.05 it does not have GPUs per socket if gres.conf does
-// not give the GPUs' cores: slurmctld then gives other GPUs than the job asks for.
+// request. The model does not have GPUs per socket if gres.conf does not give the GPUs' cores:
+// slurmctld then gives other GPUs than the job asks for.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
 	}
-	what = "GPUs for the job, a socket or a task since 26.05"
-	newer := cfg.Release.Since(slurmspec.R2605)
-	if !newer {
-		what = "GPUs for a socket on nodes whose GPUs have neither cores nor types"
-	}
 	unplaced := slices.ContainsFunc(cfg.Nodes, nowhere)
 	for _, j := range w.Jobs.All() {
-		other := j.GPUs != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0
-		if newer && (other || j.GPUsPerSocket != "") || unplaced && j.GPUsPerSocket != "" {
+		if unplaced && j.GPUsPerSocket != "" {
 			jobs++
 		}
 	}
-	return what, jobs
+	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
 }
 
 // unlikeReservations describes what reservations use and the model does not have; "" if it has all.

@@ -118,11 +118,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Count: 2}}
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
-		"--gres-flags=enforce-binding (1 jobs)": job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
-		"GPUs for the job, a socket or a task since 26.05 (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
-			c.Release = slurmspec.R2605
-			job(func(j *hpc.Job) { j.GPUs = "2" })(c, w)
-		},
+		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {

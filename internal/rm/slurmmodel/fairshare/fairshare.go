@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Settings are the keys of slurm.conf that decide how slurmctld counts usage.
+// Settings are the keys of slurm.conf that decide usage and fair-share factors.
 type Settings struct {
 	// HalfLife is PriorityDecayHalfLife and Period is PriorityCalcPeriod, in seconds. If HalfLife
 	// is 0, usage does not decay.
@@ -99,8 +99,8 @@ type Job interface {
 	Association() *accounts.Association
 	// Running returns what the job uses, or nil if it does not run. A completing job does not run.
 	Running() *Running
-	// Prioritize computes the priority of a pending job. now is in seconds since 1970. Run calls it
-	// for each job that is neither finished nor completing.
+	// Prioritize computes the job's priority if the job is pending. now is in seconds since 1970.
+	// Run calls it for all jobs, pending or not.
 	Prioritize(now int64)
 }
 

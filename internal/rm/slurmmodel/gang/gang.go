@@ -29,7 +29,7 @@ type place uint8
 const (
 	waits  place = iota // GS_NO_ACTIVE
 	active              // GS_ACTIVE
-	filler              // GS_FILLER: the job runs since its start, or because cores became free
+	filler              // GS_FILLER: the job got free cores at its start, or when other jobs left them
 )
 
 // entry is a job in a partition's list.
@@ -240,7 +240,7 @@ func (s *Scheduler[J]) cycle(p *partition[J]) {
 	}
 }
 
-// rotate moves the active jobs to the end of the list, where they wait.
+// rotate lets all jobs wait, and moves those that were active to the end of the list.
 func (s *Scheduler[J]) rotate(p *partition[J]) {
 	for i := range p.jobs {
 		for p.jobs[i].place == active {

@@ -1,6 +1,6 @@
-// Package preemption decides which running jobs slurmctld preempts for a job that waits. It has the
-// rules for which jobs may preempt which (the plugins preempt/qos and preempt/partition_prio, and
-// preempt.c), and for which of these a job needs (_run_now and _will_run_test of the select
+// Package preemption decides which running jobs slurmctld preempts for a job that waits. Its rules
+// decide which jobs a job may preempt (the plugins preempt/qos and preempt/partition_prio, and
+// preempt.c), and which of these jobs have to leave (_run_now and _will_run_test of the select
 // plugins). The caller stops the jobs.
 package preemption
 
@@ -134,8 +134,8 @@ type Job struct {
 	Told int64
 	By   string
 
-	// usable orders the candidates of the next try. slurmctld keeps it between two tries
-	// (usable_nodes).
+	// usable decides the order of the candidates in the next try: the largest comes first.
+	// slurmctld keeps this number between two tries (usable_nodes).
 	usable  int
 	retries int // how often its script ended in a grace time
 }

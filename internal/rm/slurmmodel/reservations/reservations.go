@@ -146,9 +146,9 @@ type Cluster struct {
 	// Available returns the nodes that are in service and not drained.
 	Available func() selection.Bits
 	// HeldAfter returns the nodes of each running job that may run longer than an instant, in the
-	// order of slurmctld's list. It leaves out jobs of the reservation except.
+	// order of slurmctld's list. except is a reservation whose jobs it leaves out; nil for none.
 	HeldAfter func(instant int64, except *Reservation) []selection.Bits
-	// KnowsAccount reports whether an account exists. Without accounting all do.
+	// KnowsAccount reports whether an account exists. Without accounting, every account exists.
 	KnowsAccount func(name string) bool
 	// Choose chooses a number of nodes of a set for a reservation that begins at start. It returns
 	// nil if there are too few.
@@ -205,7 +205,8 @@ func (l *List) EndAfter(start, resolution int64) int64 {
 }
 
 // Tick does slurmctld's work of every five seconds (set_node_maint_mode). begins says that a
-// reservation has begun. changed says that flags of nodes have changed.
+// reservation has begun. changed says that slurmctld has written flags of nodes, as each call does
+// while a reservation is active.
 func (l *List) Tick(now int64) (begins, changed bool) {
 	for _, r := range l.all {
 		active := r.Active(now)
@@ -220,8 +221,9 @@ func (l *List) Tick(now int64) (begins, changed bool) {
 	return begins, changed
 }
 
-// Purge does slurmctld's work of every thirty seconds (job_resv_check). It removes the reservations
-// that have ended, and returns them. used reports whether jobs run in a reservation.
+// Purge does slurmctld's work of every thirty seconds (job_resv_check). It removes and returns the
+// reservations that have ended and do not repeat. A reservation in which jobs still run (used)
+// stays, unless it has the flag FLEX.
 func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservation) {
 	l.all = slices.DeleteFunc(l.all, func(r *Reservation) bool {
 		if r.End >= now {

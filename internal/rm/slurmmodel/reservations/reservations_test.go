@@ -107,8 +107,8 @@ func TestJobsOutside(t *testing.T) {
 	}
 }
 
-// TestOwnReservation checks that a job gets the nodes of its reservation while that is active, and
-// with FLEX all nodes at any time.
+// TestOwnReservation checks that a job gets the nodes of its reservation while the reservation is
+// active, and with FLEX all nodes at any time.
 func TestOwnReservation(t *testing.T) {
 	l := newList(&cluster{})
 	_ = l.make(t, "r", 10, 20, on("n[0-1]"))

@@ -6,10 +6,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Want is what reservations depend on in a job that looks for nodes.
+// Want is what [List.Test] needs to know about a job that looks for nodes.
 type Want struct {
 	// Own is the reservation that the job names; nil if it names none. Who is the job's user and
-	// accounts.
+	// accounts, for Own.
 	Own *Reservation
 	Who Who
 	// Start is when the job would start, in seconds since 1970. Seconds is its time limit.
@@ -63,8 +63,8 @@ func Admit(names bool, r *Reservation, who Who) error {
 const maxMoves = 10
 
 // Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that other
-// reservations have nodes of the partition. With move, Test may return a later start than the
-// job's.
+// reservations have nodes of the partition or, for a job that names a reservation, of that
+// reservation. With move, Test may return a later start than the job's.
 func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
 	if w.Own != nil {
 		nodes, start, overlaps, answer = l.testOwn(w, now)
@@ -162,7 +162,7 @@ func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, o
 	return nodes, start, overlaps, Free
 }
 
-// Now reports whether a reservation lets its jobs start at the second now, whatever their nodes
+// Now says whether a reservation lets its jobs start at the second now, whatever their nodes
 // (job_test_resv_now).
 func (l *List) Now(own *Reservation, who Who, now int64) Answer {
 	switch {

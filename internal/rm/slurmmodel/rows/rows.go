@@ -161,8 +161,8 @@ func (t *Table) Remove(j *Job) {
 	}
 }
 
-// build distributes the jobs of a partition over as few rows as possible
-// (part_data_build_row_bitmaps).
+// build distributes the jobs of a partition over its rows anew: each job gets the first row with
+// free cores for it (part_data_build_row_bitmaps). If a job gets none, the rows stay as they were.
 func (t *Table) build(rows []row) {
 	var jobs []*Job
 	before := slices.Clone(rows)
@@ -204,7 +204,7 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds the cores of the jobs in the partitions for which of returns true to a set.
+// Use adds to used the cores of the jobs in each partition for which of returns true.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {

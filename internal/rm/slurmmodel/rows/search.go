@@ -27,11 +27,12 @@ type Search struct {
 	Since2411 bool
 }
 
-// Try looks for nodes for a job while other jobs have the cores used, and reports whether the job
+// Try looks for nodes for a job that may not use the cores in used, and reports whether the job
 // fits. An exclusive job gets only nodes whose used cores are all in except.
 type Try[T any] func(used, except Cores) (result T, ok bool)
 
 // Find looks for cores for a job that does not fit on the free cores (steps 2 to 4 of _job_test).
+// If there are too few, the result is the zero value of T.
 func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	var nothing T
 	kept := t.kept(s)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// series is a row of successive nodes of the same weight that can serve the job.
+// series is a row of successive nodes that can serve the job: with the same weight or, for
+// --contiguous, with any.
 type series struct {
 	first, last int
 	nodes, cpus int

@@ -229,7 +229,7 @@ func (x *filter) cores() int {
 	return max(cores, (devices*x.cpusPer+x.per-1)/x.per)
 }
 
-// keep reduces the job's cores to a number, spread over the sockets that the job needs.
+// keep reduces the job's cores to the given number, spread over the sockets that the job needs.
 func (x *filter) keep(cores int) {
 	at := x.at
 	if !x.p.first && x.sockets < len(at.cores) {

@@ -153,7 +153,7 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, tasks*d.PerTask-have)
 }
 
-// giveShare gives a job at most most resources that are close to its cores, for a request for the
+// giveShare gives a job up to most resources that are close to its cores, for a request for the
 // whole job. If there are none, it gives one of another socket (_set_job_bits1). It returns how
 // many it gave.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
@@ -191,8 +191,8 @@ func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have
 	return have
 }
 
-// giveClose gives a job at most most resources, but at least one, for a request for the whole job,
-// as since 24.11. It returns how many it gave.
+// giveClose gives a job up to most resources, but at least one, for a request for the whole job, as
+// since 24.11. It returns how many it gave.
 func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		per := m.Nodes[p.Node].Threads

@@ -28,7 +28,7 @@ func (o *offered) limit(most int) bool {
 }
 
 // lookDevices counts the generic resources that the job may have on a node. It returns false if
-// there are too few. The more of them are close to free cores, the less weight it gives the node.
+// there are too few. The more GPUs are close to free cores, the less weight it gives the node.
 func (m *Machine) lookDevices(t *test, node int) bool {
 	r, at := t.request, &t.rooms[node]
 	at.devices = 0
@@ -233,8 +233,8 @@ func (f *fitting) device(k int) {
 }
 
 // sockets finds the sockets that the job needs, those with most cores first. It returns how many
-// resources the job can have, and on how many sockets. On the first attempt the job loses the cores
-// of other sockets.
+// resources the job can have, and on how many sockets. On the first attempt the job loses cores of
+// sockets that lack resources.
 func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
 	r, at, first := f.p.t.request, f.at, f.p.first
 	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
@@ -304,7 +304,7 @@ func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	return max(cores, (devices*d.CPUsPer+f.n.Threads-1)/f.n.Threads)
 }
 
-// keep reduces the job's cores to a number, spread over the sockets that the job needs.
+// keep reduces the job's cores to the given number, spread over the sockets that the job needs.
 func (f *fitting) keep(cores int) {
 	if cores > f.at.count() {
 		f.most = 0

@@ -44,8 +44,8 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 }
 
 // freest returns the node of a set with the largest free share of its CPUs, and how many CPUs it
-// offers; -1 if no node can serve the job. Of equal nodes it returns the first. A node with last
-// free CPUs, as many as the node that was taken last, ends the search. Since 26.05 slurmctld
+// offers; -1 if no node can serve the job. Of equal nodes it returns the first. A node with as many
+// free CPUs as the node that was taken last (last of them) ends the search. Since 26.05 slurmctld
 // returns the number of CPUs of the node that it looked at last.
 func (p *pick) freest(set Bits, last int) (best, looked int) {
 	best = -1

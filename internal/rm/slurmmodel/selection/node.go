@@ -109,8 +109,8 @@ func sum(list []int) int {
 	return n
 }
 
-// lookAll looks at all nodes of a set and removes those that cannot serve the job. It copies the
-// result for a node like the one before, as most nodes are.
+// lookAll looks at all nodes of a set and removes those that cannot serve the job. Most nodes offer
+// the same as the node before; for them, lookAll copies the result.
 func (m *Machine) lookAll(t *test, nodes Bits) {
 	before := -1
 	for i := range nodes.All {

@@ -242,7 +242,7 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	return best, light, ok
 }
 
-// takeLight takes all nodes in light.
+// takeLight takes all nodes in light. It returns false if the job may get no further nodes.
 func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	taken := false
 	for i := range light.All {

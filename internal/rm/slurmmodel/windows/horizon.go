@@ -50,7 +50,7 @@ func (h *Horizon[J]) HasEnded(end int64) bool {
 	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
 
-// Considered returns how many running jobs end before the caller's next try; 0 for all.
+// Considered returns how many running jobs end until the caller's next try; 0 means all.
 func (h *Horizon[J]) Considered() int {
 	if !h.Since2411 || h.Until <= 0 {
 		return 0

@@ -132,7 +132,7 @@ func (e *editor) warnOfNoEffect(p parameter) {
 }
 
 // limits reports whether a value of AccountingStorageEnforce makes slurmctld enforce limits
-// (slurm.conf(5); 2 is an older notation).
+// (_validate_accounting_storage_enforce in read_config.c, where 2 means limits).
 func limits(enforced string) bool {
 	for item := range strings.SplitSeq(enforced, ",") {
 		if slices.Contains([]string{"2", "all", "limits", "safe"}, strings.TrimSpace(item)) {

@@ -207,7 +207,8 @@ func checkWord(key, value string, words ...string) error {
 	return fmt.Errorf("%s=%.40s: not known (want %s)", key, value, strings.Join(words, ", "))
 }
 
-// The options of sacctmgr that say which entity a command is about, and those that are lists.
+// The options of sacctmgr that a setting cannot change (most of them name entities), and those that
+// are lists.
 var (
 	identities = []string{"account", "accounts", "acct", "cluster", "clusters", "name", "names", "newname", "partition",
 		"partitions",

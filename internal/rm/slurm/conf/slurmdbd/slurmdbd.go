@@ -93,10 +93,10 @@ type Finding struct {
 	// From is the value, hidden if it is secret. To is the value in a replay; "" if the key is not in
 	// the replay's file.
 	From, To string
-	// Reason says why To differs from From; "" if they are equal.
+	// Reason says why the replay does not keep the statement; "" if it does.
 	Reason string
-	// Unknown says that the release does not have the key, so that the site itself has to change it.
-	// Warning says how this affects jobs; "" if it does not.
+	// Unknown says that the release does not have the key, so that the site itself has to change
+	// it. Warning says how the loss of the statement affects jobs; "" if it does not.
 	Unknown bool
 	Warning string
 }

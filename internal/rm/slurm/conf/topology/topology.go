@@ -40,7 +40,8 @@ type Topology struct {
 
 // Group is a switch, a block, a ring or a torus.
 type Group struct {
-	// Name is internal to Slurm. Nodes is a host list of nodes. Children is a host list of switches.
+	// Name identifies the group in its topology. Nodes is a host list of nodes. Children is a host
+	// list of switches.
 	Name, Nodes, Children string
 	// At is the file and the line.
 	At string
@@ -59,7 +60,8 @@ var kinds = []struct{ key, groups, name string }{
 }
 
 // Parse reads a file. name stands for the file in messages. The error is about the first mistake
-// with which slurmctld would not start, and has its line.
+// with which slurmctld would not start, or says that the file is larger or deeper than this package
+// reads.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{r: reader{name: name}}
 	list, err := f.r.document(text)
@@ -102,7 +104,7 @@ func rank(t Topology) int {
 	return 1
 }
 
-// topology reads one topology. It has exactly one plugin.
+// topology reads one topology, which must have exactly one plugin.
 func (f *File) topology(v value) (Topology, error) {
 	t := Topology{Name: v.fields["topology"].text, isDefault: v.fields["cluster_default"].flag, line: v.line}
 	for _, k := range kinds {

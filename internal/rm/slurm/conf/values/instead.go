@@ -8,8 +8,9 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Instead returns the attribute of a node or a partition that replaces an attribute which the
-// release does not know. If no attribute does the same, it returns "" and the effect on scheduling.
+// Instead returns the attribute of a node or a partition that comes nearest to an attribute which
+// the release does not know; "" if there is none. effect says how scheduling changes; "" if it does
+// not.
 func Instead(key, value string, release slurmspec.Release) (instead, to, effect string) {
 	switch key {
 	case "Exclusive":

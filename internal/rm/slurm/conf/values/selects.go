@@ -31,7 +31,7 @@ func selectTypeParameters(value string) error {
 	return nil
 }
 
-// selection checks SelectTypeParameters with SelectType (select_init in src/interfaces/select.c,
+// selection checks SelectTypeParameters with SelectType (select_g_init in src/interfaces/select.c,
 // select_p_node_init in src/plugins/select/cons_tres).
 func selection(get Settings) error {
 	value, set := get("SelectTypeParameters")
