@@ -95,15 +95,22 @@ func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(paramet
 // elites returns the number of survivors at which a race ends.
 func elites(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
-// reserve returns the largest number of runs that the end of a search needs.
+// reserve returns the largest number of runs that the end of a search needs, without runs of the
+// site's own setting.
 func (s *Search) reserve() int {
 	first := min(firstTest, s.Blocks)
 	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
 }
 
-// Least returns the smallest budget: five settings up to the first test of a race, and the end of
-// the search.
-func (s *Search) Least() int { return s.reserve() + 5*min(firstTest, s.Blocks) }
+// open returns how many runs of other settings than the site's own the races may still make. The
+// site's own setting runs on all blocks before the end.
+func (s *Search) open() int {
+	return s.Budget - s.used - s.reserve() - s.missing([]*Tried{s.tried(nil)}, upTo(s.Blocks))
+}
+
+// Least returns the smallest budget: the site's own setting on all blocks, five settings up to the
+// first test of a race, and the end of the search.
+func (s *Search) Least() int { return s.reserve() + s.Blocks + 5*min(firstTest, s.Blocks) }
 
 // DefaultBudget returns a budget with which each race has about two new settings for each
 // parameter, and four more.
@@ -124,7 +131,7 @@ func (s *Search) Run(ctx context.Context) (*Found, error) {
 		if number == 1 {
 			allowance += s.Blocks / planned // for the site's own setting
 		}
-		n := allowance / min(min(firstTest, s.Blocks)+min(5, number), s.Blocks)
+		n := min(allowance/min(min(firstTest, s.Blocks)+min(5, number), s.Blocks), s.open()/min(firstTest, s.Blocks))
 		if n < 1 || allowance < n*min(firstTest, s.Blocks) {
 			break
 		}
@@ -201,7 +208,7 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 }
 
 // race races the parents and fresh settings. It ends before the block with which the search would
-// use more than limit runs. It returns the survivors, best first.
+// use more than limit runs, or leave too few for its end. It returns the survivors, best first.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}
@@ -219,7 +226,8 @@ func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, 
 		}
 		alive = s.eliminate(alive, blocks)
 		next := upTo(len(blocks) + 1)
-		if len(alive)-1 <= elites(len(s.Space)) || len(next) > s.Blocks || s.used+s.missing(alive, next) > limit {
+		if len(alive)-1 <= elites(len(s.Space)) || len(next) > s.Blocks ||
+			s.used+s.missing(alive, next) > limit || s.missing(alive[1:], next) > s.open() { // alive[0] is site
 			break
 		}
 		blocks = next

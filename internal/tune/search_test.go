@@ -214,6 +214,38 @@ func TestSearchRepeats(t *testing.T) {
 	}
 }
 
+// TestBudget checks that no search makes more runs than its budget, and that every search tries
+// another setting than the site's own. All parameters matter, so the end of a search needs many runs.
+func TestBudget(t *testing.T) {
+	sum := func(x []float64) (total float64) {
+		for i := range x {
+			total += (x[i] - 0.7) * (x[i] - 0.7)
+		}
+		return total
+	}
+	for parameters := 1; parameters <= 6; parameters++ {
+		var space Space
+		for i := range parameters {
+			space = append(space, number(string(rune('a'+i)), 0, 1, "0.1"))
+		}
+		for _, blocks := range []int{1, 2, 3, 4, 6, 10, 20, 40} {
+			for _, noise := range []float64{0.001, 0.3} {
+				f := &surface{space: space, of: sum, noise: noise, seed: uint64(blocks)}
+				plan := Search{Space: space, Goal: lower, Blocks: blocks, Seed: f.seed, Measure: f.measure}
+				for _, more := range []int{0, 1, 10, 40, plan.DefaultBudget() - plan.Least()} {
+					s := plan
+					f.runs, s.Budget = 0, plan.Least()+more
+					found, err := s.Run(t.Context())
+					if err != nil || f.runs > s.Budget || found.Runs != f.runs || len(found.Tried) < 2 {
+						t.Errorf("%d parameters, %d blocks, budget %d: %d runs of %d settings, %v", parameters, blocks, s.Budget,
+							f.runs, len(found.Tried), err)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestSmallSpace checks that a search ends when it has tried every setting.
 func TestSmallSpace(t *testing.T) {
 	f := &surface{space: Space{{Name: "m", Kind: Categorical, Values: []string{"1", "2"}, Now: "2"}}, of: func(x []float64) float64 { return x[0] }, noise: 0.01, seed: 3}

@@ -293,6 +293,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 // clusters, the parameters select this request's cluster, in this request's range of time.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
+	v.Del("rows") // the file has the jobs of all pages
+	v.Del("page")
 	if r.suffix == "" {
 		return
 	}

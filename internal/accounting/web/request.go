@@ -17,8 +17,9 @@ import (
 // Limits of a request's parameters.
 const (
 	maxFilters    = 50
-	longestFilter = 1024 // bytes
-	maxTableRows  = 1000 // of the table of jobs on one page
+	longestFilter = 1024   // bytes
+	maxTableRows  = 1000   // of the table of jobs on one page
+	maxExported   = 50_000 // of the table of jobs in one CSV file
 	maxPage       = 10_000_000
 )
 
@@ -104,6 +105,10 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 		r.values.Del("column")
 		r.values.Set("columns", strings.Join(list, ","))
 	}
+	most := maxTableRows
+	if r.values.Get("format") == "csv" {
+		most, r.rows = maxExported, maxExported
+	}
 	var err error
 	if zone := r.values.Get("zone"); zone != "" && zone != "Local" {
 		if r.zone, err = time.LoadLocation(zone); err != nil {
@@ -127,8 +132,8 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 			}
 		}
 	}
-	if r.rows < 1 || r.rows > maxTableRows {
-		return nil, fmt.Errorf("rows: %d (want 1 to %d)", r.rows, maxTableRows)
+	if r.rows < 1 || r.rows > most {
+		return nil, fmt.Errorf("rows: %d (want 1 to %d)", r.rows, most)
 	}
 	r.page, r.width = min(r.page, maxPage), min(max(r.width, 280), 1600)
 	if v := r.values.Get("columns"); v != "" {

@@ -432,9 +432,6 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 		a.trim()
 		return writeJSON(w, a)
 	case "csv":
-		if p.name == "table" {
-			r.rows, r.page = maxExported, 0
-		}
 		a, err := v.ask(q.Context(), p, r, s)
 		if err != nil {
 			return err
@@ -450,9 +447,6 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 		return bad(fmt.Errorf("format: %q (want json, csv or html)", format))
 	}
 }
-
-// maxExported is the highest number of jobs in a CSV file of the table.
-const maxExported = 50_000
 
 // trim removes the last row if it was only requested to find out whether there are more jobs.
 func (a *answer) trim() (more bool) {

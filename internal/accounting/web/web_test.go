@@ -181,6 +181,39 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestRowsOfCSV checks that a CSV file of the table has as many jobs as asked for, and all jobs by
+// default and in the page's link to the file.
+func TestRowsOfCSV(t *testing.T) {
+	s := serve(t, 100)
+	ids := func(parameters string) (ids []string) {
+		lines, err := csv.NewReader(strings.NewReader(s.get("api/v1/panels/table?last=all&columns=jobid&sort=jobid&format=csv"+parameters, http.StatusOK))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines[1:] {
+			ids = append(ids, strings.Join(line, ","))
+		}
+		return ids
+	}
+	all := ids("")
+	if len(all) < 26 {
+		t.Fatalf("%d jobs by default, as on a page", len(all))
+	}
+	if got := ids("&rows=6&page=1"); !slices.Equal(got, all[6:12]) {
+		t.Errorf("the second six jobs are %q, want %q", got, all[6:12])
+	}
+	if got := ids("&rows=50000"); !slices.Equal(got, all) {
+		t.Errorf("%d jobs, want %d", len(got), len(all))
+	}
+	s.get("api/v1/panels/table?last=all&format=csv&rows=50001", http.StatusBadRequest)
+	s.get("api/v1/panels/table?last=all&rows=1001", http.StatusBadRequest)
+	html := s.get("api/v1/panels/table?format=html&last=all&rows=10&page=1", http.StatusOK)
+	link := regexp.MustCompile(`href="([^"]*format=csv[^"]*)"`).FindStringSubmatch(html)
+	if link == nil || strings.Contains(link[1], "rows=") || strings.Contains(link[1], "page=") {
+		t.Errorf("the link to the file: %q", link)
+	}
+}
+
 // TestNames checks that a path with a name leads to the jobs of that name, whatever characters the
 // name has.
 func TestNames(t *testing.T) {

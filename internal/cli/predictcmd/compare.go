@@ -118,23 +118,14 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 	})
 	show.End()
 	if err != nil {
-		return o.compareError(ctx, err)
+		var field *experiment.FieldError
+		if errors.As(err, &field) {
+			return console.Usagef("--%w", field)
+		}
+		return err
 	}
 	if opts.json {
 		return o.PrintJSON(result)
 	}
 	return o.Print(result.Render())
-}
-
-// compareError gives an error its exit status: that of wrong usage if a flag's value is wrong, and
-// else that of bad input. After an interruption it returns err as it is.
-func (o commands) compareError(ctx context.Context, err error) error {
-	var field *experiment.FieldError
-	switch {
-	case ctx.Err() != nil:
-		return err
-	case errors.As(err, &field):
-		return console.Usagef("--%w", field)
-	}
-	return console.BadInput(err)
 }

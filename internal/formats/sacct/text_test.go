@@ -388,11 +388,15 @@ func TestSacctElapsed(t *testing.T) {
 	w := readSacct(t, "JobID|Submit|Start|Elapsed|Suspended|State|ReqCPUS\n"+
 		"1|"+submitted+"2024-03-01T08:00:10|01:00:00|00:10:00|COMPLETED|4\n"+
 		"2|"+submitted+"2024-03-01T08:00:10|00:05:00||RUNNING|4\n"+
-		"3|"+submitted+"Unknown|00:00:00||PENDING|4\n", workload.ReadOptions{})
+		"3|"+submitted+"Unknown|00:00:00||PENDING|4\n"+
+		"4|"+submitted+"2024-03-01T08:00:10|1-12:00||COMPLETED|4\n", workload.ReadOptions{})
+	if job := w.Jobs.At(3); job.RunTime != 36*time.Hour {
+		t.Errorf("run time %v of 1 day and 12 hours", job.RunTime)
+	}
 	if job := w.Jobs.At(0); job.RunTime != time.Hour || job.Recorded.End.Sub(job.Recorded.Start) != 70*time.Minute {
 		t.Errorf("job 1: %+v, %+v", job, job.Recorded)
 	}
-	if w.Jobs.At(1).Recorded.End != 0 || w.Jobs.At(2).Recorded.End != 0 || w.Rules[finished.NoteEndFromElapsed] != 1 || len(w.Unusable) > 0 {
+	if w.Jobs.At(1).Recorded.End != 0 || w.Jobs.At(2).Recorded.End != 0 || w.Rules[finished.NoteEndFromElapsed] != 2 || len(w.Unusable) > 0 {
 		t.Errorf("rules %v, jobs %+v", w.Rules, w.Jobs.List())
 	}
 }

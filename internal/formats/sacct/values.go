@@ -18,14 +18,15 @@ const maxSeconds = 4e9
 
 var errNotDuration = errors.New("not a duration (want D-HH:MM:SS)")
 
-// parseClock reads "[D-]HH:MM:SS", "MM:SS" or "MM:SS.mmm". An empty text is 0.
+// parseClock reads "[D-]HH:MM:SS", "D-HH:MM", "MM:SS" or "MM:SS.mmm". An empty text is 0.
 func parseClock(text []byte) (time.Duration, error) {
 	s := string(text)
 	if s == "" || s == "Unknown" || s == "INVALID" {
 		return 0, nil
 	}
 	var total int64 // seconds
-	if days, rest, found := strings.Cut(s, "-"); found {
+	days, rest, dayed := strings.Cut(s, "-")
+	if dayed {
 		n, err := strconv.ParseUint(days, 10, 17)
 		if err != nil {
 			return 0, errNotDuration
@@ -51,6 +52,9 @@ func parseClock(text []byte) (time.Duration, error) {
 			return 0, errNotDuration
 		}
 		clock = 60*clock + int64(n)
+	}
+	if dayed && len(parts) == 2 {
+		clock *= 60 // hours and minutes
 	}
 	if total += clock; total > maxSeconds {
 		return 0, errNotDuration

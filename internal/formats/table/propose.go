@@ -491,18 +491,23 @@ func (p *proposal) strange(column string) (list []string) {
 	return list
 }
 
-// limitsAreMinutes reports whether more than a tenth of the limits would be shorter than the run
-// times if the limits were seconds.
+// limitsAreMinutes reports whether limits in seconds would be shorter than the run times of more than
+// a tenth of the jobs that have both.
 func (p *proposal) limitsAreMinutes(column string) bool {
-	runs := p.values[p.fields["run_time"]]
-	limits := p.values[column]
-	longer := 0
-	for i := range min(len(runs), len(limits)) {
-		run, err := strconv.ParseFloat(runs[i], 64)
-		limit, err2 := strconv.ParseFloat(limits[i], 64)
-		if err == nil && err2 == nil && run > limit {
+	runAt, limitAt := slices.Index(p.columns, p.fields["run_time"]), slices.Index(p.columns, column)
+	if runAt < 0 {
+		return false
+	}
+	longer, both := 0, 0
+	for _, row := range p.rows {
+		run, err := strconv.ParseFloat(row[runAt], 64)
+		limit, err2 := strconv.ParseFloat(row[limitAt], 64)
+		if err != nil || err2 != nil || math.IsNaN(run) || math.IsNaN(limit) {
+			continue
+		}
+		if both++; run > limit {
 			longer++
 		}
 	}
-	return 10*longer > len(limits)
+	return 10*longer > both
 }

@@ -145,6 +145,10 @@ func TestUnits(t *testing.T) {
 		{"time_limit: {column: x, unit: hours}", "1.5", limit, 90 * time.Minute},
 		{"time_limit: {column: x, unit: ms}", "1500", limit, 1500 * time.Millisecond},
 		{"time_limit: {column: x, unit: clock}", "1-02:00:00", limit, 26 * time.Hour},
+		{"time_limit: x", "1-12:00", limit, 36 * time.Hour},
+		{"time_limit: x", "1 day 12:30", limit, 36*time.Hour + 30*time.Minute},
+		{"time_limit: {column: x, unit: clock}", "2-03", limit, 51 * time.Hour},
+		{"time_limit: x", "12:30", limit, 12*time.Minute + 30*time.Second},
 		{"time_limit: x", "1 day, 2:00:00", limit, 26 * time.Hour},
 		{"time_limit: {column: x, unlimited: '-1'}", "-1", limit, hpc.Unlimited},
 		{"time_limit: {column: x, unknown: ['0']}", "0", limit, time.Duration(0)},
@@ -361,6 +365,13 @@ func TestPropose(t *testing.T) {
 		// --timezone counts.
 		"id,submit,began,ended,walltime\n1,2026-06-01 08:00:00,2026-06-01 08:01:00,2026-06-01 08:02:00,01:00:00\n": {
 			`time_limit: {column: "walltime", unit: clock} # guess: what the job asked for`, "\n# zone: Europe", "",
+		},
+		// Limits and run times are compared within rows. Limits that are shorter are in minutes.
+		"id,submit,cpus,run_time,time_limit\n1,1709280000,4,,10\n2,1709280000,4,100,200\n3,1709280000,4,1000,2000\n": {
+			`time_limit: {column: "time_limit", unit: seconds}`, "",
+		},
+		"id,submit,cpus,run_time,time_limit\n1,1709280000,4,,10000\n2,1709280000,4,100,20\n3,1709280000,4,1000,2000\n": {
+			`time_limit: {column: "time_limit", unit: minutes}`, "",
 		},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {

@@ -86,24 +86,27 @@ func (f *Field) duration(text string) (time.Duration, error) {
 
 var errClock = errors.New("not a duration (want D-HH:MM:SS)")
 
-// clock reads "[D-][HH:]MM:SS", "D days [HH:]MM:SS" and fractions of seconds. Two parts are minutes
-// and seconds, even behind days, where Slurm reads hours and minutes.
+// clock reads "HH:MM:SS", "MM:SS.mmm", "D-HH[:MM[:SS]]" and "D days HH[:MM[:SS]]". As in Slurm, two
+// parts are minutes and seconds, and hours and minutes after a number of days.
 func clock(text string) (time.Duration, error) {
 	var days float64
-	rest := text
+	rest, least := text, 2
 	for _, between := range []string{" days, ", " day, ", " days ", " day ", "-"} {
 		if before, after, found := strings.Cut(text, between); found {
 			n, err := strconv.ParseUint(strings.TrimSpace(before), 10, 17)
 			if err != nil {
 				return 0, errClock
 			}
-			days, rest = float64(n), after
+			days, rest, least = float64(n), after, 1
 			break
 		}
 	}
 	parts := strings.Split(rest, ":")
-	if len(parts) < 2 || len(parts) > 3 {
+	if len(parts) < least || len(parts) > 3 {
 		return 0, errClock
+	}
+	if least == 1 { // after days, the first part is hours
+		parts = append(parts, "0", "0")[:3]
 	}
 	var total float64
 	for _, part := range parts {

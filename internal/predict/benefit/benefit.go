@@ -132,16 +132,17 @@ func learned(o *Options) string {
 	return string(model.Boost)
 }
 
-// Run makes the comparison. It fails if [experiment.RunSet] fails, if the model cannot be read, or
-// if the workload has no users or no time limits.
+// Run makes the comparison. It fails as [experiment.RunSet] does. The error is an
+// [*experiment.InputError] if the model cannot be read, or if the workload has no users, no time
+// limits or no job that starts.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	w := o.Spec.Workload.Value
 	if err := check(w, &o); err != nil {
-		return nil, err
+		return nil, &experiment.InputError{Err: err}
 	}
 	lowered, result, err := lower(ctx, w, &o)
 	if err != nil {
-		return nil, err
+		return nil, &experiment.InputError{Err: err}
 	}
 	c := &Comparison{
 		Source: filepath.Base(o.Spec.Workload.Path), Jobs: w.Jobs.Len(), Realizations: o.Set.Count,
@@ -254,7 +255,7 @@ func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Optio
 		s.LostCoreHours += hours / n
 	}
 	if math.IsNaN(s.Slowdown) {
-		return "", errors.New("no job started and ended, so there is no slowdown")
+		return "", &experiment.InputError{Err: errors.New("no job started and ended, so there is no slowdown")}
 	}
 	if !o.Keep {
 		err = os.RemoveAll(spec.Output)

@@ -332,15 +332,17 @@ type Default struct {
 	Effect string
 }
 
-// Defaults follows the defaults in src/common/read_config.h from 22.05 to 26.05. All other
-// defaults that changed there concern slurmd, logs and message traffic. The defaults of
-// SchedulerParameters did not change.
-var Defaults = []Default{
-	{"PriorityType", slurmspec.R2311, "priority/basic", "priority/multifactor",
-		"priority/basic starts jobs in the order of their submission; priority/multifactor computes priorities"},
-	{"SelectType", slurmspec.R2311, "select/linear", "select/cons_tres",
-		"select/linear gives jobs whole nodes; select/cons_tres gives them cores, memory and GPUs"},
-}
+// The defaults in src/common/read_config.h that changed from 22.05 to 26.05. All other defaults that
+// changed there concern slurmd, logs and message traffic. The defaults of SchedulerParameters did not
+// change.
+var (
+	PriorityType = Default{"PriorityType", slurmspec.R2311, "priority/basic", "priority/multifactor",
+		"priority/basic starts jobs in the order of their submission; priority/multifactor computes priorities"}
+	SelectType = Default{"SelectType", slurmspec.R2311, "select/linear", "select/cons_tres",
+		"select/linear gives jobs whole nodes; select/cons_tres gives them cores, memory and GPUs"}
+
+	Defaults = []Default{PriorityType, SelectType}
+)
 
 // In returns the default in a release.
 func (d Default) In(release slurmspec.Release) string {
@@ -348,6 +350,15 @@ func (d Default) In(release slurmspec.Release) string {
 		return d.After
 	}
 	return d.Before
+}
+
+// At returns the default that a replay on a release gives a site whose series are from to to: the
+// site's default, or the release's own if the default changed between from and to.
+func (d Default) At(release, from, to slurmspec.Release) string {
+	if d.In(from) == d.In(to) {
+		return d.In(from)
+	}
+	return d.In(release)
 }
 
 // OptionName returns the name of an option ("bf_window=10") in lower case.

@@ -141,18 +141,21 @@ func requests(j *hpc.Job, licenses string) *hpc.Job {
 	return j
 }
 
-// TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts at the latest a
-// round after the time limit (300 s) of the job ahead of it, although small jobs wait behind it.
-// The jobs do no I/O. One of the policies does not track nodes.
+// TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts before the small
+// jobs behind it, with tracked nodes and without, even if jobs do no I/O. Only job a starts before it,
+// on the nodes that the first job leaves idle.
 func TestIOPoliciesKeepNodesForAWideJob(t *testing.T) {
-	for _, spec := range []string{"io-baseline", "io-aware:track-nodes", "workload-adaptive:track-nodes", "bf-licenses:track-nodes"} {
+	for spec, filled := range map[string]float64{ // when a starts; bf-licenses fills idle nodes every 30 s
+		"io-baseline": 0, "io-aware:track-nodes": 0, "workload-adaptive:track-nodes": 0, "bf-licenses:track-nodes": 30,
+	} {
 		jobs := []*hpc.Job{wide("first", 4), wide("wide", 8)}
 		for _, id := range []string{"a", "b", "c", "d"} {
 			jobs = append(jobs, wide(id, 4))
 		}
 		starts, _ := playIO(t, spec, jobs...)
-		if starts["wide"] > 330 || starts["wide"] < 100 || len(starts) != 6 {
-			t.Errorf("%s: starts %v", spec, starts)
+		at := filled + 100 // when a ends
+		if want := (map[string]float64{"first": 0, "a": filled, "wide": at, "b": at + 100, "c": at + 100, "d": at + 200}); !maps.Equal(starts, want) {
+			t.Errorf("%s: starts %v, want %v", spec, starts, want)
 		}
 	}
 }

@@ -54,6 +54,29 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestSelectByDefault: without SelectType, the default of the site's release counts, as in a replay. If
+// the configuration does not tell the release, the default of the release that runs counts.
+func TestSelectByDefault(t *testing.T) {
+	const text = "ClusterName=c\nSlurmctldHost=h\nNodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 Default=YES\n"
+	for _, test := range []struct {
+		site, runs slurmspec.Release
+		linear     bool
+	}{
+		{slurmspec.R2302, slurmspec.R2605, true}, {slurmspec.R2311, slurmspec.R2205, false},
+		{slurmspec.Release{}, slurmspec.R2302, true}, {slurmspec.Release{}, slurmspec.R2311, false},
+	} {
+		cluster := site(t, text).cluster
+		cluster.SiteRelease = test.site
+		s, err := New(cluster, nil, Options{Release: test.runs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.linear != test.linear || s.consTRES == test.linear {
+			t.Errorf("site %v, run %v: select/linear %v, select/cons_tres %v", test.site, test.runs, s.linear, s.consTRES)
+		}
+	}
+}
+
 // TestLimitReasons: every reason for a limit of a TRES is a reason of Slurm's.
 func TestLimitReasons(t *testing.T) {
 	for tres := range tresNames {

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // Site has the rules of one cluster that decide about submissions.
@@ -96,8 +97,8 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	return s, nil
 }
 
-// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The numbers come from old
-// configurations.
+// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The number 2 is an older notation of
+// limits.
 func (s *Site) readEnforcement() {
 	value, _ := s.cluster.Get("AccountingStorageEnforce")
 	has := func(words ...string) bool {
@@ -108,7 +109,7 @@ func (s *Site) readEnforcement() {
 	s.associations = s.cluster.EnforcesAssociations()
 	s.limits = has("limits", "2", "safe", "all")
 	s.safe = has("safe", "all")
-	s.qos = has("qos", "3", "all")
+	s.qos = has("qos", "all")
 	s.wckeys = has("wckeys", "all")
 }
 
@@ -122,11 +123,9 @@ func (s *Site) readKeys() error {
 	}
 	s.trackWCKey = slices.Contains([]string{"YES", "UP", "TRUE", "1"}, strings.ToUpper(get("TrackWCKey")))
 	kind := strings.ToLower(get("SelectType"))
-	if kind == "" { // the default changed in 24.05; conf writes the default of the site's release
-		kind = "select/linear"
-		if from, _ := s.cluster.Releases(); from.Since(slurmspec.R2405) {
-			kind = "select/cons_tres"
-		}
+	if kind == "" {
+		from, to := s.cluster.Releases()
+		kind = history.SelectType.At(s.release, from, to)
 	}
 	s.linear = kind == "select/linear"
 	s.consTRES = kind == "select/cons_tres" || kind == "select/cons_res" && s.release.Since(slurmspec.R2311)

@@ -3,12 +3,13 @@ package associations
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"rmreplay/internal/realdata"
 )
 
 // site has commands like those of real sites.
@@ -44,10 +45,10 @@ func TestSite(t *testing.T) {
 // TestSamples: the commands of the sites in the shared data have no mistakes.
 func TestSamples(t *testing.T) {
 	for dir, cluster := range map[string]string{"micro": "micro", "medium": "ubhpc"} {
-		path := filepath.Join("../../../../../shared/data/slurm", dir, "sacctmgr.script")
+		path := realdata.Path(t, "slurm", dir, "sacctmgr.script")
 		data, err := os.ReadFile(path)
 		if err != nil {
-			t.Skipf("NOT TESTED: the shared data are not here: %v", err)
+			t.Fatal(err)
 		}
 		if s := Read(data, path, cluster); len(s.Mistakes) > 0 {
 			t.Errorf("%s", strings.Join(s.Mistakes, "\n"))

@@ -286,7 +286,7 @@ func (t *translation) defaults() {
 		if _, set := t.a.cluster.Get(d.Key); set {
 			continue
 		}
-		value := d.In(t.a.release)
+		value := d.At(t.a.release, from, to)
 		reason := fmt.Sprintf("the default since %s; before, it was %s", d.Since, d.Before)
 		if value == d.Before {
 			reason = fmt.Sprintf("the default before %s; since then, it is %s", d.Since, d.After)
@@ -294,8 +294,7 @@ func (t *translation) defaults() {
 		switch {
 		case d.In(from) != d.In(to):
 			reason += "; the configuration does not tell which release the site runs"
-		case d.In(from) != value:
-			value = d.In(from)
+		case value != d.In(t.a.release):
 			reason = fmt.Sprintf("the default of the site's release; that of %s is %s: %s", t.a.release.Series(), d.In(t.a.release), d.Effect)
 			t.find(Statement{}, d.Key, "", value, reason)
 		}

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 	"rmreplay/internal/workload"
 )
 
@@ -132,11 +133,14 @@ const fewMessages = 20
 // configurationRules return what a configuration uses and the model does not have, or "".
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
-		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
-		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
+		kind, byDefault := strings.ToLower(keys.Value(c.Get, "SelectType")), ""
+		if kind == "" {
+			kind, byDefault = history.SelectType.In(c.Release), ", the default before "+history.SelectType.Since.String()
+		}
+		if strings.HasSuffix(kind, "cons_tres") {
 			return ""
 		}
-		return "SelectType=" + cmp.Or(kind, "select/linear, the default before 24.11")
+		return "SelectType=" + kind + byDefault
 	},
 	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {

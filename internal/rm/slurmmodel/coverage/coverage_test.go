@@ -55,6 +55,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
+		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
 		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
 		cfg, w := plain()
@@ -64,7 +65,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
-		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
+		"SelectType=select/linear, the default before 23.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
 		"preemption with PreemptMode=PRIORITY (2 jobs)":               site(cons + "PreemptType=preempt/qos PreemptMode=PRIORITY"),
 		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // Settings are the keys of slurm.conf that decide priorities.
@@ -34,10 +35,12 @@ type Settings struct {
 // that the cluster has a slurmdbd. Without it, slurmctld ignores the weights of age and fair-share.
 func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
 	release slurmspec.Release) (*Settings, error) {
-	s := &Settings{MaxAge: 7 * 86400, Multifactor: release.Since(slurmspec.R2311)}
-	if kind, set := get("PriorityType"); set {
-		s.Multifactor = strings.TrimPrefix(strings.ToLower(kind), "priority/") == "multifactor"
+	s := &Settings{MaxAge: 7 * 86400}
+	kind, set := get("PriorityType")
+	if !set {
+		kind = history.PriorityType.In(release)
 	}
+	s.Multifactor = strings.TrimPrefix(strings.ToLower(kind), "priority/") == "multifactor"
 	for key, to := range map[string]*float64{
 		"PriorityWeightAge": &s.Age, "PriorityWeightAssoc": &s.Association, "PriorityWeightFairshare": &s.FairShare,
 		"PriorityWeightJobSize": &s.Size, "PriorityWeightPartition": &s.Partition, "PriorityWeightQOS": &s.QOS,

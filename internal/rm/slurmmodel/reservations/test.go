@@ -19,8 +19,6 @@ type Want struct {
 	PartitionNodes selection.Bits
 	// Required are the nodes of --nodelist; nil if not given.
 	Required selection.Bits
-	// Begin is the job's begin time.
-	Begin int64
 }
 
 // Answer says whether reservations let a job start.

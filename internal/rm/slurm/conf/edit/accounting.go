@@ -135,7 +135,7 @@ func (e *editor) warnOfNoEffect(p parameter) {
 // (_validate_accounting_storage_enforce in read_config.c, where 2 means limits).
 func limits(enforced string) bool {
 	for item := range strings.SplitSeq(enforced, ",") {
-		if slices.Contains([]string{"2", "3", "all", "limits", "safe"}, strings.TrimSpace(item)) {
+		if slices.Contains([]string{"2", "all", "limits", "safe"}, strings.TrimSpace(item)) {
 			return true
 		}
 	}
