@@ -88,6 +88,16 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	return s.Request, true, err
 }
 
+// Asked returns the options in the batch script and on the command line; empty if there are none, or
+// if they contradict each other.
+func (r *Job) Asked() hpc.Request {
+	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, []string{r.Name, r.Comment}, r.Submit)
+	if err != nil {
+		return hpc.Request{}
+	}
+	return s.Request
+}
+
 // ScriptOptions returns the words in a batch script's #SBATCH lines, up to the first line that is
 // neither blank nor a comment (sbatch(1)).
 func ScriptOptions(script string) []string {

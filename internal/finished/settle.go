@@ -13,7 +13,6 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
 
@@ -518,11 +517,8 @@ const cut = "..."
 // the command line or the script. ok is false if neither has a list that begins like the cut one.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
-	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, nil, r.Submit)
-	if err != nil || s.Request.Array == "" {
-		return a, false
-	}
-	if a, err = hpc.ParseArray(s.Request.Array); err != nil {
+	a, err := hpc.ParseArray(r.Asked().Array)
+	if err != nil {
 		return a, false
 	}
 	if _, limit, has := strings.Cut(rest, "%"); has { // scontrol can change the limit

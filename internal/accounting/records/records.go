@@ -85,7 +85,7 @@ type beyond struct {
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // the job was requeued after this run
 	PreemptedBy string `json:"preempted_by,omitempty"` // of a replay: the workload's ID of the job that preempted this one
-	Waits       string `json:"waits,omitempty"`        // for a job of a run: the text of document.WaitsText
+	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, where times do not say enough
 }
 
 // beyondOf returns what a record says beyond Slurm's keys. It omits what follows from ReqTRES.
@@ -161,18 +161,20 @@ func limitOf(d time.Duration) limit {
 }
 
 // Document returns the document of a finished job. cluster is used if the job has no cluster. lost
-// says that the job was requeued after this run.
-func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
+// says that the job was requeued after this run. earlier are the job's runs that were lost before
+// this one; the document of its last run has the whole wait.
+func Document(r *finished.Job, cluster string, lost bool, earlier ...finished.Job) ([]byte, error) {
+	request := r.Asked()
 	f := fields{
 		JobID: r.Number, Cluster: r.Cluster, User: r.User, Group: r.Group,
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, WCKey: r.WCKey, Reservation: r.Reservation,
 		Name: r.Name, Nodes: r.NodeList, TotalCPUs: amount(r.AllocCPUs, r.Start), TotalNodes: amount(r.AllocNodes, r.Start),
 		ExitCode: exitCode(r.ExitCode, r.Signal, r.HasExit), TRESReq: r.ReqTRES, TRESAlloc: r.AllocTRES,
-		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
+		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: cmp.Or(r.Dependency, request.Dependency), Features: r.Constraint, Comment: r.Comment,
 		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
-	f.Lost = lost
+	f.Lost, f.Waits = lost, waitsOf(r, &request, lost, earlier)
 	task, named := taskOf(r.ID)
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
 	case f.JobID != 0 || isTask: // a task without a number is identified by its index
@@ -204,6 +206,33 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	}
 	ran(&f, r.Start)
 	return encode(f)
+}
+
+// waitsOf returns the text of the wait of a job that asked for a delay, or that lost runs. It is
+// empty for other jobs, because the times alone say how long they waited. A task may have waited
+// for the limit of its array, not for what it asked.
+func waitsOf(r *finished.Job, request *hpc.Request, lost bool, earlier []finished.Job) string {
+	if lost {
+		return document.WaitsLost
+	}
+	if len(earlier) == 0 && request.Dependency == "" && request.Begin <= 0 && !request.Hold {
+		return ""
+	}
+	all := !strings.Contains(request.Array, "%")
+	row := run.Row{Submit: r.Submit, Eligible: r.Eligible, Start: r.Start, End: r.End, AskedBegin: max(0, request.Begin),
+		AskedHold: all && request.Hold, AskedDependency: all && request.Dependency != ""}
+	if len(earlier) > 0 {
+		row.Submit = earlier[0].Submit
+		for _, e := range earlier {
+			row.Segments = append(row.Segments, run.Segment{Start: e.Start, End: e.End, Eligible: e.Eligible, EndedBy: rm.Requeue})
+		}
+		row.Segments = append(row.Segments, run.Segment{Start: r.Start, End: r.End, EndedBy: rm.Ended})
+	}
+	s, ok := waits.Sum(&row)
+	if !ok {
+		return ""
+	}
+	return document.WaitsText(&s)
 }
 
 // exitCode formats an exit code; the result is empty if the record does not say the code.

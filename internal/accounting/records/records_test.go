@@ -3,6 +3,7 @@ package records_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,45 @@ func TestUnknownExit(t *testing.T) {
 				t.Errorf("%s: %s: exit code %+v, read back %v", engine, text, j.ExitCode, back.HasExit)
 			}
 		}
+	}
+}
+
+// TestAsked checks the waits of accounting records: what the command line asks for, and the lost runs of a job.
+func TestAsked(t *testing.T) {
+	lost := []finished.Job{{Submit: at(0), Eligible: at(2), Start: at(5), End: at(15), State: hpc.Requeued}}
+	for _, c := range []struct {
+		line    string
+		earlier []finished.Job
+		want    map[waits.Part]int64 // minutes
+	}{
+		{"sbatch job.sh", nil, map[waits.Part]int64{waits.Unknown: 20}},
+		{"sbatch --dependency=afterok:3 job.sh", nil, map[waits.Part]int64{waits.Dependency: 17, waits.Unknown: 3}},
+		{"sbatch --dependency=afterok:3 --begin=now+4minutes job.sh", nil, map[waits.Part]int64{waits.BeginTime: 4, waits.Dependency: 13, waits.Unknown: 3}},
+		{"sbatch --dependency=afterok:3 --array=1-9%2 job.sh", nil, map[waits.Part]int64{waits.Unknown: 20}},
+		{"sbatch --dependency=afterok:3 job.sh", lost, map[waits.Part]int64{waits.Dependency: 2, waits.Unknown: 3, waits.Requeued: 25}},
+	} {
+		job := finished.Job{ID: "7", Number: 7, ArrayTask: -1, Submit: at(20), Eligible: at(37), Start: at(40), End: at(50), State: hpc.Completed,
+			AllocCPUs: 1, Elapsed: -1, SubmitLine: c.line}
+		text, err := records.Document(&job, "vale", false, c.earlier...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := document.Parse(text, "")
+		for i, part := range waits.Parts {
+			if got := j.WaitParts[i].Value; got != 60*c.want[part] {
+				t.Errorf("%s after %d lost runs: %s %d s, want %d min", c.line, len(c.earlier), part, got, c.want[part])
+			}
+		}
+		if want := map[bool]string{true: "afterok:3"}[strings.Contains(c.line, "afterok")]; j.Dependency != want || j.Marks != 0 {
+			t.Errorf("%s: dependency %q, marks %q", c.line, j.Dependency, j.Marks.Names())
+		}
+	}
+	text, err := records.Document(&lost[0], "vale", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := document.Parse(text, ""); j.Wait.Known || !j.Lost {
+		t.Errorf("a lost run waits %+v; it is lost: %t", j.Wait, j.Lost)
 	}
 }
 

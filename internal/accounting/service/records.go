@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/output"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
@@ -184,8 +184,9 @@ func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
-	lost := lostRuns{held: map[numbered]*finished.Job{}, send: func(job *finished.Job, lost bool) error {
-		text, err := records.Document(job, from.ClusterName, lost)
+	lost := lostRuns{held: map[numbered][]finished.Job{}, send: func(runs []finished.Job, lost bool) error {
+		job := &runs[len(runs)-1]
+		text, err := records.Document(job, from.ClusterName, lost, runs[:len(runs)-1]...)
 		if err != nil {
 			return err
 		}
@@ -236,13 +237,13 @@ func read(ctx context.Context, from Records, out *Imported,
 	return nil
 }
 
-// lostRuns determines which records of preempted and failed runs are lost runs. Accounting has the
-// states PREEMPTED and NODE_FAIL both for a lost run and for a job that ended. After a lost run
-// there is another record of the job, whose submit time is the time of the requeue.
+// lostRuns determines which records of preempted, requeued and failed runs are lost runs. Accounting
+// has the states PREEMPTED and NODE_FAIL both for a lost run and for a job that ended. After a lost
+// run there is another record of the job, whose submit time is the time of the requeue.
 type lostRuns struct {
-	held  map[numbered]*finished.Job // runs for which no later record of the job was read yet
+	held  map[numbered][]finished.Job // the last run, for which no later record was read yet, after the lost runs
 	order []numbered
-	send  func(job *finished.Job, lost bool) error
+	send  func(runs []finished.Job, lost bool) error // sends the last of a job's runs
 }
 
 // maxRequeue is the longest time between the end of a run and the requeue of its job, which can be
@@ -250,30 +251,35 @@ type lostRuns struct {
 const maxRequeue = 24 * time.Hour
 
 func (l *lostRuns) add(job *finished.Job) error {
+	runs := []finished.Job{*job}
 	if job.Number == 0 {
-		return l.send(job, false)
+		return l.send(runs, false)
 	}
 	key := numbered{job.Cluster, int64(job.Number)}
 	if before := l.held[key]; before != nil {
 		delete(l.held, key)
-		after := job.Submit.Sub(before.End)
-		if err := l.send(before, after >= 0 && after < maxRequeue); err != nil {
+		after := job.Submit.Sub(before[len(before)-1].End)
+		lost := after >= 0 && after < maxRequeue
+		if err := l.send(before, lost); err != nil {
 			return err
 		}
+		if lost {
+			runs = slices.Concat(before, runs)
+		}
 	}
-	if job.Start != 0 && job.End != 0 && (job.State == hpc.Preempted || job.State == hpc.NodeFail) {
-		l.held[key], l.order = new(*job), append(l.order, key)
+	if job.Start != 0 && job.End != 0 && job.State.Requeues() {
+		l.held[key], l.order = runs, append(l.order, key)
 		return nil
 	}
-	return l.send(job, false)
+	return l.send(runs, false)
 }
 
 // close sends the remaining records. There was no later record, so these jobs ended.
 func (l *lostRuns) close() error {
 	for _, key := range l.order {
-		if job := l.held[key]; job != nil {
+		if runs := l.held[key]; runs != nil {
 			delete(l.held, key)
-			if err := l.send(job, false); err != nil {
+			if err := l.send(runs, false); err != nil {
 				return err
 			}
 		}

@@ -497,8 +497,11 @@ func TestWaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var states []string
+	var states, again []string
 	for _, row := range rows[1:] {
+		if row[slices.Index(rows[0], "jobid")] == "5" {
+			again = append(again, row[slices.Index(rows[0], "wait_s")])
+		}
 		states = append(states, row[slices.Index(rows[0], "jobid")]+" "+row[slices.Index(rows[0], "state")]+" "+row[slices.Index(rows[0], "lost")])
 	}
 	slices.Sort(states)
@@ -507,6 +510,9 @@ func TestWaited(t *testing.T) {
 		"7 NODE_FAIL 1", "8 COMPLETED 0", "8 PREEMPTED 0",
 	}; !slices.Equal(states, want) {
 		t.Errorf("%q, want %q", states, want)
+	}
+	if slices.Sort(again); !slices.Equal(again, []string{"", "240"}) {
+		t.Errorf("the runs of job 5 waited %q s, want the whole wait for the last one only", again)
 	}
 }
 
