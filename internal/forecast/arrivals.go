@@ -38,7 +38,7 @@ const (
 //
 // [Recent] is a Poisson bootstrap of a random day of the last week; of a history of less than a
 // day, a random span until now is repeated until a day is full. Each job comes again k times, where
-// k has a Poisson distribution of mean 1, or with [busy], the ratio of the two usual rates. A copy
+// k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual rates. A copy
 // of an ended job runs as long as that job. If the job still runs or waits, its copy's run time is
 // drawn: jobs that have not ended are mostly long. A job that was cancelled before its start does
 // not come again. l has the distributions of run times; nil for true ones.
