@@ -32,9 +32,8 @@ type drawn struct {
 	wider *drawn // nil for the widest group
 }
 
-// QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
-// time drawn for its group, the wider group counts: what is drawn may be shorter than the jobs that
-// still run.
+// QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest time drawn for
+// its group, the wider group counts: the time drawn may be shorter than the jobs that still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.Longest() {
 		return d.wider.QuantileAfter(q, elapsed)
