@@ -110,16 +110,18 @@ func preemptors(r *run.Row) string {
 	return strings.Join(list, ",")
 }
 
-// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job without such
-// runs.
+// lostTime sums up the runs that ended in a requeue or by a preemption, as the lost processor seconds
+// of package metrics; NaN for a job without such runs.
 func lostTime(r *run.Row) float64 {
 	lost, run := math.NaN(), 0.0
-	for _, s := range r.Segments {
+	held := r.Held()
+	for i, s := range held {
 		run += s.End.Sub(s.Start).Seconds() * float64(s.Processors)
-		if s.EndedBy == rm.Suspend {
+		suspended := s.EndedBy == rm.Suspend
+		if suspended && (i < len(held)-1 || r.End == 0) {
 			continue
 		}
-		if s.EndedBy == rm.Requeue || s.PreemptedBy != "" {
+		if s.EndedBy == rm.Requeue || s.PreemptedBy != "" && !suspended || r.State == hpc.Preempted {
 			if math.IsNaN(lost) {
 				lost = 0
 			}

@@ -2,6 +2,7 @@ package jobtable
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,32 @@ func TestWaitsAgain(t *testing.T) {
 	row.Segments = []run.Segment{{Start: hpc.Unix(1e9 + 5), End: hpc.Unix(1e9 + 9), EndedBy: rm.Requeue}}
 	if f := fieldsOf(&workload.Workload{}, &hpc.Job{}, row, 0); !f.Started || f.Ended || f.Start != -1 || f.Wait != -1 {
 		t.Errorf("started %v, ended %v, start %v, wait %v", f.Started, f.Ended, f.Start, f.Wait)
+	}
+}
+
+// The lost CPU time of a job has the runs that ended in a requeue or by a preemption, as metrics count them.
+func TestLostTime(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }
+	requeued := run.Segment{Start: at(5), End: at(9), EndedBy: rm.Requeue, Processors: 2}
+	stopped := run.Segment{Start: at(20), End: at(25), EndedBy: rm.Suspend, Processors: 2}
+	ended := run.Segment{Start: at(27), End: at(30), EndedBy: rm.Ended, Processors: 2}
+	by := ended
+	by.PreemptedBy = "7"
+	for name, test := range map[string]struct {
+		row  run.Row
+		want float64 // 0 without such runs
+	}{
+		"never lost":                         {run.Row{State: hpc.Completed, Start: at(20), End: at(30), Processors: 2}, 0},
+		"preempted, by an unknown job":       {run.Row{State: hpc.Preempted, Start: at(20), End: at(30), Processors: 2}, 20},
+		"preempted after a suspension":       {run.Row{State: hpc.Preempted, Start: at(20), End: at(30), Segments: []run.Segment{stopped, by}}, 16},
+		"preempted while suspended":          {run.Row{State: hpc.Preempted, Start: at(20), End: at(25), Segments: []run.Segment{requeued, stopped}}, 18},
+		"requeued, then completed":           {run.Row{State: hpc.Completed, Start: at(20), End: at(30), Segments: []run.Segment{requeued, stopped, ended}}, 8},
+		"requeued, then suspended until now": {run.Row{State: hpc.Suspended, Start: at(20), Segments: []run.Segment{requeued, stopped}}, 8},
+	} {
+		got, lost := lostTime(&test.row), metrics.Compute([]run.Row{test.row}, metrics.Options{}).LostProcessorSeconds
+		if got != test.want && !(test.want == 0 && math.IsNaN(got)) || float64(lost) != test.want {
+			t.Errorf("%s: lost CPU time %v, metrics have %v, want %v", name, got, lost, test.want)
+		}
 	}
 }
 

@@ -92,6 +92,19 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 		t.Fatal(err)
 	}
 	checkFigures(t, summary, figures, margin)
+	sum := metrics.Float(0)
+	for _, row := range table.Rows {
+		lost, err := table.Value(row, "lost_cpu_time")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !math.IsNaN(lost) {
+			sum += metrics.Float(lost)
+		}
+	}
+	if got := figures.LostProcessorSeconds; !cmp.Equal(got, sum, near(1e-6)) {
+		t.Errorf("the trace has %v lost processor seconds, and its jobs have %v", got, sum)
+	}
 	checkSame(t, r.Dir, path)
 }
 
