@@ -243,7 +243,7 @@ func ClusterDir(dir string) string {
 	return path
 }
 
-// ClusterFiles returns the record's copies of the cluster's files, by their names below its directory; nil if there are none.
+// ClusterFiles returns the record's copies of the cluster's files, by name below its directory; nil without copies.
 func (r *Run) ClusterFiles() (map[string]string, error) {
 	return input.ReadTree(ClusterDir(r.Dir), 64<<20)
 }

@@ -130,7 +130,9 @@ func (s *Store) RemoveDatabase() (Database, error) {
 	one, err := s.database()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return one, &InputError{"database", errors.New("the store has no database (want a release that rmreplay slurm list shows)")}
+		return one, &InputError{
+			"database", errors.New("the store has no database (want a release that rmreplay slurm list shows)"),
+		}
 	case err == nil && filepath.Dir(one.Path) != s.dir:
 		return one, &InputError{"database", fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove database)",
 			s.shared)}

@@ -95,7 +95,8 @@ type job struct {
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
-		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{}, early: map[uint32]hpc.Time{},
+		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{},
+		early: map[uint32]hpc.Time{},
 	}
 	for i, hw := range hardware {
 		if _, twice := c.index[hw.Name]; twice {
