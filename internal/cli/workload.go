@@ -18,9 +18,10 @@ func newWorkloadCommand(g *globals) *cobra.Command {
 		Long: `Commands about workloads. A workload lists the jobs that users submit to a cluster, with
 the times of submission. It is a trace in JSON Lines, a log in the Standard Workload
 Format (SWF), a file of events of the UB simulator ("-dt SECONDS -e submit_batch_job |
-sbatch options"), the output of sacct -P or sacct --json, an accounting log of PBS, LSF or Grid
-Engine, a log in the Grid Workload Format (GWF), a workload of Batsim, a CSV table, a
-bundle, or the directory of a run. Files may be compressed with gzip, xz or Zstandard.
+sbatch options"), the output of sacct -P or sacct --json, an accounting log of PBS, LSF
+or Grid Engine, a log in the Grid Workload Format (GWF), a workload of Batsim, a CSV
+table, a bundle, or the directory of a run. Files may be compressed with gzip, xz or
+Zstandard.
 The commands recognize the format by the content. docs/FORMATS.md describes the formats.`,
 	}
 	c.AddCommand(newWorkloadInfoCommand(g), sitecmd.Validate(lentTo(g)), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),

@@ -122,6 +122,6 @@ func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs in
 	if text == "" || jobs == 0 || forecast.Rejected < jobs {
 		return nil
 	}
-	return inputError(fmt.Errorf("checking the cluster: %s; without what they would make, Slurm rejects all of %s", text,
+	return inputError(fmt.Errorf("checking the cluster: %s; so Slurm would reject every job of the workload (%s)", text,
 		quantity.Regular(jobs, "job")))
 }

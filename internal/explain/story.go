@@ -338,9 +338,9 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
-// startedBetween reports whether a job's first start at from or later is before until, and returns
-// the processors of that run. It reports false for a job that had nodes at from or had ended by
-// then.
+// startedBetween reports whether a run of the job started in the interval [from, until), and returns
+// the processors of the first such run. It reports false for a job that had nodes at the interval's
+// beginning, or had ended by then.
 func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool) {
 	for _, r := range row.Runs() {
 		if r.Start >= from {

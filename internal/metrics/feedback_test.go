@@ -76,8 +76,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// The summary of a run without feedback lacks this part. The numbers of a run without jobs have no
-// value.
+// The summary of a run without feedback has no metrics of feedback. If a run with feedback has no
+// jobs, these metrics are null.
 func TestFeedbackInSummary(t *testing.T) {
 	if s := NewSummary(feedbackRows(), &run.Manifest{}, Options{}); s.Feedback != nil {
 		t.Error("a rigid run has metrics of feedback")

@@ -39,7 +39,7 @@ func Located(path string, err error) error { return located(path, err) }
 func FileName(name string) string { return slug(name) }
 
 // Complete checks an experiment that was not read from a file of its own, as [Open] checks a file,
-// and resolves its paths. Its errors are about lines; see [Located].
+// and resolves its paths. Its errors do not print the line: [Located] adds it.
 func (e *Experiment) Complete(check CheckOption, together CheckVariant) error {
 	e.Workload = e.resolve(e.Workload)
 	if err := e.check(check); err != nil {

@@ -479,7 +479,7 @@ func (e *process) obituary(err error) error {
 	said := e.said.String()
 	for _, words := range []string{"bad_alloc", "out of memory", "Out of Memory", "annot allocate memory"} {
 		if strings.Contains(said, words) {
-			return fmt.Errorf("%w (limit %d MiB for all)", ErrMemory, e.pool.opts.MemoryMiB)
+			return fmt.Errorf("%w (limit %d MiB for all queries together)", ErrMemory, e.pool.opts.MemoryMiB)
 		}
 	}
 	switch {

@@ -327,10 +327,10 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeUtilization sums the processor seconds of each bucket. A raw row has the processors of the
-// jobs that start in a bucket or, as negative numbers, of the jobs that end there. It also has the
-// sum over these jobs of: start or end, in seconds since the first bucket's beginning, times the
-// job's processors.
+// shapeUtilization sums the processor seconds of each bucket. A raw row has two sums over the jobs
+// that start in a bucket, or over those that end there: of their processors, and of the processors
+// times the instant of the start or end, in seconds since the first bucket's beginning. Both sums
+// are negative for jobs that end.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1

@@ -20,7 +20,7 @@ func (o commands) remove() *cobra.Command {
 		return nil
 	})
 	c.Use = "remove DIR"
-	c.Short = "Remove jobs of users, clusters or times for good"
+	c.Short = "Remove the jobs of a user, a cluster or a period for good"
 	c.Long = `Removes jobs with their documents from a data directory, also while the server runs.
 --user-name, --cluster-name, --start and --end (bounds of the jobs' ends) choose the
 jobs; a job must match all given flags. Earlier documents of these jobs are removed, too.

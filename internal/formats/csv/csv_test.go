@@ -66,7 +66,7 @@ func TestErrors(t *testing.T) {
 		head + "a,,1,1,\n":                "submit: missing",
 		head + "a,1709280000,1,1\n":       "x.csv:2: not as many fields as the header has (want 5)",
 		head + "a,1709280000,\"1\"2,1,\n": "x.csv:2:",
-		"id,submit,run_time_s,user,user_uid\na,1709280000,1,u,1\nb,1709280001,1,u,2\n": "x.csv:3:18: user_uid: user u is 1,",
+		"id,submit,run_time_s,user,user_uid\na,1709280000,1,u,1\nb,1709280001,1,u,2\n": "x.csv:3:18: user_uid: user u has the user ID 1,",
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), "reading csv: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

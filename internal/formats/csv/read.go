@@ -248,7 +248,8 @@ func (t *reader) user(row []string, name string) error {
 	}
 	before, known := t.users[name]
 	if known && !before.Equal(user) {
-		return t.wrong(uid, fmt.Errorf("user %s is %d, %s and %d in another row", name, before.UID, before.Group, before.GID))
+		return t.wrong(uid, fmt.Errorf("user %s has the user ID %d, the group %q and the group ID %d in another row "+
+			"(want the same in all rows)", name, before.UID, before.Group, before.GID))
 	}
 	if !known {
 		t.users[name] = user

@@ -148,7 +148,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{testHeader + `{"type":"node","nodes":"n1","state":"down"}`, "at: missing"},
 		{testHeader + `{"type":"reservation","at":1,"name":"r","action":"make"}`, `action "make": not known`},
 		{testHeader + `{"type":"user","uid":5}`, "name: missing"},
-		{testHeader + "[1]", "not JSON"},
+		{testHeader + "[1]", "a record is a list (want an object"},
 		{testHeader + "x", "not JSON"},
 	}
 	for _, tt := range tests {

@@ -64,7 +64,7 @@ func (t *Tree) check(width int) error {
 	}
 	nodes := len(t.nodes)
 	if len(t.leaves) != nodes+1 {
-		return fmt.Errorf("%d nodes with %d leaves", nodes, len(t.leaves))
+		return fmt.Errorf("%d inner nodes with %d leaves (want one leaf more than inner nodes)", nodes, len(t.leaves))
 	}
 	for i, n := range t.nodes {
 		if int(n.feature) >= width {

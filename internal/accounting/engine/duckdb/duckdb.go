@@ -168,7 +168,7 @@ func (s *server) answer(r request) error {
 		release()
 		return nil
 	}
-	return errSend{fmt.Errorf("a frame of kind %d came, which no engine gets", r.kind)}
+	return errSend{fmt.Errorf("a frame of kind %d came (want a request: kind %d to %d)", r.kind, wire.Configure, wire.End)}
 }
 
 // send sends a frame. The engine ends if the parent does not read.

@@ -43,7 +43,7 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	if _, ok := try(kept, except); !ok {
 		return nothing
 	}
-	if !s.Since2411 { // since 24.11 a node with such cores is left out
+	if !s.Since2411 { // before 24.11 an exclusive job may get nodes whose used cores are all kept
 		except = kept
 	}
 	own := t.partitions[s.Partition].Tier
