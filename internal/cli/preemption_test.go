@@ -30,7 +30,7 @@ import (
 var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
 // enough is the least number of preemptions in a replay, or the test would show little.
-const enough = 10
+const enough = 5
 
 // TestPreemptionDay replays small jobs of the example's morning on eight nodes with preemption by
 // QOS and by partition, on three releases. Every preemption in slurmctld.log is in the record with
