@@ -66,7 +66,8 @@ func (c *Config) check() error {
 	case !(c.Decay >= 0 && c.Decay < 1):
 		return fmt.Errorf("decay: %g (want 0 or more, and below 1)", c.Decay)
 	case !(c.RateSigmas >= 0 && c.TimeSigmas >= 0):
-		return fmt.Errorf("standard deviations to add to predictions: %g for rates, %g for run times (want 0 or more)", c.RateSigmas, c.TimeSigmas)
+		return fmt.Errorf("standard deviations to add to predictions: %g for rates, %g for run times (want 0 or more)",
+			c.RateSigmas, c.TimeSigmas)
 	case c.Tries < 1 || c.Delay < 0 || c.Retry <= 0 || c.MeasureEvery <= 0 || c.MeasureOver <= 0:
 		return errors.New("tries, delays and intervals of measuring must be positive")
 	}
