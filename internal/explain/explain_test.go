@@ -422,17 +422,10 @@ func TestPlanOfThePast(t *testing.T) {
 	h.waits("me", 1, "Priority", 20)
 	h.waits("me", 30, "QOSGrpCpuLimit", 20)
 	h.waits("me", 50, "Resources", 99)
-	s, err := h.record().Job("me")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := s.Render(&b, time.UTC); err != nil {
-		t.Fatal(err)
-	}
+	_, text := storyOf(t, &h)
 	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, planned for 2023"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q:\n%s", want, b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
 		}
 	}
 }
@@ -539,6 +532,16 @@ func TestStoryOfDependency(t *testing.T) {
 	h.job("me", "bob", "n1", 1, 5, 31, 60, 60)
 	h.waits("me", 5, "Dependency", 0)
 	h.rows[1].Eligible = h.rows[1].Start
+	s, text := storyOf(t, &h)
+	if len(s.Holders) != 0 || strings.Contains(text, "held by") || len(s.Parts) == 0 || s.Parts[0].Part != waits.Dependency ||
+		!strings.Contains(text, "4 processors, 1 node,") {
+		t.Errorf("holders %+v, parts %+v\n%s", s.Holders, s.Parts, text)
+	}
+}
+
+// storyOf returns the story of the job "me", and its text.
+func storyOf(t *testing.T, h *history) (s *Story, text string) {
+	t.Helper()
 	s, err := h.record().Job("me")
 	if err != nil {
 		t.Fatal(err)
@@ -547,8 +550,5 @@ func TestStoryOfDependency(t *testing.T) {
 	if err := s.Render(&b, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Holders) != 0 || strings.Contains(b.String(), "held by") || len(s.Parts) == 0 || s.Parts[0].Part != waits.Dependency ||
-		!strings.Contains(b.String(), "4 processors, 1 node,") {
-		t.Errorf("holders %+v, parts %+v\n%s", s.Holders, s.Parts, b.String())
-	}
+	return s, b.String()
 }

@@ -423,9 +423,8 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame. A replay asks
-// slurmctld for reasons every two minutes, so after askedWait a job without a reason was not tried.
-const shortWait, askedWait = time.Minute, 5 * time.Minute
+// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
+const shortWait = time.Minute
 
 // freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
 // at most machine. Nodes on which no job of the partition ever ran count as free.
@@ -461,12 +460,9 @@ func (s *situation) take() {
 func (s *situation) freeNodes(unusable int) {
 	machine := s.stall.Nodes - s.stall.BusyNodes - unusable
 	s.take()
-	free, empty := map[string]int{}, 0 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
-	fits, first := 0, hpc.Time(0)      // first: the earliest planned start
-	short := shortWait
-	if s.manifest.Engine == "slurm" {
-		short = askedWait
-	}
+	free, empty := map[string]int{}, 0                 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
+	fits, first := 0, hpc.Time(0)                      // first: the earliest planned start
+	asked := s.reasons && s.manifest.Engine == "slurm" // a replay asks for reasons only now and then
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
@@ -474,7 +470,7 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
-		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < short {
+		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait || asked && why.Reason == "" {
 			continue
 		}
 		room := 0

@@ -88,8 +88,8 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	return s.Request, true, err
 }
 
-// Asked returns the options in the batch script and on the command line; empty if there are none, or
-// if they contradict each other.
+// Asked returns the request that the options in the batch script and on the command line make. It is
+// empty without options, and if the options contradict each other.
 func (r *Job) Asked() hpc.Request {
 	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, []string{r.Name, r.Comment}, r.Submit)
 	if err != nil {

@@ -316,7 +316,7 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
 	}
-	first, last, started := opts.bounds(rows)
+	first, last, started := opts.period(rows)
 	if last >= first && last != 0 {
 		a.m.MakespanSeconds = Float(last.Sub(first).Seconds())
 	}
@@ -332,8 +332,9 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// bounds is the function bounds, but the window's begin takes the place of the first start.
-func (o Options) bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
+// period returns the period T of jobs, if From and To do not set it: it begins with the window or, in a workload
+// without a window, with the first start, and ends with the last end. started is the number of jobs that started.
+func (o Options) period(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	first, last, started = bounds(rows)
 	if o.Window != 0 {
 		first = o.Window

@@ -203,7 +203,7 @@ func known(v float64) Float {
 // the total. Utilization is the group's share of the machine. For [ByPartition] it is the share of
 // the partition's own capacity, if partitions has the partition.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
-	first, last, _ := opts.bounds(all(rows))
+	first, last, _ := opts.period(all(rows))
 	if opts.From == 0 {
 		opts.From = first
 	}

@@ -112,14 +112,7 @@ func TestRecordedArray(t *testing.T) {
 	job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Array: "1-3%2"}, Behaviour: hpc.Behaviour{RunTime: time.Minute}, Recorded: &hpc.Recorded{
 		TaskStarts: map[int]hpc.Time{1: at(10), 2: at(20), 3: at(50)}, TaskEnds: map[int]hpc.Time{1: at(40), 2: at(60), 3: at(70)},
 		TaskEligible: map[int]hpc.Time{1: at(0), 2: at(0), 3: at(43)}, Start: at(10), End: at(70), State: hpc.Completed, Processors: 1}}
-	r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := r.Histories()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := historiesOf(t, job)
 	for i, want := range []map[Part]int{{Unknown: 10}, {Unknown: 20}, {Unknown: 30, OwnLimit: 20}} {
 		sums, _ := Sum(&rows[i])
 		for _, part := range Parts {
@@ -148,14 +141,7 @@ func TestDependencyOfArray(t *testing.T) {
 		job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Array: "1-2%1", Dependency: c.dependency, Begin: c.begin}, Recorded: &hpc.Recorded{
 			TaskStarts: map[int]hpc.Time{1: at(10), 2: at(43)}, TaskEnds: map[int]hpc.Time{1: at(40), 2: at(60)},
 			TaskEligible: map[int]hpc.Time{1: at(5), 2: at(43)}, Start: at(10), End: at(60), State: hpc.Completed, Processors: 1}}
-		r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := r.Histories()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := historiesOf(t, job)
 		sums, _ := Sum(&rows[1])
 		for _, part := range Parts {
 			if got := sums.Part(part); got != time.Duration(c.want[part])*time.Minute {
@@ -224,4 +210,18 @@ func TestPartOf(t *testing.T) {
 			t.Errorf("%s has no meaning", part)
 		}
 	}
+}
+
+// historiesOf returns the rows of a workload that has one recorded job.
+func historiesOf(t *testing.T, job *hpc.Job) []run.Row {
+	t.Helper()
+	r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }

@@ -340,8 +340,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestDoubts checks that each page with jobs of a run that is not valid says so, and that other
-// pages do not.
+// TestDoubts checks that the pages with jobs of a run that is not valid, and only these, mark the run
+// as not valid.
 func TestDoubts(t *testing.T) {
 	s := serve(t, 10)
 	addRun(t, s)

@@ -218,8 +218,8 @@ func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// The purpose of the measured clock is to show such cuts, so they do not make its result invalid.
 		// With the frozen clock, only the yields of a cycle take time.
-		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, of which "+
-			"%.1f s were computing; on average a cycle considered %.0f of %.0f jobs",
+		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, with "+
+			"%.1f s of computing; on average a cycle considered %.0f of %.0f jobs",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)
 	}
 	if s.BackfillTableMax >= l.table {
