@@ -39,19 +39,25 @@ func send(t *testing.T, s *store.Store, node *servertest.OpenSearch, index strin
 	node.Ask(http.MethodPost, "/"+index+"/_refresh", "", nil)
 }
 
-// TestOpenSearch checks that the pages show the same numbers for a store and for a real cluster
-// with the same jobs: in an index with documents from this program, and in an index with Slurm's
-// documents, whose types the cluster has guessed.
+// TestOpenSearch checks a real cluster of three nodes. The first tests use only one of them, because
+// the others would repeat its work.
 func TestOpenSearch(t *testing.T) {
 	for _, release := range servertest.Releases(servertest.OpenSearch2) {
 		t.Run(release, func(t *testing.T) {
-			node := servertest.NewOpenSearch(t, release)
+			nodes := servertest.NewCluster(t, release, 3)
+			node, others := nodes[0], `{"transient":{"cluster.routing.allocation.exclude._name":%s}}`
+			node.Ask(http.MethodPut, "/_cluster/settings", fmt.Sprintf(others, `"node1,node2"`), nil)
 			t.Run("lists", func(t *testing.T) { testLists(t, node) })
+			// The pages show the same numbers for a store and for a cluster with the same jobs: in an
+			// index with documents from this program, and in an index with Slurm's documents, whose
+			// types the cluster has guessed.
 			t.Run("program", func(t *testing.T) { testPages(t, node, "program", true) })
 			t.Run("plugin", func(t *testing.T) {
 				node.Ask(http.MethodPut, "/plugin", `{"settings":{"number_of_shards":3}}`, nil)
 				testPages(t, node, "plugin", false, "waits", "requested", "reasons")
 			})
+			node.Ask(http.MethodPut, "/_cluster/settings", fmt.Sprintf(others, "null"), nil)
+			t.Run("lost", func(t *testing.T) { testNodeLost(t, nodes) })
 		})
 	}
 }
@@ -78,12 +84,11 @@ func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived 
 	}
 }
 
-// TestNodeLost sends jobs to an index of three shards with one replica each, in a cluster of three
+// testNodeLost sends jobs to an index of three shards with one replica each, in a cluster of three
 // nodes, and kills a node meanwhile. The pages must show an error or at most the jobs sent so far.
 // In the end they must show the numbers of the store, first with two nodes, and then with three.
-func TestNodeLost(t *testing.T) {
+func testNodeLost(t *testing.T, nodes []*servertest.OpenSearch) {
 	const jobs, part = 1200, 100
-	nodes := servertest.NewCluster(t, servertest.OpenSearch2, 3)
 	node, lost := nodes[0], nodes[2]
 	node.Ask(http.MethodPut, "/_index_template/copies", `{"index_patterns":["copies"],"template":{"settings":{"number_of_shards":3,"number_of_replicas":1}}}`, nil)
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})

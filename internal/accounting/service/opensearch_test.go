@@ -30,20 +30,20 @@ import (
 // longKills.
 func TestForwardKilled(t *testing.T) {
 	t.Parallel()
-	t.Run("forward", func(t *testing.T) { testForwardKilled(t, false) })
-	t.Run("store", func(t *testing.T) { testForwardKilled(t, true) })
+	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)
+	t.Run("forward", func(t *testing.T) { testForwardKilled(t, node, false) })
+	t.Run("store", func(t *testing.T) { testForwardKilled(t, node, true) })
 }
 
-func testForwardKilled(t *testing.T, asStore bool) {
-	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)
+func testForwardKilled(t *testing.T, node *servertest.OpenSearch, asStore bool) {
 	documents, kills, clients := int64(2000), 2, 8
 	if n := longKills(t); n > 0 {
 		documents, kills, clients = documentsAKill*int64(n), n, 64
 	}
-	what, to := "`--forward`", forwardVariable+"="+node.URL
+	what, index, to := "`--forward`", "slurm", forwardVariable+"="+node.URL
 	if asStore {
-		what, to = "`--store elasticsearch`", storeVariable+"="+node.URL+"/slurm"
-		node.Ask(http.MethodPut, "/_index_template/shards", `{"index_patterns":["slurm"],"template":{"settings":{"number_of_shards":3}}}`, nil)
+		what, index, to = "`--store elasticsearch`", "store", storeVariable+"="+node.URL+"/store"
+		node.Ask(http.MethodPut, "/_index_template/shards", `{"index_patterns":["store"],"template":{"settings":{"number_of_shards":3}}}`, nil)
 	}
 	p := &posting{address: freeAddress(t), documents: documents}
 	dir := filepath.Join(t.TempDir(), "data")
@@ -58,7 +58,7 @@ func testForwardKilled(t *testing.T, asStore bool) {
 		// received, they would come in quick succession, and almost nothing would be forwarded in
 		// between.
 		share := documents * int64(k+1) / int64(kills+1)
-		untilAll(t, share, func() int64 { return int64(node.Count("slurm")) }, &s.log)
+		untilAll(t, share, func() int64 { return int64(node.Count(index)) }, &s.log)
 		// A random time within a second.
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
@@ -73,14 +73,14 @@ func testForwardKilled(t *testing.T, asStore bool) {
 		}
 	}
 	group.Wait()
-	untilAll(t, documents, func() int64 { return int64(node.Count("slurm")) }, &s.log)
+	untilAll(t, documents, func() int64 { return int64(node.Count(index)) }, &s.log)
 	if asStore {
 		checkSummary(t, p.address, documents)
 	}
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
-	checkIndex(t, node, documents, asStore)
+	checkIndex(t, node, index, documents, asStore)
 	if text, err := os.ReadFile(filepath.Join(dir, "forward-refused.jsonl")); !os.IsNotExist(err) {
 		t.Errorf("the cluster has refused: %s, %v", text, err)
 	}
@@ -144,9 +144,9 @@ func logRow(t *testing.T, what, server string, documents int64, kills int, begin
 		time.Since(begin).Round(time.Second), verdict)
 }
 
-// checkIndex checks that the index has each document once. If derived, documents must also have the
+// checkIndex checks that an index has each document once. If derived, documents must also have the
 // member "rmreplay", with the right ID and wait.
-func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, derived bool) {
+func checkIndex(t *testing.T, node *servertest.OpenSearch, index string, documents int64, derived bool) {
 	t.Helper()
 	numbers := make(map[string]int64, documents)
 	for n := int64(1); n <= documents; n++ {
@@ -154,7 +154,7 @@ func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, deri
 		numbers[store.ID(&e.Job)] = n
 	}
 	wrong := 0
-	node.Each("slurm", func(d servertest.Document) {
+	node.Each(index, func(d servertest.Document) {
 		n, ok := numbers[d.ID]
 		e := storetest.Entry(n)
 		delete(numbers, d.ID) // each document may occur only once
