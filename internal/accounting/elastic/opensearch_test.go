@@ -56,6 +56,7 @@ func TestOpenSearch(t *testing.T) {
 				node.Ask(http.MethodPut, "/plugin", `{"settings":{"number_of_shards":3}}`, nil)
 				testPages(t, node, "plugin", false, "waits", "requested", "reasons")
 			})
+			node.Ask(http.MethodDelete, "/lists,program,plugin", "", nil) // nothing else is to be copied below
 			node.Ask(http.MethodPut, "/_cluster/settings", fmt.Sprintf(others, "null"), nil)
 			t.Run("lost", func(t *testing.T) { testNodeLost(t, nodes) })
 		})
