@@ -208,6 +208,20 @@ func TestJobByJob(t *testing.T) {
 	}
 }
 
+// Of three runs of the set, one delays a job by 300 s. The mean over jobs is then the difference of the mean waits;
+// the median of each job's waits would hide the delay.
+func TestMeansOverRuns(t *testing.T) {
+	set := Set{Name: "b"}
+	for _, wait := range []int{10, 10, 310} {
+		set.Runs = append(set.Runs, realization("r", job("x", 0, wait, 50, "n1"), job("y", 0, 10, 50, "n2")))
+	}
+	c := mustCompare(t, Options{}, single("a", job("x", 0, 10, 50, "n1"), job("y", 0, 10, 50, "n2")), set)
+	figure := find(t, c.Metrics, "mean_wait_s").Differences[0].Difference
+	if got := c.Pairs[0].Jobs.Wait; figure != 50 || got.Mean != 50 || got.Changed != 1 {
+		t.Errorf("mean wait %+v, job by job %+v, want 50 s of one job", figure, got)
+	}
+}
+
 // A replay may be on another date than the log that it replays.
 func TestOtherDate(t *testing.T) {
 	a := []run.Row{job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1")}

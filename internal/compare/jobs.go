@@ -18,7 +18,7 @@ const largestJobs = 20
 
 // JobView is the comparison job by job: submission, first start, wait and time of the last run, each as set −
 // baseline in seconds (SC'18, figure 6, has submission, start and duration). If a side has
-// several runs, a job's value is its median over them.
+// several runs, a job's value is its mean over them, so that the jobs' mean wait is that of the runs.
 type JobView struct {
 	Matched int `json:"matched"` // jobs on both sides
 	// MatchedBy says by what jobs are matched if not by their IDs. The set's jobs have the IDs of the baseline here.
@@ -93,7 +93,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 			continue
 		}
 		v.Matched++
-		x, y := values.medians(a, a[0].numbers[i]), values.medians(b, a[0].numbers[i])
+		x, y := values.means(a, a[0].numbers[i]), values.means(b, a[0].numbers[i])
 		d := JobDifference{
 			Key: key, SubmitAt: metrics.Float(x.submit - first),
 			Submit: metrics.Float(y.submit - x.submit), Start: metrics.Float(y.start - x.start),
@@ -214,8 +214,8 @@ type times struct{ submit, start, wait, runTime, last float64 }
 // columns have the values of one job in all runs. The memory is used again for the next job.
 type columns struct{ submit, start, wait, runTime []float64 }
 
-// medians returns the median of each time of a job over the runs that have it.
-func (c *columns) medians(runs []table, number int) times {
+// means returns the mean of each time of a job over the runs that have it.
+func (c *columns) means(runs []table, number int) times {
 	c.submit, c.start, c.wait, c.runTime = c.submit[:0], c.start[:0], c.wait[:0], c.runTime[:0]
 	last := math.Inf(-1)
 	for i := range runs {
@@ -239,13 +239,18 @@ func (c *columns) medians(runs []table, number int) times {
 			c.runTime = append(c.runTime, m.end.Sub(m.start).Seconds())
 		}
 	}
-	return times{median(c.submit), median(c.start), median(c.wait), median(c.runTime), last}
+	return times{mean(c.submit), mean(c.start), mean(c.wait), mean(c.runTime), last}
 }
 
-func median(values []float64) float64 {
+// mean returns the mean of values, to the last bit the same for all orders of them.
+func mean(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
 	slices.Sort(values)
-	return metrics.Quantile(values, 0.5)
+	least, above := values[0], 0.0 // instants lose digits when they are added
+	for _, v := range values {
+		above += v - least
+	}
+	return least + above/float64(len(values))
 }

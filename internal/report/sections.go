@@ -728,13 +728,13 @@ func (r *Report) jobs() (Section, error) {
 			}
 			continue
 		}
-		median := ""
+		mean := ""
 		if several(r.Sets) {
-			median = "; a job's value is its median over runs"
+			mean = "; a job's value is its mean over runs"
 		}
 		t := &Table{
 			Caption: fmt.Sprintf("%s over %s%s%s", name, quantity.Counted(v.Matched, "job", "jobs"),
-				v.MatchedBy.Text(), median),
+				v.MatchedBy.Text(), mean),
 			Head: []string{"difference of", "changed by more than " + quantity.Duration(v.Tolerance), "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
