@@ -51,6 +51,9 @@ type Options struct {
 	// Refresh returns when searches find all documents that were accepted before the call; nil
 	// means that searches always find them.
 	Refresh func(ctx context.Context) error
+	// Ready returns when the store has the documents without which searches would answer about a part of the jobs; nil
+	// means that it always has them.
+	Ready func(ctx context.Context) error
 }
 
 // Server answers searches from a store.
@@ -96,14 +99,24 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 		}
 	}
 	const both = "GET POST"
+	reading := func(do func(c *call) (any, error)) func(c *call) (any, error) {
+		return func(c *call) (any, error) {
+			if server.Ready != nil {
+				if err := server.Ready(c.Context()); err != nil {
+					return nil, query.Fault(http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+				}
+			}
+			return do(c)
+		}
+	}
 	handle("GET", handler{do: server.root}, "/{$}")
 	handle("GET", handler{do: server.health}, "/_cluster/health", "/_cluster/health/{index}")
 	handle(both, handler{do: server.refresh}, "/_refresh", "/{index}/_refresh")
-	handle("GET", handler{server.document, slices.Concat(sourceNames, []string{"realtime", "refresh"},
+	handle("GET", handler{reading(server.document), slices.Concat(sourceNames, []string{"realtime", "refresh"},
 		indexParameters), 0}, "/{index}/_doc/{id}")
-	handle(both, handler{server.searchOne, searchParameters, maxBody}, "/_search", "/{index}/_search")
-	handle(both, handler{server.countOne, countParameters, maxBody}, "/_count", "/{index}/_count")
-	handle(both, handler{server.searchMany, manyParameters, maxManyBody}, "/_msearch", "/{index}/_msearch")
+	handle(both, handler{reading(server.searchOne), searchParameters, maxBody}, "/_search", "/{index}/_search")
+	handle(both, handler{reading(server.countOne), countParameters, maxBody}, "/_count", "/{index}/_count")
+	handle(both, handler{reading(server.searchMany), manyParameters, maxManyBody}, "/_msearch", "/{index}/_msearch")
 	handle("GET", handler{server.mapping, indexParameters, 0}, "/_mapping", "/{index}/_mapping")
 	handle(both, handler{server.fieldCaps, append([]string{"fields"}, indexParameters...), maxBody}, "/_field_caps",
 		"/{index}/_field_caps")

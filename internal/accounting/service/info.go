@@ -17,6 +17,11 @@ func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if c.own { // otherwise only the first jobs of the journal would be in the tables
+		settling, cancel := context.WithTimeout(ctx, readyTime)
+		defer cancel()
+		_, _ = c.wait(settling) // the answer says which documents are not in the tables, and why
+	}
 	info = new(Info)
 	return info, c.get(ctx, "/_accounting/info", info)
 }

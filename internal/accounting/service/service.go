@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,7 @@ import (
 	"rmreplay/internal/accounting/search"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
+	"rmreplay/internal/quantity"
 )
 
 // Service implements the accounting commands.
@@ -92,9 +94,15 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, who *access
 func (s *site) register(jobs web.Source) {
 	in := s.intake
 	api := search.Register(s.handler.API, in.Store(), search.Options{
-		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) },
+		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) }, Ready: s.ready(),
 	})
-	pages := web.Register(s.handler.Pages, in.Store(), jobs)
+	mux := http.NewServeMux()
+	pages := web.Register(mux, in.Store(), jobs)
+	if jobs == nil {
+		s.handler.Pages.Handle("/", whenReady(s.ready(), mux))
+	} else {
+		s.handler.Pages.Handle("/", mux)
+	}
 	const description = "GET /openapi.json"
 	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -103,6 +111,45 @@ func (s *site) register(jobs web.Source) {
 	const figures = "GET /metrics"
 	s.handler.API.Handle(figures, s.figures.handler(in))
 	s.routes = slices.Concat(s.handler.Routes(), api.Routes(), pages, []string{description, figures})
+}
+
+// readyTime is the longest time that pages and searches wait for documents that arrived before the start.
+const readyTime = 20 * time.Second
+
+// ready returns a function that waits until the store has all documents that had arrived when the directory was
+// opened. Until then, answers would be about a part of the jobs.
+func (s *site) ready() func(ctx context.Context) error {
+	before := s.intake.Status()
+	var done atomic.Bool
+	return func(ctx context.Context) error {
+		now := s.intake.Status()
+		if now.Fault == nil && now.Applied < before.Received && !done.Load() {
+			ctx, cancel := context.WithTimeout(ctx, readyTime)
+			defer cancel()
+			_ = s.intake.Wait(ctx, before.Received) // an error means that documents are missing, as below
+			now = s.intake.Status()
+		}
+		left := before.Received - now.Applied
+		if left <= 0 || done.Load() {
+			done.Store(true)
+			return nil
+		}
+		return errors.Join(fmt.Errorf("%d %s that arrived before the server started %s not in the tables yet, so figures would lack "+
+			"jobs (want the request again in a minute; accounting info shows how many are left)", left,
+			quantity.Plural(left, "document", "documents"), quantity.Plural(left, "is", "are")), now.Fault)
+	}
+}
+
+// whenReady returns a handler that calls ready before each request, and fails with its error.
+func whenReady(ready func(ctx context.Context) error, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
+			w.Header().Set("Retry-After", "10")
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Close stops the server on the socket and closes the directory.
@@ -145,6 +192,7 @@ func shortPath(dir string, do func(path string) error) error {
 type client struct {
 	http  *http.Client
 	close func() error
+	own   bool // the directory was not open, so this process has opened it
 }
 
 // connect returns a client for an existing data directory.
@@ -179,7 +227,7 @@ func connectNew(ctx context.Context, dir string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.close = s.Close
+	c.close, c.own = s.Close, true
 	return c, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -232,6 +233,46 @@ func TestKilled(t *testing.T) {
 	checkJobs(t, dir, documents, synthetic)
 	t.Logf("%d documents, %d kills, disk full %d times (%d posts refused), %d answers lost by the client, %d by the server's end, %d duplicates", documents, kills, fills, p.full.Load(),
 		p.lost.Load(), p.unheard.Load(), info.Counts[store.CountDuplicate])
+}
+
+// TestFirstAnswer checks that a server that has just started again after SIGKILL answers about all documents, though
+// its tables lack most of them, and that a directory that was closed needs its journal no more.
+func TestFirstAnswer(t *testing.T) {
+	const documents = 20_000
+	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
+	s := start(t, dir, address)
+	var bulk bytes.Buffer
+	for n := int64(1); n <= documents; n++ {
+		fmt.Fprintf(&bulk, "{\"create\":{}}\n%s\n", storetest.Entry(n).Document)
+	}
+	response, err := http.Post("http://"+address+"/slurm/_bulk", "application/x-ndjson", &bulk)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response, err)
+	}
+	response.Body.Close()
+	s.end(syscall.SIGKILL)
+	s = start(t, dir, address)
+	var summary struct{ Rows [][]any }
+	if read(t, address, "summary", &summary); summary.Rows[0][0] != float64(documents) {
+		t.Errorf("the pages show %v jobs at first, want %d", summary.Rows[0][0], documents)
+	}
+	s.end(syscall.SIGKILL)
+	s = start(t, dir, address)
+	var count struct{ Count int }
+	if text := body(t, "http://"+address+"/slurm/_count", 200); json.Unmarshal([]byte(text), &count) != nil || count.Count != documents {
+		t.Errorf("the search counts at first %s, want %d", text, documents)
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	kept, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	if kept.Durable() != documents {
+		t.Errorf("after its end the tables have %d documents on disk, want %d", kept.Durable(), documents)
+	}
 }
 
 // smallDisk mounts a file system of the given size.

@@ -18,9 +18,7 @@ const (
 	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
 	maxGoneShare = 20
 	// fewParts neighbours are merged if their rows together fit into one part.
-	fewParts = 4
-	// closeRows is the highest number of fresh rows that [Store.Close] writes. More would take too long.
-	closeRows       = 40_000
+	fewParts        = 4
 	pauseAfterFault = 5 * time.Second
 )
 
@@ -68,19 +66,19 @@ func (s *Store) compact() {
 	}
 }
 
-// sealLast writes the fresh rows into a durable part, unless there are more than closeRows.
+// sealLast writes the fresh rows into durable parts.
 func (s *Store) sealLast() error {
-	v := s.View()
-	defer v.Close()
-	rows := 0
-	for _, b := range v.st.fresh {
-		rows += len(b.rows)
+	for {
+		v := s.View()
+		fresh := len(v.st.fresh)
+		v.Close()
+		if fresh == 0 {
+			return nil
+		}
+		if _, err := s.compactOnce(true); err != nil {
+			return err
+		}
 	}
-	if rows > closeRows {
-		return nil
-	}
-	_, err := s.compactOnce(true)
-	return err
 }
 
 // compactOnce does the most urgent piece of work, and reports whether there was work to do.

@@ -478,8 +478,8 @@ func (s *Store) name() string {
 	return fmt.Sprintf("%08d", s.durable.Next)
 }
 
-// Close closes the store. Reads in progress end with an error. Up to closeRows fresh rows are written into a part, so
-// that the next start need not read the journal.
+// Close closes the store. Reads in progress end with an error. Fresh rows are written into parts, so that the next
+// start need not read the journal.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
