@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare/clusters"
+	"rmreplay/internal/compare/draws"
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/fairstart"
@@ -298,7 +299,7 @@ type Pair struct {
 	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
-	Draws *Draws `json:"draws,omitempty"`
+	Draws *draws.Result `json:"draws,omitempty"`
 }
 
 // ClusterRows returns the name of each setting of Clusters, with its values in the baseline and in the set.

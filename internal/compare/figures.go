@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"rmreplay/internal/compare/draws"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -99,10 +100,15 @@ type measured struct {
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run; waits only of jobs that were submitted at submitted or later
-// ([table.submitted]). shared says that some run has file systems that jobs share.
+// measure computes the figures of a run. If submitted is not 0 ([table.submitted]), waits are those of the jobs that
+// were submitted since, and figures over time end with the last submission: after it the machine runs empty, in one
+// window for longer than in another. shared says that some run has file systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
-	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau, Submitted: submitted}, opts.By...)
+	how := metrics.Options{Tau: opts.Tau, Submitted: submitted}
+	for i := 0; submitted != 0 && i < len(rows); i++ {
+		how.To = max(how.To, rows[i].Submit)
+	}
+	summary := metrics.NewSummary(rows, m, how, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
 	if shared {
 		if of.io, err = ioOf(rows, m); err != nil {
@@ -365,4 +371,40 @@ func (g *Group) change(groups []Group, set int) (sum, share metrics.Float) {
 // after the correction for the whole table.
 func (d *MetricDifference) Significant(level float64) bool {
 	return d.PAdjusted.Known() && float64(d.PAdjusted) <= 1-level && !math.IsNaN(float64(d.Difference))
+}
+
+// drawsOf returns what depends on the draws of a pair's set, else of its baseline; nil if neither has draws.
+func (c *Comparison) drawsOf(sets []Set, pair [2]int) *draws.Result {
+	for _, at := range []int{pair[1], pair[0]} {
+		var runs []*run.Manifest
+		for _, r := range sets[at].Runs {
+			runs = append(runs, r.Manifest)
+		}
+		if len(runs) < 2 || !draws.Alike(runs) {
+			continue
+		}
+		other := pair[0] + pair[1] - at
+		record := len(sets[other].Runs) == 1 && sets[other].Runs[0].Manifest.Engine == run.EngineRecorded
+		d := &draws.Result{Set: at, Figures: []draws.Figure{}, Fields: []draws.FieldShare{}}
+		for i := range c.Metrics {
+			m := &c.Metrics[i]
+			if !slices.Contains(draws.Keys, m.Key) {
+				continue
+			}
+			recorded := metrics.NoValue()
+			if record {
+				recorded = m.Sets[other].Mean
+			}
+			f := draws.NewFigure(m.Key, m.Label, m.Sets[at].Values, recorded, c.Level)
+			if f.Draws == 0 {
+				continue // no job started
+			}
+			d.Figures = append(d.Figures, f)
+			if m.Key == draws.Variable {
+				d.Fields = draws.Shares(runs, m.Sets[at].Values, c.Level)
+			}
+		}
+		return d
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
 	// the machine; 0 if the record does not say. Load is the processor time of these jobs, divided
 	// by the machine's processors (or the most that jobs held at once) and by the time from the
-	// first submission to the last end.
+	// first submission to the last end, or to the last submission if the sides are windows.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -101,7 +101,9 @@ func periodsOf(a, b *table, opts Options) *Periods {
 		used, first, last := 0.0, sides[i][0].row.Submit, hpc.Time(0)
 		for _, s := range sides[i] {
 			days[dayOf(s.row)] = true
-			first, last = min(first, s.row.Submit), max(last, s.row.Submit, s.row.End)
+			if first, last = min(first, s.row.Submit), max(last, s.row.Submit); t.submitted == 0 {
+				last = max(last, s.row.End)
+			}
 			for _, h := range s.row.Held() {
 				used += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
 			}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -132,10 +133,19 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 	if got := figure("mean_wait_s", same.Metrics); got <= 1830 || slices.Contains(same.Warnings, want) {
 		t.Errorf("runs of one window: mean wait %v, warnings %q", got, same.Warnings)
 	}
-	for _, key := range []string{"throughput_jobs_per_h", "utilization", "makespan_s"} {
-		if got, all := figure(key, c.Metrics), figure(key, same.Metrics); got != all {
-			t.Errorf("%s: %v, with all jobs %v", key, got, all)
+	// Use of the machine counts for all jobs, until the last submission.
+	last := slices.MaxFunc(b.Runs[0].Rows, func(x, y run.Row) int { return cmp.Compare(x.Submit, y.Submit) }).Submit
+	until := metrics.NewSummary(b.Runs[0].Rows, b.Runs[0].Manifest, metrics.Options{To: last})
+	for key, want := range map[string]metrics.Float{
+		"throughput_jobs_per_h": until.ThroughputPerHour, "utilization": until.Utilization, "mean_queue_jobs": until.MeanQueue,
+		"makespan_s": figure("makespan_s", same.Metrics),
+	} {
+		if got := figure(key, c.Metrics); got != want {
+			t.Errorf("%s: %v, want %v", key, got, want)
 		}
+	}
+	if all := figure("utilization", same.Metrics); all == until.Utilization {
+		t.Errorf("utilization %v until the last submission and until the last end", all)
 	}
 	if figure("user_wait_gini", c.Fairness) == figure("user_wait_gini", same.Fairness) {
 		t.Error("the job counts in the figures of fairness")

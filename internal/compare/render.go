@@ -107,7 +107,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		}
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
-	renderDraws(b, p.Draws)
+	if p.Draws != nil {
+		p.Draws.Render(b)
+	}
 	renderJobs(b, &p.Jobs, name)
 	clusters.Render(b, p.Clusters, Letter(p.Baseline), Letter(p.Set))
 	if p.Releases != nil {

@@ -1,4 +1,6 @@
-package compare
+// Package draws says how much the waits of realizations depend on fields that nobody recorded, if each realization
+// draws these fields anew.
+package draws
 
 import (
 	"bytes"
@@ -15,20 +17,19 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Draws says how much the waits of a set depend on fields that nobody recorded. Each realization draws
-// these fields anew.
-type Draws struct {
+// Result is the result for the realizations of a set.
+type Result struct {
 	Set int `json:"set"`
 	// Figures are figures of the waits with their intervals over the draws.
-	Figures []DrawnFigure `json:"figures"`
+	Figures []Figure `json:"figures"`
 	// Fields are the fields that were drawn, the field with the largest share first.
 	Fields []FieldShare `json:"fields"`
 }
 
-// DrawnFigure is a figure over the draws. Low and High are values of two draws. A further draw is between Low and
+// Figure is a figure over the draws. Low and High are values of two draws. A further draw is between Low and
 // High with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th lowest and
 // k-th highest of n draws.
-type DrawnFigure struct {
+type Figure struct {
 	Key      string        `json:"key"`
 	Label    string        `json:"label"`
 	Draws    int           `json:"draws"`
@@ -49,8 +50,8 @@ const (
 
 // where says where the recorded value lies. A value within a minute of the interval counts as inside: cycles
 // of the scheduler and delays of prologs move starts by seconds.
-func (f *DrawnFigure) where() string {
-	minute := metrics.Float(sameStart.Seconds())
+func (f *Figure) where() string {
+	const minute = 60
 	switch {
 	case f.Recorded < f.Low-minute:
 		return "below"
@@ -75,76 +76,48 @@ type FieldShare struct {
 	High  metrics.Float  `json:"high"`
 }
 
-// drawnFigures are the figures of [Draws].
-var drawnFigures = []string{"mean_wait_s", "median_wait_s", "p90_wait_s", "p99_wait_s"}
+// Keys are the figures of a [Result].
+var Keys = []string{Variable, "median_wait_s", "p90_wait_s", "p99_wait_s"}
 
-// variable is the figure whose variance is divided among the fields.
-const variable = "mean_wait_s"
+// Variable is the figure whose variance is divided among the fields.
+const Variable = "mean_wait_s"
 
-// drawsOf returns the draws of a pair's set, else of its baseline; nil if neither has draws.
-func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
-	for _, at := range []int{pair[1], pair[0]} {
-		runs := sets[at].Runs
-		if len(runs) < 2 || !drawnAlike(runs) {
-			continue
-		}
-		other := pair[0] + pair[1] - at
-		record := len(sets[other].Runs) == 1 && sets[other].Runs[0].Manifest.Engine == run.EngineRecorded
-		d := &Draws{Set: at, Figures: []DrawnFigure{}, Fields: []FieldShare{}}
-		for i := range c.Metrics {
-			m := &c.Metrics[i]
-			if !slices.Contains(drawnFigures, m.Key) {
-				continue
-			}
-			f := newDrawnFigure(m, at, c.Level)
-			if f.Draws == 0 {
-				continue // no job started
-			}
-			if record {
-				f.Recorded = m.Sets[other].Mean
-				where := f.where()
-				f.Inside = where == inside || where == near
-			}
-			d.Figures = append(d.Figures, f)
-			if m.Key == variable {
-				d.Fields = shares(runs, m.Sets[at].Values, c.Level)
-			}
-		}
-		return d
-	}
-	return nil
-}
-
-// drawnAlike reports whether all runs have the same made fields by the same rules.
-func drawnAlike(runs []Realization) bool {
-	first := runs[0].Manifest.Made
-	return len(first) > 0 && !slices.ContainsFunc(runs, func(r Realization) bool {
-		return !slices.EqualFunc(r.Manifest.Made, first, func(a, b workload.MadeField) bool {
+// Alike reports whether all realizations have the same made fields by the same rules.
+func Alike(runs []*run.Manifest) bool {
+	first := runs[0].Made
+	return len(first) > 0 && !slices.ContainsFunc(runs, func(r *run.Manifest) bool {
+		return !slices.EqualFunc(r.Made, first, func(a, b workload.MadeField) bool {
 			return a.Field == b.Field && a.Rule == b.Rule
 		})
 	})
 }
 
-// newDrawnFigure returns the interval of a figure. With too few draws for the level, it reaches from
-// the lowest to the highest value.
-func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
+// NewFigure returns the interval of a figure at a level from its values in the realizations, and where the recorded
+// value lies, unless that is unknown. With too few draws for the level, the interval reaches from the lowest to the
+// highest value. Without known values, the number of draws is 0.
+func NewFigure(key, label string, inRuns []metrics.Float, recorded metrics.Float, level float64) Figure {
 	var values []float64
-	for _, v := range m.Sets[set].Values {
+	for _, v := range inRuns {
 		if v.Known() {
 			values = append(values, float64(v))
 		}
 	}
-	f := OverDraws(values, level)
-	f.Key, f.Label = m.Key, m.Label
+	f := over(values, level)
+	f.Key, f.Label = key, label
+	if f.Draws > 0 && recorded.Known() {
+		f.Recorded = recorded
+		where := f.where()
+		f.Inside = where == inside || where == near
+	}
 	return f
 }
 
-// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
+// over returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
 // have no value.
-func OverDraws(values []float64, level float64) DrawnFigure {
+func over(values []float64, level float64) Figure {
 	slices.Sort(values)
 	n, nothing := len(values), metrics.NoValue()
-	f := DrawnFigure{Draws: n, Recorded: nothing, Low: nothing, Median: nothing, High: nothing, Coverage: nothing}
+	f := Figure{Draws: n, Recorded: nothing, Low: nothing, Median: nothing, High: nothing, Coverage: nothing}
 	if n == 0 {
 		return f
 	}
@@ -155,10 +128,10 @@ func OverDraws(values []float64, level float64) DrawnFigure {
 	return f
 }
 
-// shares divides the variance of values among the fields.
-func shares(runs []Realization, values []metrics.Float, level float64) []FieldShare {
+// Shares divides the variance of the realizations' values among the fields.
+func Shares(runs []*run.Manifest, values []metrics.Float, level float64) []FieldShare {
 	list := []FieldShare{}
-	for i, f := range runs[0].Manifest.Made {
+	for i, f := range runs[0].Made {
 		pairs := pairsOf(runs, values, i)
 		r := stats.Intraclass(pairs, level)
 		list = append(list, FieldShare{
@@ -186,15 +159,15 @@ func share(r float64) metrics.Float {
 }
 
 // pairsOf returns the values of pairs of runs that have the draw of a field in common, and no other draw.
-func pairsOf(runs []Realization, values []metrics.Float, field int) (pairs [][2]float64) {
+func pairsOf(runs []*run.Manifest, values []metrics.Float, field int) (pairs [][2]float64) {
 	for i := range runs {
 		for k := range i {
 			if !values[i].Known() || !values[k].Known() {
 				continue
 			}
 			only := true
-			for f := range runs[i].Manifest.Made {
-				only = only && (runs[i].Manifest.Made[f].Draw == runs[k].Manifest.Made[f].Draw) == (f == field)
+			for f := range runs[i].Made {
+				only = only && (runs[i].Made[f].Draw == runs[k].Made[f].Draw) == (f == field)
 			}
 			if only {
 				pairs = append(pairs, [2]float64{float64(values[i]), float64(values[k])})
@@ -204,8 +177,8 @@ func pairsOf(runs []Realization, values []metrics.Float, field int) (pairs [][2]
 	return pairs
 }
 
-// renderDraws writes the intervals and the shares for people.
-func renderDraws(b *bytes.Buffer, d *Draws) {
+// Render writes the intervals and the shares for people.
+func (d *Result) Render(b *bytes.Buffer) {
 	if d == nil || len(d.Figures) == 0 {
 		return
 	}
@@ -253,7 +226,7 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 const fewPairs = 10
 
 // doubt says why the order of the fields is not certain; "" if the order is certain.
-func (d *Draws) doubt() string {
+func (d *Result) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():
 		return "these realizations do not say what the mean wait depends on (want --realizations 20 or more)"
