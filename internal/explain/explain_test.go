@@ -156,6 +156,29 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// A cause that several reasons name counts the jobs of each. A task that waits for the limit of its array need not have
+// a reason yet.
+func TestReasonsOfStall(t *testing.T) {
+	var h history
+	for i := range 3 {
+		id := fmt.Sprint("task", i)
+		h.job(id, "ann", "n1", 1, 0, 400, 500, 30)
+		row := &h.rows[len(h.rows)-1]
+		row.Eligible, row.AskedArrayLimit = row.Start, 1
+		h.waits(id, 300, "JobArrayTaskLimit", 0)
+	}
+	h.job("other", "bob", "", 1, 0, -1, 0, 30)
+	h.waits("other", 1, "QOSMaxCpuPerUserLimit", 0)
+	stall, err := h.record().At(at(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "4 of 4 pending jobs wait because of a limit of their arrays or their users: JobArrayTaskLimit (3), QOSMaxCpuPerUserLimit (1)"
+	if got := stall.Causes[0]; got.Kind != OwnLimit || got.Text != want {
+		t.Errorf("%+v, want %s", got, want)
+	}
+}
+
 func TestIdleQueue(t *testing.T) {
 	var h history
 	h.job("a", "ann", "n1", 1, 0, 1, 50, 60)

@@ -270,6 +270,9 @@ func (s *situation) count() {
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
 		reasons[why.Reason]++
+		if why.Part == waits.OwnLimit { // without a recorded reason it is the limit of the job's array
+			why.Reason = cmp.Or(why.Reason, "JobArrayTaskLimit")
+		}
 		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
 		u := load(row)
 		u.Pending++
@@ -368,9 +371,28 @@ func (s *situation) byReason() {
 				wait, meaning = "waits", part.Meaning()
 			}
 			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs %s %s%s",
-				len(reasons), s.stall.Pending, wait, meaning, named(reasons))
+				len(reasons), s.stall.Pending, wait, meaning, counted(reasons))
 		}
 	}
+}
+
+// counted lists the reasons of jobs after a text, the most frequent first, each with its number of jobs if there are
+// several.
+func counted(reasons []string) string {
+	number := map[string]int{}
+	for _, name := range reasons {
+		number[name]++
+	}
+	if len(number) == 1 {
+		return named(reasons)
+	}
+	names := slices.SortedFunc(maps.Keys(number), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number[b], number[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%d)", cmp.Or(name, "no reason recorded"), number[name])
+	}
+	return ": " + strings.Join(names[:min(3, len(names))], ", ")
 }
 
 // named lists different reasons after a text.

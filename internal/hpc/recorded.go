@@ -1,9 +1,7 @@
 package hpc
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -144,22 +142,22 @@ func WithoutMadeBegin(job *Job) *Job {
 type Interval struct{ From, To Time }
 
 // AtArrayLimit returns when as many tasks of a job array ran as its limit (%N) allows, in order. No
-// other task could start then. Suspended tasks count, since they keep their place, and tasks that
-// have not ended run until [Never]. If spec has no limit, for example because sacct was not asked
-// for SubmitLine, the eligible times of the tasks may show the limit. The list is empty if spec is
-// not an array, if the limit is not known, and if the record does not have single tasks.
-func (r *Recorded) AtArrayLimit(spec string) (list []Interval) {
-	if r.TaskStarts == nil {
-		return nil
+// other task could start then. runs are the runs of the tasks. Suspended tasks count, since they
+// keep their place, and a task that has not ended runs until [Never]. If limit is 0, for example
+// because sacct was not asked for SubmitLine, the times at which the tasks became eligible may show
+// the limit. The list is empty if the limit is not known.
+func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
+	starts, ends := map[Time]int{}, map[Time]int{}
+	var at []Time
+	for _, run := range runs {
+		starts[run.From]++
+		ends[run.To]++
+		at = append(at, run.From, run.To)
 	}
-	array, err := ParseArray(spec)
-	if err != nil || array.Limit == 0 && r.TaskEligible == nil {
-		return nil
-	}
-	starts, ends, at := r.runsOf(array.Tasks)
-	limit := array.Limit
+	slices.Sort(at)
+	at = slices.Compact(at)
 	if limit == 0 {
-		limit = r.limitSeen(starts, ends, at)
+		limit = limitSeen(starts, ends, at, eligible)
 	}
 	if limit == 0 {
 		return nil
@@ -178,23 +176,6 @@ func (r *Recorded) AtArrayLimit(spec string) (list []Interval) {
 	return list
 }
 
-// runsOf returns how many runs of tasks started and ended at each time, and these times in order.
-func (r *Recorded) runsOf(tasks []int) (starts, ends map[Time]int, at []Time) {
-	starts, ends = map[Time]int{}, map[Time]int{}
-	for _, task := range tasks {
-		of := r.OfTask(task)
-		for _, run := range append(slices.Clone(of.LostRuns), LostRun{Start: of.Start, End: of.End}) {
-			if run.Start != 0 {
-				starts[run.Start]++
-				ends[cmp.Or(run.End, Never)]++
-				at = append(at, run.Start, cmp.Or(run.End, Never))
-			}
-		}
-	}
-	slices.Sort(at)
-	return starts, ends, slices.Compact(at)
-}
-
 // eligibleAgain is how long after the end of a task Slurm may make the next task of an array at its
 // limit eligible: until its next cycle (batch_sched_delay, 3 s by default), in whole seconds.
 const eligibleAgain = 4 * time.Second
@@ -203,8 +184,8 @@ const eligibleAgain = 4 * time.Second
 // Slurm forgets when its other tasks became eligible, and gives them a new time when a task ends
 // (slurmctld/job_mgr.c, job_array_start_test). So the limit is the highest number of tasks that ran
 // at once, if each task that became eligible later than the first did so when one of so many ended.
-func (r *Recorded) limitSeen(starts, ends map[Time]int, at []Time) int {
-	times := slices.Sorted(maps.Values(r.TaskEligible))
+func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
+	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
 	if len(times) < 2 {
 		return 0 // the tasks became eligible together

@@ -90,6 +90,9 @@ var rules = []rule{
 	{"nouns", "internal/bundle", []string{"internal/input", "internal/output"}, offline,
 		"an archive has files of known names; readers of workloads and of configurations open it alike"},
 
+	{"nouns", "internal/compactjson", []string{"internal/hpc", "internal/packed"}, computes,
+		"a journal has the fields of whatever struct it is given"},
+
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
 	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/...", "internal/quantity"}, offline,
@@ -152,7 +155,7 @@ var rules = []rule{
 		"both engines begin a window by the same manoeuvre"},
 	{"engines", "internal/rm/rmtest", []string{"internal/hpc", "internal/slurmspec/..."}, computes,
 		"scenarios of tests are the same for every engine"},
-	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/input", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/quantity"}, offline,
+	{"engines", "internal/run", []string{"internal/compactjson", "internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/input", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/quantity"}, offline,
 		"the record is the same for every engine; it knows events, not who made them"},
 	{"engines", "internal/predict/online", []string{"internal/hpc", "internal/predict", "internal/predict/model"}, computes,
 		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},

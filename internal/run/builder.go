@@ -626,6 +626,9 @@ func (r *taskRow) putDelays(row *Row) {
 	if _, limit, limited := strings.Cut(job.Array, "%"); limited {
 		row.AskedArrayLimit, _ = strconv.Atoi(limit) // 0 if the text is not a limit
 	}
+	if strings.Contains(job.Dependency, "aftercorr") {
+		row.ArrayEligible = -1
+	}
 }
 
 // putOutcome sets *row to the job's outcome: the columns that metrics are computed from.

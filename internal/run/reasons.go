@@ -55,8 +55,8 @@ func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 // So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is the reason in a recorded workload while as many tasks of the job's array ran as its
-// limit allows. Accounting has no reasons, but the other tasks could not start then.
+// AtArrayLimit is the reason in a record without reasons of Slurm while as many tasks of the job's array
+// ran as its limit allows: the other tasks could not start then.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.

@@ -26,7 +26,7 @@ const EngineRecorded = "recorded"
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
-	jobs, started, impossible, full := 0, 0, 0, map[string][]Span{}
+	jobs, started, impossible := 0, 0, 0
 	for i := range w.Jobs.Len() {
 		job := w.Jobs.At(i)
 		if job.Recorded == nil {
@@ -37,9 +37,6 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 			job = hpc.WithoutMadeBegin(job)
 		}
 		j.job(job)
-		for _, s := range job.Recorded.AtArrayLimit(job.Array) {
-			full[job.ID] = append(full[job.ID], Span{From: s.From, To: s.To, Reason: AtArrayLimit})
-		}
 		before := len(events)
 		events = appendRecorded(events, job, &impossible)
 		for _, e := range events[before:] {
@@ -62,7 +59,7 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	for _, e := range events {
 		j.add(e)
 	}
-	r := &Run{Dir: w.Source, journal: j, recorded: w, full: full, Manifest: Manifest{
+	r := &Run{Dir: w.Source, journal: j, recorded: w, Manifest: Manifest{
 		Format: Format, State: StateComplete, Valid: true, Engine: EngineRecorded, Warnings: lacks(w, "the workload"),
 		Workload:    Source{Path: w.Source, Jobs: jobs, Rules: w.Rules},
 		Cluster:     Cluster{Nodes: w.MachineNodes, Processors: w.MachineProcessors},

@@ -99,7 +99,7 @@ type Row struct {
 	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
 	// ArrayEligible is when a hold and a dependency of the job's array were over, because a task might start. It is 0
-	// without either, if each task has its own dependency (aftercorr), and if not known. [Run.Histories] adds it.
+	// without either and if not known, and -1 if each task has its own dependency (aftercorr). [Run.Histories] adds it.
 	ArrayEligible hpc.Time `parquet:"-"`
 	// PriorityParts are the components of Priority, also from the events; nil if the run does not
 	// have them.

@@ -29,7 +29,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,7 +49,6 @@ type Run struct {
 
 	journal  *journal           // of a partial record, or of a recorded workload
 	recorded *workload.Workload // of a recorded workload
-	full     map[string][]Span  // of a recorded workload: when the arrays of its jobs were at their limits
 }
 
 // Open opens the record in the directory dir. It fails with [ErrNotRun] if dir is not a record. It
@@ -144,11 +142,8 @@ func (r *Run) Jobs() ([]Row, error) {
 func (r *Run) Histories() ([]Row, error) {
 	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // reading the events takes as long as reading the jobs
 		rows, err := r.Jobs()
-		addArrayEligible(rows)
-		for i := range rows {
-			rows[i].beforeWindow(r.Manifest.WindowStart)
-			rows[i].Reasons = append(rows[i].Reasons, r.full[rows[i].Job]...)
-		}
+		none := &Reasons{window: r.Manifest.WindowStart}
+		none.giveAll(rows, &r.Manifest)
 		return rows, err
 	}
 	var events []Event
@@ -162,40 +157,15 @@ func (r *Run) Histories() ([]Row, error) {
 	if err := cmp.Or(err, eventsErr); err != nil {
 		return nil, err
 	}
-	addArrayEligible(rows)
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)
 	reasons.window = r.Manifest.WindowStart
+	reasons.giveAll(rows, &r.Manifest)
 	for i := range rows {
-		if reasons.give(&rows[i]); reasons.Any() {
+		if reasons.Any() {
 			rows[i].PriorityParts = reasons.Parts(&rows[i])
 		}
 	}
 	return rows, nil
-}
-
-// addArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
-// is not met. So for an array with a begin time it is the first start of a task.
-func addArrayEligible(rows []Row) {
-	first := map[string]hpc.Time{}
-	for i := range rows {
-		row := &rows[i]
-		if row.Task < 0 || !row.AskedHold && !row.AskedDependency {
-			continue
-		}
-		at := row.FirstEligible()
-		if row.AskedBegin > 0 {
-			at = row.FirstStart()
-		}
-		if job, err := DecodeJob([]byte(row.Request)); err == nil && strings.Contains(job.Dependency, "aftercorr") {
-			at = -1
-		}
-		if at != 0 {
-			first[row.Job] = min(at, cmp.Or(first[row.Job], at))
-		}
-	}
-	for i := range rows {
-		rows[i].ArrayEligible = max(0, first[rows[i].Job])
-	}
 }
 
 // Events returns all events of the run, in order.

@@ -84,11 +84,8 @@ func (r *Run) setting() (*workload.Workload, error) {
 // Submit to that of this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
-	for i, begin := 0, 0; i < len(rows); i++ {
-		if i+1 == len(rows) || rows[i+1].Job != rows[begin].Job {
-			of[rows[begin].Job] = rows[begin : i+1]
-			begin = i + 1
-		}
+	for tasks := range byJob(rows) {
+		of[tasks[0].Job] = tasks
 	}
 	for _, job := range jobs {
 		tasks := of[job.ID]

@@ -405,12 +405,20 @@ func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons
 		reasons.end = max(end, w.rows.lastEvent)
+		var tasks []Row // of one array, or one job
+		flush := func() bool {
+			reasons.giveAll(tasks, &w.manifest)
+			ok := yieldAll(tasks, 0, yield)
+			tasks = tasks[:0]
+			return ok
+		}
 		for row := range w.Rows {
-			row.Reasons = nil
-			if reasons.give(row); !yield(row) {
+			if len(tasks) > 0 && tasks[0].Job != row.Job && !flush() {
 				return
 			}
+			tasks = append(tasks, *row)
 		}
+		flush()
 	}
 }
 

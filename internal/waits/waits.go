@@ -8,10 +8,11 @@
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
-//     recorded workloads, which lack reasons), [OwnLimit];
+//     recorded workloads and the simulator's policies, which lack such reasons), [OwnLimit];
 //   - before the job was eligible, what its user asked for: a begin time; a hold or a dependency, until
-//     the first task of its array was eligible; or a limit of its array, if the record comes from a run. Accounting does not say why a task was not
-//     eligible while fewer tasks ran, so there the time is [Unknown];
+//     the first task of its array was eligible; or a limit of its array, if the record comes from a replay. In the
+//     simulator, a task that is not eligible while fewer tasks run is in the queue behind other tasks of its array:
+//     [Priority]. Accounting does not say why such a task was not eligible: [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until it was the first of its partition, and then [Resources];
@@ -239,7 +240,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 // that the job's begin time, which its user asked for, is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
-	asked := row.ArrayEligible == 0 || s.From < row.ArrayEligible // a hold and a dependency hold all tasks of an array
+	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency hold all tasks of an array
 	if s.Part == Dependency && !asked && seen < row.ArrayEligible {
 		s.Part, s.Reason = Unknown, ""
 	}
@@ -259,7 +260,9 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 		s.Part = Held
 	case row.AskedDependency && asked:
 		s.Part = Dependency
-	case row.AskedArrayLimit > 0 && (row.First != 0 || row.HasReasons()):
+	case row.AskedArrayLimit > 0 && row.First != 0:
+		s.Part = Priority
+	case row.AskedArrayLimit > 0 && row.HasReasons():
 		s.Part = OwnLimit
 	}
 	if s.Reason == run.BeforeWindow && s.Part != Unknown {

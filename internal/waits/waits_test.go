@@ -43,8 +43,8 @@ func TestParts(t *testing.T) {
 			AskedHold: true, Reasons: []run.Span{reason(0, 10, ""), reason(10, 20, "JobArrayTaskLimit")}}, 0, map[Part]int{Held: 5, OwnLimit: 15}},
 		{"a dependency that was seen last before it was met", run.Row{Submit: at(0), Eligible: at(20), Start: at(20), ArrayEligible: at(5), AskedArrayLimit: 2,
 			AskedDependency: true, Reasons: []run.Span{reason(0, 10, "Dependency"), reason(10, 20, "JobArrayTaskLimit")}}, 0, map[Part]int{Dependency: 5, OwnLimit: 15}},
-		{"a simulated task of an array", run.Row{Submit: at(0), Eligible: at(20), First: at(20), Start: at(21), AskedArrayLimit: 2}, 1,
-			map[Part]int{OwnLimit: 20, Resources: 1}},
+		{"a simulated task of an array", run.Row{Submit: at(0), Eligible: at(20), First: at(20), Start: at(21), AskedArrayLimit: 2,
+			Reasons: []run.Span{reason(3, 15, run.AtArrayLimit)}}, 1, map[Part]int{OwnLimit: 12, Priority: 8, Resources: 1}},
 		{"a task of an array on Slurm", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), AskedArrayLimit: 2, Reasons: []run.Span{
 			reason(0, 15, ""), reason(15, 20, "JobArrayTaskLimit")}}, 1, map[Part]int{OwnLimit: 20, Unknown: 1}},
 		{"a simulated job, first in its queue at last", run.Row{Submit: at(0), Eligible: at(5), First: at(20), Start: at(30), AskedDependency: true}, 25,

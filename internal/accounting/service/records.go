@@ -353,9 +353,13 @@ func writeReport(dir, name string, r *run.Run) error {
 func Doubt(source string) string { return formats.Doubt(source) }
 
 // isRun reports whether a source is a run or a workload with the outcomes of its jobs; false means
-// accounting records. A workload without outcomes is an error.
+// accounting records. A workload without outcomes and a set of realizations are errors.
 func isRun(path string) (bool, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if _, err := os.Stat(filepath.Join(path, run.RealizationsFile)); err == nil {
+			return false, fmt.Errorf("reading accounting records: %s: a set of realizations (want runs of the set, such as %s)", path,
+				filepath.Join(path, run.RealizationDir(1)))
+		}
 		_, err := os.Stat(filepath.Join(path, "manifest.json"))
 		return err == nil, nil
 	}

@@ -35,6 +35,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
 	"rmreplay/internal/supervise"
 	"rmreplay/internal/workload"
 )
@@ -625,7 +626,15 @@ func TestMistakes(t *testing.T) {
 	if err := formats.Save(plan, &workload.Workload{Jobs: workload.JobsOf(job)}); err != nil {
 		t.Fatal(err)
 	}
+	set := filepath.Join(scratch, "set")
+	if err := os.Mkdir(set, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.WriteSetIndex(set, run.SetIndex{}); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
+		set:                              "a set of realizations (want runs of the set, such as " + filepath.Join(set, "realization-001") + ")",
 		file("host", "vale\n"):           "format not known (want records of",
 		plan:                             "make a run of a workload",
 		filepath.Join(scratch, "absent"): "no such file",

@@ -3,6 +3,7 @@ package waitstest
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,8 @@ import (
 )
 
 // sameColumns are the columns in which a job of a run and the same job of the run's trace are equal. A trace has no
-// reasons for which jobs waited, so its other parts of waits may be unknown.
+// reasons for which jobs waited, so its other parts of waits may be unknown. The part own_limit of a job is equal, too,
+// unless the run has its reasons: both follow from the runs of its array.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
 	"lost_cpu_time", "wait_" + string(waits.Requeued),
@@ -76,7 +78,11 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < r.Manifest.WindowStart {
 			continue // a preset job is submitted when it starts in the run, and has its own submission in the trace
 		}
-		for _, column := range sameColumns {
+		columns := sameColumns
+		if !r.Manifest.OfSlurm() && !row.HasReasons() {
+			columns = append(slices.Clip(columns), "wait_"+string(waits.OwnLimit))
+		}
+		for _, column := range columns {
 			want, _ := table.Value(row, column)
 			got, err := table.Value(other, column)
 			if err != nil || !cmp.Equal(want, got, near(margin)) {

@@ -307,6 +307,18 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// The arity is the largest number of sessions that depend on one session, and not a number of sessions that depend on
+// few others.
+func TestRenderArity(t *testing.T) {
+	var b strings.Builder
+	if err := (&Summary{Stats: Stats{Sessions: 9, Edges: 12, Arity: 3, Fan: 2}}).Render(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "arity           3 sessions at most depend on the same session; a session depends on 2 at most\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("%s\nwant %s", b.String(), want)
+	}
+}
+
 // Without dependencies between sessions, the text prints "-" for the think time and the arity.
 func TestRenderWithoutEdges(t *testing.T) {
 	for edges, want := range map[int64]bool{0: true, 1: false} {

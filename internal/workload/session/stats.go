@@ -183,8 +183,8 @@ func (s *Summary) Render(w io.Writer) error {
 	p.printf("edges           %d after transitive reduction\n", s.Edges)
 	p.printf("longest path    %d %s\n", s.LongestPath, quantity.Plural(s.LongestPath, "session", "sessions"))
 	if t := s.ThinkTimes; s.Edges > 0 {
-		p.printf("arity           %d %s on at most one other, and one depends on %d\n", s.Arity,
-			quantity.Plural(s.Arity, "session depends", "sessions depend"), s.Fan)
+		p.printf("arity           %d %s on the same session; a session depends on %d at most\n", s.Arity,
+			quantity.Plural(s.Arity, "session at most depends", "sessions at most depend"), s.Fan)
 		p.printf("think time      %.0f%% under 1 h, %.0f%% under 10 h, median %s\n",
 			100*t.UnderHour, 100*t.UnderHours, time.Duration(t.Median)*time.Second)
 	} else {

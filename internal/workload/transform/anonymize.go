@@ -7,7 +7,9 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -319,12 +321,24 @@ func (a *Anonymizer) Step() Step {
 	}}
 }
 
-// jobIDs returns the new ID of each job.
+// jobIDs returns the new ID of each job. A task that a window made a job of its own, ARRAY_TASK, keeps
+// the array's name in its ID, because the model of slurmctld counts the task towards the array's limit.
 func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
 	width := len(fmt.Sprint(w.Jobs.Len()))
-	ids := make(map[string]string, w.Jobs.Len())
+	ids, arrays := make(map[string]string, w.Jobs.Len()), map[string]bool{}
 	for i, job := range w.Jobs.All() {
 		ids[job.ID] = fmt.Sprintf("j%0*d", width, i+1)
+		arrays[job.ID] = job.Array != ""
+	}
+	plain := maps.Clone(ids)
+	for id := range plain {
+		on := strings.LastIndexByte(id, '_')
+		if on < 0 || !arrays[id[:on]] {
+			continue
+		}
+		if _, err := strconv.ParseUint(id[on+1:], 10, 32); err == nil {
+			ids[id] = plain[id[:on]] + id[on:]
+		}
 	}
 	return ids
 }

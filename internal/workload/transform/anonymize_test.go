@@ -92,6 +92,26 @@ func TestAnonymizeKeepsStructure(t *testing.T) {
 	}
 }
 
+// TestAnonymizeKeepsArrays: the tasks that a window took out of an array still count towards the array's limit. A "_" in
+// another ID means nothing, and what follows it is no number of a task.
+func TestAnonymizeKeepsArrays(t *testing.T) {
+	task, rest := preset("7_1", "n1", 1, time.Hour, 2*time.Hour), job("7", 0, 1, time.Hour, 2*time.Hour)
+	rest.Array = "2-3%1"
+	after, other := job("8", 1, 1, time.Hour, time.Hour), job("8_4", 2, 1, time.Hour, time.Hour)
+	after.Dependency = "afterok:7_1:7_2"
+	w := anonymized(t, key, &workload.Workload{Epoch: epoch, Start: epoch, Jobs: workload.JobsOf(task, rest, after, other)})
+	var ids []string
+	for _, job := range w.Jobs.All() {
+		ids = append(ids, job.ID)
+	}
+	if want := []string{"j2_1", "j2", "j3", "j4"}; !slices.Equal(ids, want) {
+		t.Errorf("IDs %q, want %q", ids, want)
+	}
+	if got, want := w.Jobs.At(2).Dependency, "afterok:j2_1,afterok:j2_2"; got != want {
+		t.Errorf("dependency %s, want %s", got, want)
+	}
+}
+
 func TestAnonymizeRefuses(t *testing.T) {
 	if _, err := NewAnonymizer([]byte("short"), small(), nil, nil); err == nil {
 		t.Error("a short key was accepted")

@@ -1,0 +1,116 @@
+package run
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// byJob visits the rows of each job: the tasks of an array, or one row.
+func byJob(rows []Row) iter.Seq[[]Row] {
+	return func(yield func([]Row) bool) {
+		for begin, i := 0, 0; i < len(rows); i++ {
+			if i+1 == len(rows) || rows[i+1].Job != rows[begin].Job {
+				if !yield(rows[begin : i+1]) {
+					return
+				}
+				begin = i + 1
+			}
+		}
+	}
+}
+
+// giveAll sets the reasons of a run's rows, or of all tasks of one array, and [Row.ArrayEligible].
+func (r *Reasons) giveAll(rows []Row, m *Manifest) {
+	for i := range rows {
+		rows[i].Reasons = nil
+		r.give(&rows[i])
+	}
+	for tasks := range byJob(rows) {
+		if tasks[0].Task < 0 {
+			continue
+		}
+		setArrayEligible(tasks)
+		if !m.OfSlurm() || !r.Any() {
+			giveArrayLimit(tasks, m)
+		}
+	}
+}
+
+// setArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
+// is not met. So for an array with a begin time it is the first start of a task.
+func setArrayEligible(tasks []Row) {
+	if !tasks[0].AskedHold && !tasks[0].AskedDependency {
+		return
+	}
+	first := tasks[0].ArrayEligible
+	if job, err := DecodeJob([]byte(tasks[0].Request)); err == nil && strings.Contains(job.Dependency, "aftercorr") {
+		first = -1
+	}
+	for i := range tasks {
+		at := tasks[i].FirstEligible()
+		if tasks[i].AskedBegin > 0 {
+			at = tasks[i].FirstStart()
+		}
+		if at != 0 {
+			first = min(at, cmp.Or(first, at))
+		}
+	}
+	for i := range tasks {
+		tasks[i].ArrayEligible = first
+	}
+}
+
+// giveArrayLimit adds the reason [AtArrayLimit] to the tasks of an array where their other reasons do not explain the
+// wait. A simulated task that starts when its array lets it had been in the queue behind other tasks: then
+// [Row.First] becomes its start.
+func giveArrayLimit(tasks []Row, m *Manifest) {
+	var runs []hpc.Interval
+	eligible := make([]hpc.Time, len(tasks))
+	for i := range tasks {
+		eligible[i] = tasks[i].FirstEligible()
+		for _, s := range tasks[i].Runs() {
+			runs = append(runs, hpc.Interval{From: s.Start, To: cmp.Or(s.End, hpc.Never)})
+		}
+	}
+	full := hpc.AtArrayLimit(runs, eligible, tasks[0].AskedArrayLimit)
+	for i := range tasks {
+		row := &tasks[i]
+		until := cmp.Or(row.Start, row.End, hpc.Never)
+		for _, at := range full {
+			s := Span{From: max(at.From, row.Submit), To: min(at.To, until), Reason: AtArrayLimit}
+			if s.From < s.To {
+				row.Reasons = overlay(row.Reasons, s)
+			}
+		}
+		if m.Engine == "sim" && row.AskedArrayLimit > 0 {
+			row.First = cmp.Or(row.First, row.Start, row.End)
+		}
+	}
+}
+
+// overlay adds a span to the spans of a wait, which are in order, where they have no reason or the queue is the reason.
+func overlay(spans []Span, more Span) (list []Span) {
+	add := func(s Span, from, to hpc.Time) {
+		if s.From, s.To = max(s.From, from), min(s.To, to); s.From < s.To {
+			list = append(list, s)
+		}
+	}
+	from := more.From
+	for _, s := range spans {
+		if s.Reason == "" || s.Reason == "Resources" {
+			add(s, s.From, more.From)
+			add(s, more.To, s.To)
+			continue
+		}
+		add(more, from, s.From)
+		list = append(list, s)
+		from = max(from, s.To)
+	}
+	add(more, from, more.To)
+	slices.SortFunc(list, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	return list
+}
