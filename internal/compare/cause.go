@@ -52,7 +52,7 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 			proven("%s", text)
 		}
 	case DivergedStart:
-		if text := d.notEligible(a, b); text != "" {
+		if text := jobrows.NotEligible(d.moments("the baseline", a), d.moments("the set", b)); text != "" {
 			proven("%s", text)
 		}
 	}
@@ -70,25 +70,16 @@ func jitter(m *run.Manifest) time.Duration {
 	return time.Duration(m.Feedback.Jitter * float64(time.Second))
 }
 
-// notEligible says that a job could not start in one run when it started in the other, because it
-// had to wait for its dependencies, for its begin time, or for its release.
-func (d *Divergence) notEligible(a, b *table) string {
-	for _, side := range []struct {
-		name, other string
-		late, early *table
-	}{{"the baseline", "the set", a, b}, {"the set", "the baseline", b, a}} {
-		late, early := d.of(side.late.row(d.Key)), d.of(side.early.row(d.Key))
-		eligible := side.late.at(late.Eligible)
-		if start := side.early.at(early.Start); start != 0 && eligible > start {
-			why := "dependency, begin time or hold"
-			if d.run > 0 {
-				why = "after its requeue"
-			}
-			return fmt.Sprintf("in %s it was not eligible before %s (%s), when it had started in %s",
-				side.name, Instant(eligible).Text(time.UTC), why, side.other)
-		}
+// moments returns when the run that differs was submitted, might start and started, on the baseline's dates.
+// A preset job has no submission: the run submits it just before its start.
+func (d *Divergence) moments(side string, t *table) jobrows.Moments {
+	row := t.row(d.Key)
+	r := d.of(row)
+	m := jobrows.Moments{Side: side, Eligible: t.at(r.Eligible), Start: t.at(r.Start), Requeued: d.run > 0}
+	if !t.preset(row.Start) {
+		m.Submit = t.at(row.Submit)
 	}
-	return ""
+	return m
 }
 
 // suspect adds to divergences of starts and nodes, as a likely cause, that the clusters have other settings.

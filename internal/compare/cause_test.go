@@ -93,6 +93,10 @@ func TestCauseNotEligible(t *testing.T) {
 	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in the baseline it was not eligible before ") {
 		t.Error(got)
 	}
+	moved := single("b", with(job("x", 27, 27, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }), job("y", 0, 0, 5, "n2"))
+	if got, want := causesOf(t, DivergedStart, withJob(early, job("y", 0, 0, 5, "n2")), moved), "true: in the set it was submitted 27 s later"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	late.Runs[0].Rows[0].Eligible = late.Runs[0].Rows[0].Submit
 	if got := causesOf(t, DivergedStart, early, late); got != "" {
 		t.Errorf("it was eligible, but: %s", got)

@@ -16,11 +16,12 @@ import (
 	"rmreplay/internal/run"
 )
 
-// forSize matches the reasons for which Slurm rejects a job that needs a larger machine, or
-// that depends on such a job.
+// forSize matches the reasons for which Slurm and the simulator reject a job that needs a larger
+// machine, or that depends on such a job.
 var forSize = regexp.MustCompile(
 	`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
-		`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
+		`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected|` +
+		`^asks for \d+ processors; the machine has|^asks for more than its permitted nodes have|job .* was rejected$`)
 
 // audit warns of every input that the run did not carry out, and of every difference between the
 // record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
@@ -74,7 +75,7 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm and on its model. resized says that the user changed the number of
+// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. resized says that the user changed the number of
 // nodes: then it is expected that Slurm rejects jobs that no longer fit.
 func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	n := len(result.Rejected)

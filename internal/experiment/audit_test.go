@@ -50,7 +50,11 @@ func TestForSize(t *testing.T) {
 		"a (a submission was refused: ESLURM_TOO_MANY_REQUESTED_CPUS: more CPUs are asked for than a job may have)": true,
 		"b (dependency afterok:a on job a, which was rejected)":                                                     true,
 		"c (a submission was refused: ESLURM_INVALID_ACCOUNT: the account does not exist)":                          false,
-		"d (user \"\" does not exist)": false,
+		"asks for 16 processors; the machine has 1":                                                                 true,
+		"asks for more than its permitted nodes have":                                                               true,
+		"--dependency=after:e: job e was rejected":                                                                  true,
+		"there is no partition short":                                                                               false,
+		"d (user \"\" does not exist)":                                                                              false,
 	} {
 		if forSize.MatchString(why) != want {
 			t.Errorf("%s: want %v", why, want)

@@ -95,7 +95,7 @@ func (f *foreseen) notice(jobs int) string {
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
-// rejections groups rejected jobs by Slurm's reason and by the foreseen reason. The largest group comes first.
+// rejections groups rejected jobs by the engine's reason and by the foreseen reason. The largest group comes first.
 func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
 	jobs := map[group][]string{}
@@ -115,7 +115,7 @@ func (f *foreseen) rejections(list []replay.Rejection) string {
 	})
 	var texts []string
 	for _, g := range groups {
-		text := fmt.Sprintf("%d for %s", len(jobs[g]), g.slurms)
+		text := fmt.Sprintf("%d (%s)", len(jobs[g]), g.slurms)
 		if g.ours != "" {
 			text += " [" + g.ours + "]"
 		}

@@ -14,13 +14,17 @@ import (
 )
 
 // Unmarshal reads one JSON object into the struct that v points to. A key must be spelled
-// exactly as a field of the struct and may come only once. Errors name the field and say what
-// would be right.
+// exactly as a field of the struct and may come only once. A number may have an exponent, and a whole
+// number may have a fraction of zeros. Errors name the field and say what would be right.
 func Unmarshal(text []byte, v any) error {
-	if err := json.Unmarshal(text, v, strict); err != nil {
-		return explain(err, reflect.TypeOf(v))
+	err := json.Unmarshal(text, v, strict)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if plain := plainNumbers(text); plain != nil { // after a failure, because few texts need it
+		err = json.Unmarshal(plain, v, strict)
+	}
+	return explain(err, reflect.TypeOf(v))
 }
 
 var strict = json.RejectUnknownMembers(true)
@@ -41,8 +45,11 @@ type valueError struct{ text, problem string }
 
 func (e *valueError) Error() string { return e.text + ": " + e.problem }
 
-// explain says in a user's words why a text is not a value of the type.
+// explain says in a user's words why a text is not a value of the type. It returns nil if err is nil.
 func explain(err error, t reflect.Type) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {
 		case errors.Is(e, jsontext.ErrDuplicateName):

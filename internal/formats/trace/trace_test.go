@@ -67,8 +67,8 @@ const testHeader = `{"rmreplay_trace":1,"epoch":"2024-01-01T00:00:00Z","source":
 
 func TestRead(t *testing.T) {
 	w, err := Read(strings.NewReader(testHeader+`
-{"type":"job","id":"b","submit":60.25,"run_time_s":"unlimited","time_limit_s":3600,"mem_per_node_mib":-1,"requeue":false}
-{"type":"job","id":"a","submit":"2024-01-01T00:00:30Z","run_time_s":0,"recorded":{"start":90,"state":"FAILED"}}
+{"type":"job","id":"b","submit":6.025e1,"run_time_s":"unlimited","time_limit_s":3.6E+3,"mem_per_node_mib":-1.0,"requeue":false}
+{"type":"job","id":"a","submit":"2024-01-01T00:00:30Z","run_time_s":0,"recorded":{"start":0.9e2,"state":"FAILED"}}
 {"type":"node","at":10,"nodes":"n[1-2]","state":"down"}
 {"type":"reservation","at":0,"action":"create","name":"r","start":3600,"duration_s":60}
 {"type":"user","name":"u","uid":0,"group":"g","gid":1}
@@ -136,7 +136,10 @@ func TestReadTraceErrors(t *testing.T) {
 		{testHeader + job + `,"task_run_times_s":{"1":5,"2":5,"1":6}}`, "t:2: 1: twice in one record"},
 		{testHeader + `{"type":"job","type":"user","name":"u"}`, "t:2: type: twice in one record"},
 		{`{"rmreplay_trace":1,"Epoch":"2024-01-01T00:00:00Z"}`, "t:1: header: Epoch: not a field"},
-		{testHeader + `{"type":"job","id":"a","submit":0,"run_time_s":1e3}`, `1e3: not a duration`},
+		{testHeader + `{"type":"job","id":"a","submit":0,"run_time_s":1e-10}`, `t:2: run_time_s: 0.0000000001: not a duration`},
+		{testHeader + `{"type":"job","id":"a","submit":0,"run_time_s":1e300}`, `t:2: run_time_s: 1e300: not a duration`},
+		{testHeader + job + `,"tasks":1.5e0}`, "t:2: tasks: is a number 1.5 (want int)"},
+		{testHeader + job + `,"tasks":1e20}`, "t:2: tasks: is a number 100000000000000000000 (want int)"},
 		{testHeader + `{"type":"job","id":"a","run_time_s":1}`, "submit: missing"},
 		{testHeader + `{"type":"job","id":"a","submit":"noon","run_time_s":1}`, `t:2: submit: "noon": not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`},
 		{testHeader + `{"type":"job","id":"a","submit":"1709596810","run_time_s":1}`, `t:2: submit: "1709596810": not a time`},

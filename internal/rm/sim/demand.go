@@ -119,12 +119,12 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	return q, nil
 }
 
-// partition finds the partition that a job requests, or the first of several.
+// partition finds the first partition that a job names. On a machine without partitions, every name fits.
 func (n *nodes) partition(name string) (*Partition, error) {
 	name, _, _ = strings.Cut(name, ",")
 	for i := range n.cluster.Partitions {
 		p := &n.cluster.Partitions[i]
-		if p.Name == name || name == "" && (p.Default || len(n.cluster.Partitions) == 1) {
+		if p.Name == name || p.Name == "" || name == "" && (p.Default || len(n.cluster.Partitions) == 1) {
 			return p, nil
 		}
 	}
