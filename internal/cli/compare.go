@@ -59,7 +59,7 @@ realizations:
                metrics in the table (Holm)
   schedules    two tests of whether the waits of all jobs come from one distribution: a
                permutation test on the energy distance, and the rank test of Liu and
-               Singh by spatial depth
+               Singh by spatial depth; their p-values are also corrected for two tests
   distances    the distances between runs within each set, and between the sets
 
 For single runs, too, it prints:

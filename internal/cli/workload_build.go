@@ -250,7 +250,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 func newBuildReport(b *build.Result, output string, files []string) *buildReport {
 	w := b.Workload
 	r := &buildReport{
-		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Presets: b.Presets(), Users: len(w.Users),
+		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Presets: w.Presets(), Users: len(w.Users),
 		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
 	}

@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/compare/draws"
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/compare/schedules"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
@@ -283,8 +284,8 @@ type Pair struct {
 	Baseline int `json:"baseline"`
 	// Schedules tests whether the vectors of waits of both sets come from one distribution; nil
 	// without inference, or if no job started in all runs.
-	Schedules *ScheduleTests `json:"schedules,omitempty"`
-	Jobs      JobView        `json:"jobs"`
+	Schedules *schedules.Tests `json:"schedules,omitempty"`
+	Jobs      JobView          `json:"jobs"`
 	// Clusters are the settings in which the clusters of the first runs differ, as far as the
 	// records have them.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
@@ -375,7 +376,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Jobs.MatchedBy = tables[i][0].matchedBy
 		if c.Inference {
-			pair.Schedules = vectors.test(0, i, opts)
+			pair.Schedules = schedules.Test(vectors.points[0], vectors.points[i], opts.test())
 		}
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())

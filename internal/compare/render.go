@@ -91,10 +91,10 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	c.renderIO(b, p)
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
-		fmt.Fprintf(b, "  energy test   p = %s, inhomogeneity %s of 1\n", pValue(t.Energy.P), t.Energy.Inhomogeneity.Text())
-		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n",
-			pValue(t.Depth.P),
-			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
+		for _, line := range t.Figures(Letter(p.Baseline), Letter(p.Set)) {
+			fmt.Fprintf(b, "  %s\n", line)
+		}
+		fmt.Fprintf(b, "  %s\n", t.Verdict(1-c.Level))
 	}
 	if len(c.Nodes) > 0 {
 		c.renderTable(b, p, "nodes, each once", c.Nodes)

@@ -30,37 +30,6 @@ type Block struct {
 	Deviation metrics.Float `json:"standard_deviation_s"`
 }
 
-// ScheduleTests are tests of the hypothesis that two sets of runs come from one
-// distribution of schedules.
-type ScheduleTests struct {
-	Energy EnergyResult `json:"energy"`
-	Depth  DepthResult  `json:"depth"`
-	// SmallestP is the smallest p-value that this number of runs can give.
-	SmallestP metrics.Float `json:"smallest_p"`
-}
-
-// EnergyResult is the result of [stats.Energy].
-type EnergyResult struct {
-	Statistic    metrics.Float `json:"statistic_s"`
-	P            metrics.Float `json:"p"`
-	Exact        bool          `json:"p_exact"`
-	Arrangements int           `json:"arrangements"`
-	// Inhomogeneity is the effect, from 0 for no difference to 1.
-	Inhomogeneity metrics.Float `json:"inhomogeneity"`
-}
-
-// DepthResult is the result of [stats.Depth].
-type DepthResult struct {
-	Statistic    metrics.Float `json:"statistic"`
-	P            metrics.Float `json:"p"`
-	Exact        bool          `json:"p_exact"`
-	Arrangements int           `json:"arrangements"`
-	// QBaseline is the quality index of the set's runs in the baseline, and QSet the index of the baseline's runs in
-	// the set; 1/2 for no difference.
-	QBaseline metrics.Float `json:"quality_in_baseline"`
-	QSet      metrics.Float `json:"quality_in_set"`
-}
-
 // waitVectors are the vectors of waits of the runs.
 type waitVectors struct {
 	points  [][][]float64 // by set and run
@@ -143,31 +112,4 @@ func (w *waitVectors) distances() *Distances {
 		}
 	}
 	return d
-}
-
-// test compares two sets. It returns nil if a set has a single run.
-func (w *waitVectors) test(a, b int, opts Options) *ScheduleTests {
-	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
-		return nil
-	}
-	// The vectors were checked when their distances were computed.
-	energy, err := stats.Energy(w.points[a], w.points[b], opts.test())
-	if err != nil {
-		return nil
-	}
-	depth, err := stats.Depth(w.points[a], w.points[b], opts.test())
-	if err != nil {
-		return nil
-	}
-	return &ScheduleTests{
-		SmallestP: metrics.Float(stats.SmallestP(len(w.points[a]), len(w.points[b]), opts.test())),
-		Energy: EnergyResult{
-			Statistic: metrics.Float(energy.Statistic), P: metrics.Float(energy.P), Exact: energy.Exact,
-			Arrangements: energy.Arrangements, Inhomogeneity: metrics.Float(energy.Effect),
-		},
-		Depth: DepthResult{
-			Statistic: metrics.Float(depth.Statistic), P: metrics.Float(depth.P), Exact: depth.Exact,
-			Arrangements: depth.Arrangements, QBaseline: metrics.Float(depth.QAB), QSet: metrics.Float(depth.QBA),
-		},
-	}
 }

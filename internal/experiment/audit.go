@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,13 +14,6 @@ import (
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
 )
-
-// forSize matches the reasons for which Slurm and the simulator reject a job that needs a larger
-// machine, or that depends on such a job.
-var forSize = regexp.MustCompile(
-	`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
-		`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected|` +
-		`^asks for \d+ processors; the machine has|^asks for more than its permitted nodes have|job .* was rejected$`)
 
 // audit warns of every input that the run did not carry out, and of every difference between the
 // record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
@@ -62,7 +54,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 
 // unlike warns of rejected jobs, of actions that have not ended, and of jobs whose priority could not be fixed.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
-	list = append(list, e.foreseen.rejected(result, e.spec.NodeFactor != 0)...)
+	list = append(list, e.foreseen.rejected(result)...)
 	if n := len(unfinished); n > 0 {
 		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", n, replay.Few(unfinished, 5))
 		list = append(list, run.Warning{Code: "action-unfinished", Text: text, Count: n})
@@ -75,9 +67,9 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. resized says that the user changed the number of
-// nodes: then it is expected that Slurm rejects jobs that no longer fit.
-func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
+// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran on record, or that has no record,
+// affects the result whatever the reason is: its work is missing, and the other jobs wait for too short a time.
+func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {
 		return nil
@@ -87,8 +79,7 @@ func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
 		text += " (if a shorter MaxTime is the question, lower the jobs' limits too: workload transform --max-time-limit)"
 	}
-	unasked := func(r replay.Rejection) bool { return !resized || !forSize.MatchString(r.Reason) }
-	affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
+	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/replay"
 	"rmreplay/internal/run"
 )
 
@@ -44,20 +45,27 @@ func TestWarnOfDifferences(t *testing.T) {
 	}
 }
 
-// A smaller machine excuses only rejections for the machine's size.
-func TestForSize(t *testing.T) {
-	for why, want := range map[string]bool{
-		"a (a submission was refused: ESLURM_TOO_MANY_REQUESTED_CPUS: more CPUs are asked for than a job may have)": true,
-		"b (dependency afterok:a on job a, which was rejected)":                                                     true,
-		"c (a submission was refused: ESLURM_INVALID_ACCOUNT: the account does not exist)":                          false,
-		"asks for 16 processors; the machine has 1":                                                                 true,
-		"asks for more than its permitted nodes have":                                                               true,
-		"--dependency=after:e: job e was rejected":                                                                  true,
-		"there is no partition short":                                                                               false,
-		"d (user \"\" does not exist)":                                                                              false,
+// A rejected job that ran on record makes a run not valid on Slurm and on its model, even if --nodes made the machine
+// too small for the job. A job that did not run on record affects the result only if Slurm rejects every job.
+func TestRejectedAffects(t *testing.T) {
+	why := replay.Rejection{Job: "a", Reason: "a submission was refused: ESLURM_INVALID_NODE_COUNT: not possible"}
+	some := replay.Progress{Submitted: 2, Refused: 1}
+	for name, tt := range map[string]struct {
+		result replay.Result
+		want   bool
+	}{
+		"ran on record":         {replay.Result{Progress: some, Missing: []replay.Rejection{why}}, true},
+		"did not run on record": {replay.Result{Progress: some}, false},
+		"every job":             {replay.Result{Progress: replay.Progress{Submitted: 1, Refused: 1}}, true},
 	} {
-		if forSize.MatchString(why) != want {
-			t.Errorf("%s: want %v", why, want)
+		tt.result.Rejected = []replay.Rejection{why}
+		slurm := slurmEngine{spec: Slurm{NodeFactor: 0.05}}
+		for engine, warnings := range map[string][]run.Warning{
+			"Slurm": slurm.unlike(tt.result, nil, 0), "model": (&foreseen{}).rejected(tt.result),
+		} {
+			if len(warnings) != 1 || warnings[0].Code != "jobs-rejected" || warnings[0].AffectsResult != tt.want {
+				t.Errorf("%s, %s: %+v, want one that affects the result: %t", name, engine, warnings, tt.want)
+			}
 		}
 	}
 }

@@ -295,7 +295,7 @@ func (e *modelEngine) play(
 		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
-	warnings = append(warnings, (&foreseen{}).rejected(result, e.spec.NodeFactor != 0)...)
+	warnings = append(warnings, (&foreseen{}).rejected(result)...)
 	warnings = append(warnings, p.unlikeRecord(record.Rows)...)
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }

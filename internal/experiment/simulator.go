@@ -265,8 +265,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		return run.StateFailed, err
 	}
 	warnings := p.undone(result, engine.NeverStarts())
-	resized := e.spec.NodeFactor != 0 || e.spec.Nodes != 0 || e.spec.Processors != 0
-	warnings = append(warnings, (&foreseen{}).rejected(result, resized)...)
+	warnings = append(warnings, (&foreseen{}).rejected(result)...)
 	warnings = append(warnings, refusedEvents(engine.Refused())...)
 	return warned(record, append(warnings, p.unlikeRecord(record.Rows)...))
 }

@@ -192,6 +192,8 @@ var rules = []rule{
 		"which job is which, and why its runs ended otherwise, follows from the rows of two records"},
 	{"use cases", "internal/compare/draws", []string{"internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/workload"}, computes,
 		"what drawn fields change follows from the manifests and figures of realizations"},
+	{"use cases", "internal/compare/schedules", []string{"internal/metrics", "internal/quantity", "internal/stats"}, computes,
+		"whether schedules differ follows from the waits alone, and every text says the same of them"},
 	{"use cases", "internal/formats", []string{
 		"internal/bundle", "internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
@@ -202,7 +204,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/releases", "internal/compare/schedules", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},

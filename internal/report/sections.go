@@ -168,18 +168,8 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	} else {
 		text += fmt.Sprintf("%d of the %d metrics that vary %s significantly", significant, vary, quantity.Plural(significant, "differs", "differ"))
 	}
-	t, alpha := p.Schedules, metrics.Float(1-c.Level)
-	if t == nil {
-		return text + "."
-	}
-	tests := fmt.Sprintf("(energy test p = %s, depth test p = %s)", quantity.Probability(t.Energy.P), quantity.Probability(t.Depth.P))
-	switch {
-	case t.SmallestP > alpha:
-		text += "; there are too few runs for a test of the schedules as a whole"
-	case t.Energy.P <= alpha || t.Depth.P <= alpha:
-		text += "; the schedules as a whole differ significantly " + tests
-	default:
-		text += "; the schedules as a whole do not differ significantly " + tests
+	if p.Schedules != nil {
+		text += "; " + p.Schedules.Short(1-c.Level)
 	}
 	return text + "."
 }
@@ -503,31 +493,12 @@ func (r *Report) verdicts() []Block {
 	var list []Block
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; p.Schedules != nil {
-			list = append(list, verdict("%s", schedulesVerdict(p.Schedules, compare.Letter(p.Baseline), compare.Letter(p.Set), 1-c.Level)))
+			figures := p.Schedules.Figures(compare.Letter(p.Baseline), compare.Letter(p.Set))
+			list = append(list, verdict("Schedules as a whole, the waits of all jobs: %s; %s. %s",
+				strings.Join(strings.Fields(figures[0]), " "), strings.Join(strings.Fields(figures[1]), " "), p.Schedules.Verdict(1-c.Level)))
 		}
 	}
 	return list
-}
-
-// schedulesVerdict says what the tests of the whole schedules found for one pair.
-func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) string {
-	text := fmt.Sprintf("Schedules as a whole, the waits of all jobs: energy test p = %s (inhomogeneity %s of 1), depth test p = %s "+
-		"(quality of %s in %s %s, of %s in %s %s; 0.5 means no difference). ",
-		quantity.Probability(t.Energy.P), t.Energy.Inhomogeneity.Text(), quantity.Probability(t.Depth.P), b, a, t.Depth.QBaseline.Text(), a, b, t.Depth.QSet.Text())
-	energy, depth := float64(t.Energy.P) <= alpha, float64(t.Depth.P) <= alpha
-	switch {
-	case float64(t.SmallestP) > alpha:
-		return text + fmt.Sprintf("This number of runs cannot give a p-value below %s, so no test can reject.", t.SmallestP.Text())
-	case energy && depth:
-		return text + "Both tests reject the hypothesis that the runs come from one distribution."
-	case energy:
-		return text + "The energy test rejects the hypothesis that the runs come from one distribution, the depth test does not: " +
-			"the difference is in how far apart the schedules are rather than in their order around a centre."
-	case depth:
-		return text + "The depth test rejects the hypothesis that the runs come from one distribution, the energy test does not: " +
-			"the difference is too small for the distances, which a few jobs with erratic waits may dominate."
-	}
-	return text + "Neither test rejects the hypothesis that the runs come from one distribution."
 }
 
 // machine is the section on the machine over time.
@@ -957,7 +928,7 @@ func (r *Report) methods() (Section, error) {
 			"Hedges' g is the difference in standard deviations of a run. Cliff's δ is the share of pairs of runs in which the set is larger, less the share in which it is smaller.",
 			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
 			"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. "+
-				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs.",
+				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs. Holm's correction accounts for both tests.",
 			"A difference that is significant is real. Whether it matters is another question: look at its size.")
 	}
 	s.Blocks = append(s.Blocks, Block{List: list})

@@ -86,6 +86,26 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
+// Presets returns the number of jobs that are running when the window begins.
+func (w *Workload) Presets() (n int) {
+	for _, job := range w.Jobs.All() {
+		if w.Preset(job) {
+			n++
+		}
+	}
+	return n
+}
+
+// EmptyAtBegin returns a text that warns if no job runs when the workload begins, and "" otherwise. remedy says how to
+// get these jobs.
+func (w *Workload) EmptyAtBegin(remedy string) string {
+	if w.Presets() > 0 {
+		return ""
+	}
+	return "no job runs when the workload begins: the machine is empty then, and the first jobs wait for too short a " +
+		"time (want " + remedy + ")"
+}
+
 // LacksNodes reports whether a job is a preset job whose nodes the record does not name.
 func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""

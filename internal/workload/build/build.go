@@ -96,9 +96,8 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 	if err != nil {
 		return nil, err
 	}
-	if r.Presets() == 0 {
-		r.Missing = append(r.Missing, "no job runs when the workload begins: the machine is empty then, and the first jobs "+
-			"wait for too short a time (want records of jobs that ran before, and --start)")
+	if text := r.Workload.EmptyAtBegin("records of jobs that ran before, and --start"); text != "" {
+		r.Missing = append(r.Missing, text)
 	}
 	return r, r.add(opts.Files, opts.ReadOptions)
 }
@@ -176,16 +175,6 @@ func withFile(path string, read func(f io.Reader, name string) error) error {
 	}
 	defer f.Close()
 	return read(f, filepath.Base(path))
-}
-
-// Presets returns the number of jobs that are running when the window begins.
-func (r *Result) Presets() (n int) {
-	for _, job := range r.Workload.Jobs.All() {
-		if r.Workload.Preset(job) {
-			n++
-		}
-	}
-	return n
 }
 
 // Write writes the workload as a trace. If cluster is not empty, it also writes the source's

@@ -239,6 +239,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			}
 			n = arrays.Split(w, from)
 		}
+		remedy := jobsBefore(w, from)
 		n += keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
@@ -251,6 +252,9 @@ func Window(from, to hpc.Time) (Step, error) {
 		if from != 0 {
 			actions := openAt(w, from)
 			n += settle(w, env)
+			if text := w.EmptyAtBegin(remedy); text != "" {
+				env.note("%s", text)
+			}
 			if actions > 0 {
 				env.note("actions before %s left out, even if their effects last: %d", from, actions)
 			}
@@ -287,6 +291,21 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 		return r.End != 0 || r.Start != 0 // otherwise nothing is recorded at all
 	}
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
+}
+
+// jobsBefore says what has the jobs that run at an instant, for a workload in which no job is known to run then.
+func jobsBefore(w *workload.Workload, at hpc.Time) string {
+	unrecorded := 0
+	for _, job := range w.Jobs.All() {
+		if r := job.Recorded; job.Submit < at && (r == nil || r.Start == 0 && r.End == 0) {
+			unrecorded++
+		}
+	}
+	if unrecorded == 0 {
+		return "a workload with jobs that run at " + at.String()
+	}
+	return fmt.Sprintf("the window of a run of this workload; earlier jobs without a recorded start, which are left out: %d",
+		unrecorded)
 }
 
 // toKeep says how a window keeps the jobs that run when it begins.

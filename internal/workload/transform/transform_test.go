@@ -317,6 +317,20 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	}
 }
 
+// TestEmptyWindow checks that a window with no running job says so, with the number of earlier jobs that may have run.
+func TestEmptyWindow(t *testing.T) {
+	in := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+		job("before", 0, 1, time.Hour, time.Hour), job("after", 0, 1, time.Hour, time.Hour))}
+	in.Jobs.Change(0, func(j *hpc.Job) { j.Submit = epoch })
+	in.Jobs.Change(1, func(j *hpc.Job) { j.Submit = epoch.Add(2 * time.Hour) })
+	_, results := apply(t, in, Environment{}, must(Window(epoch.Add(time.Hour), 0)))
+	notes := results[0].Notes
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "no job runs when the workload begins: ") ||
+		!strings.HasSuffix(notes[0], "which are left out: 1)") {
+		t.Errorf("%q", notes)
+	}
+}
+
 // TestWindow cuts the window of Fig. 2 of Martinasso et al. (SC'18). The result has the state at
 // the start of the window: running and waiting jobs, reservations, and nodes out of service.
 func TestWindow(t *testing.T) {
