@@ -44,7 +44,7 @@ type Story struct {
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
-	// Priority is the job's priority at its start, or its highest priority while it waited; 0 if it is
+	// Priority is the job's priority at its start, or its last priority while it waited; 0 if it is
 	// not known. PriorityParts are the parts of Priority; empty if the record does not have them, as
 	// after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
@@ -215,12 +215,12 @@ func (rec *Record) Job(name string) (*Story, error) {
 	return s, nil
 }
 
-// priorityOf returns the priority at the start of a job, or the highest while it waited.
+// priorityOf returns the priority at the start of a job, or the last while it waited.
 func priorityOf(row *run.Row) uint32 {
 	p := row.Priority
 	for _, span := range row.Reasons {
 		if row.Priority == 0 {
-			p = max(p, span.Priority)
+			p = cmp.Or(span.Priority, p)
 		}
 	}
 	return p

@@ -78,7 +78,7 @@ var Columns = slices.Concat([]*Column{
 	{Name: "node_list", Doc: "the allocated nodes", text: func(r *run.Row) string { return r.Nodes }},
 	{Name: "tres", Doc: "the allocated TRES", text: func(r *run.Row) string { return r.TRES }},
 	{Name: "cpu_time", Doc: "CPUs x time of its runs that ended, also of lost runs", kind: seconds, number: cpuTime},
-	{Name: "priority", Doc: "its priority at its start", kind: count,
+	{Name: "priority", Doc: "its priority at its start, or its last one if it never started", kind: count,
 		number: whole(func(r *run.Row) int { return int(r.Priority) })},
 	{Name: "restarts", Doc: "how often it was requeued", kind: count,
 		number: func(r *run.Row) float64 { return float64(r.Restarts) }},

@@ -69,3 +69,37 @@ func TestHistoriesOfArray(t *testing.T) {
 		}
 	}
 }
+
+// TestLastPriority checks that a job that never started has the priority with which it was last seen, and not that of
+// its submission.
+func TestLastPriority(t *testing.T) {
+	dir := t.TempDir() + "/run"
+	w, err := Create(dir, Manifest{Engine: "slurm"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Job(&hpc.Job{ID: "a", Submit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []rm.Event{
+		{At: 10, Kind: rm.Accepted, Job: "a", Task: -1, Outcome: &rm.Outcome{Priority: 8225}},
+		{At: 20, Kind: rm.Waiting, Job: "a", Task: -1, Reason: "Priority", Outcome: &rm.Outcome{Priority: 4000}},
+		{At: 30, Kind: rm.Waiting, Job: "a", Task: -1, Reason: "Resources", Outcome: &rm.Outcome{Priority: 2304}},
+	} {
+		if err := w.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(StateComplete, func(m *Manifest) { m.VirtualEnd = 40 }); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Histories()
+	if err != nil || len(rows) != 1 || rows[0].Priority != 2304 {
+		t.Errorf("%+v, %v, want priority 2304", rows, err)
+	}
+}

@@ -67,7 +67,8 @@ type Row struct {
 
 	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
 	// has not ended, it comes from accounting, which has the priority at the time when the job
-	// became eligible.
+	// became eligible. If a job never started, [Run.Histories] sets Priority to the last one that
+	// the events have.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.

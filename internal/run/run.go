@@ -161,8 +161,11 @@ func (r *Run) Histories() ([]Row, error) {
 	reasons.window = r.Manifest.WindowStart
 	reasons.giveAll(rows, &r.Manifest)
 	for i := range rows {
-		if reasons.Any() {
-			rows[i].PriorityParts = reasons.Parts(&rows[i])
+		if row := &rows[i]; reasons.Any() {
+			row.PriorityParts = reasons.Parts(row)
+			for k := 0; row.Start == 0 && k < len(row.Reasons); k++ {
+				row.Priority = cmp.Or(row.Reasons[k].Priority, row.Priority)
+			}
 		}
 	}
 	return rows, nil
