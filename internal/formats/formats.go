@@ -90,6 +90,9 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 		return nil, err
 	}
 	losses, err := f.Write(w, wl)
+	if err == nil && format != swf.Format.Name && format != trace.Format.Name {
+		swf.Lost(losses, wl)
+	}
 	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // no format can express earlier runs
 		if losses == nil {
 			losses = workload.Losses{}

@@ -111,16 +111,6 @@ func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
 	return found
 }
 
-// Origins counts the jobs with facts in their origin that only the source's format can write. SWF
-// is the only format with such origins.
-func (l Losses) Origins(wl *Workload) {
-	for i := range wl.Jobs.Len() {
-		if wl.Jobs.Origin(i).Extra != "" {
-			l["swf"]++
-		}
-	}
-}
-
 // Machine counts the size of the machine, which only SWF and traces can write.
 func (l Losses) Machine(wl *Workload) {
 	if wl.MachineNodes > 0 || wl.MachineProcessors > 0 {

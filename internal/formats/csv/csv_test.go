@@ -104,7 +104,6 @@ func TestWrite(t *testing.T) {
 			},
 		),
 	}
-	w.Jobs.SetOrigin(1, workload.Origin{Record: 2, Extra: "x"})
 	w.MachineProcessors = 100
 	var b bytes.Buffer
 	losses, err := csv.Write(&b, w)
@@ -112,7 +111,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := workload.Losses{
-		"comment": 1, "task_exit_codes": 1, "recorded (of single tasks)": 1, "users": 1, "unusable records": 1, "swf": 1, "node events": 1,
+		"comment": 1, "task_exit_codes": 1, "recorded (of single tasks)": 1, "users": 1, "unusable records": 1, "node events": 1,
 		"size of the machine": 1,
 	}
 	if diff := cmp.Diff(want, losses); diff != "" {

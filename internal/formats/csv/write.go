@@ -32,7 +32,6 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	t.losses.Add("users", lost)
 	t.losses.Add("unusable records", len(wl.Unusable))
 	t.losses.Machine(wl)
-	t.losses.Origins(wl)
 	t.losses.Events(wl)
 	return t.losses, nil
 }

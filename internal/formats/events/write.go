@@ -32,7 +32,6 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	e.losses.Add("users", len(wl.Users))
 	e.losses.Add("unusable records", len(wl.Unusable))
 	e.losses.Machine(wl)
-	e.losses.Origins(wl)
 	e.losses.Events(wl)
 	if err := out.Flush(); err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)

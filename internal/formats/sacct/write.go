@@ -45,7 +45,6 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	}
 	s.losses.Add("unusable records", len(wl.Unusable))
 	s.losses.Machine(wl)
-	s.losses.Origins(wl)
 	s.losses.Events(wl)
 	if err := out.Flush(); err != nil {
 		return nil, fmt.Errorf("writing sacct: %w", err)

@@ -154,6 +154,26 @@ func Complete(w *workload.Workload) {
 	}
 }
 
+// fieldNames are the names of the fields.
+var fieldNames = map[int]string{
+	fieldWait: "wait time", fieldRunTime: "run time", fieldAllocated: "allocated processors",
+	fieldCPUTime: "average CPU time", fieldMemory: "used memory", fieldRequested: "requested processors",
+	fieldTimeLimit: "requested time", fieldRequestedMemory: "requested memory", fieldStatus: "status",
+	fieldUser: "user", fieldGroup: "group", fieldExecutable: "executable", fieldQueue: "queue",
+	fieldPartition: "partition", fieldBefore: "preceding job", fieldThinkTime: "think time",
+	fieldNumber: "job number", fieldSubmit: "submit time",
+}
+
+// Lost counts, for each field of a log, the jobs whose record has a number that the jobs cannot express. Only
+// logs and traces keep such numbers.
+func Lost(losses workload.Losses, w *workload.Workload) {
+	for i := range w.Jobs.Len() {
+		for n := range keptNumbers(w.Jobs.Origin(i).Extra) {
+			losses.Add(fmt.Sprintf("SWF field %d (%s)", n.field, fieldNames[n.field-1]), 1)
+		}
+	}
+}
+
 // namesOf reads the names of numbers from the header of a log.
 func namesOf(header []string) *names {
 	n := newNames()

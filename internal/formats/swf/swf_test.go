@@ -85,6 +85,13 @@ func TestRead(t *testing.T) {
 			t.Errorf("job %d: kept %s, want %s", i, got, want)
 		}
 	}
+	lost := workload.Losses{}
+	swf.Lost(lost, w)
+	wantLost := workload.Losses{"SWF field 6 (average CPU time)": 1, "SWF field 8 (requested processors)": 1,
+		"SWF field 10 (requested memory)": 1, "SWF field 18 (think time)": 1}
+	if diff := cmp.Diff(wantLost, lost); diff != "" {
+		t.Errorf("losses (-want +got)\n%s", diff)
+	}
 	users := []hpc.User{
 		{Name: "user12", UID: 100012, Group: "group3", GID: 100003},
 		{Name: "user13", UID: 100013, Group: "swf", GID: 99999},
@@ -271,7 +278,8 @@ func TestWriteSWFNames(t *testing.T) {
 	}
 	wantLosses := workload.Losses{
 		"account": 1, "array": 1, "min_nodes": 1, "max_nodes": 1, "dependency": 1,
-		"job IDs (numbered anew)": 3, "run_time_s (unlimited)": 1,
+		"job IDs (numbered anew)": 3, "run_time_s (unlimited)": 1, "name (numbered anew)": 3,
+		"partition (numbered anew)": 3, "qos (numbered anew)": 1, "user (numbered anew)": 2,
 	}
 	if diff := cmp.Diff(wantLosses, losses); diff != "" {
 		t.Errorf("losses (-want +got)\n%s", diff)

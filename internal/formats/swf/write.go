@@ -134,27 +134,27 @@ func (s *writer) orderJobs() {
 }
 
 // nameNumbers gives each name without a number the smallest number that no other name has, in
-// the order in which the names appear.
+// the order in which the names appear. It counts the jobs that have such names.
 func (s *writer) nameNumbers() {
 	tables := []struct {
+		field string
 		names *numberedNames
 		of    func(*hpc.Job) string
 	}{
-		{&s.names.users, func(job *hpc.Job) string { return job.User }},
-		{&s.names.groups, func(job *hpc.Job) string { return job.Group }},
-		{&s.names.executables, func(job *hpc.Job) string { return job.Name }},
-		{&s.names.queues, func(job *hpc.Job) string { return job.QOS }},
-		{&s.names.partitions, func(job *hpc.Job) string { return job.Partition }},
+		{"user", &s.names.users, func(job *hpc.Job) string { return job.User }},
+		{"group", &s.names.groups, func(job *hpc.Job) string { return job.Group }},
+		{"name", &s.names.executables, func(job *hpc.Job) string { return job.Name }},
+		{"qos", &s.names.queues, func(job *hpc.Job) string { return job.QOS }},
+		{"partition", &s.names.partitions, func(job *hpc.Job) string { return job.Partition }},
 	}
 	for _, table := range tables {
 		var nameless []string
-		seen := make(map[string]bool)
+		jobs := make(map[string]int)
 		for _, job := range s.jobs.All() {
 			name := table.of(job)
-			if name == "" || seen[name] {
+			if jobs[name]++; name == "" || jobs[name] > 1 {
 				continue
 			}
-			seen[name] = true
 			if number, ok := table.names.number(name); ok {
 				table.names.set(number, name)
 			} else {
@@ -167,6 +167,7 @@ func (s *writer) nameNumbers() {
 				next++
 			}
 			table.names.set(next, name)
+			s.losses.Add(table.field+" (numbered anew)", jobs[name])
 		}
 	}
 }
