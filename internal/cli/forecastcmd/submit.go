@@ -2,6 +2,7 @@ package forecastcmd
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -57,10 +58,12 @@ func submission(text string) ([]string, error) {
 		return finished.ScriptOptions(string(script)), nil
 	case err == nil:
 		return nil, errors.New("the file is not a batch script (want one that begins with #!)")
-	case !errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(text, "-"):
-		return nil, err
 	}
+	missing := err
 	words, err := sbatch.Split(text)
+	if !strings.HasPrefix(text, "-") && (len(words) == 1 && words[0] != "sbatch" || !errors.Is(missing, fs.ErrNotExist)) {
+		return nil, fmt.Errorf("%w (want a batch script, or options of sbatch)", missing)
+	}
 	if err == nil && len(words) > 0 && words[0] == "sbatch" {
 		words = words[1:]
 	}
