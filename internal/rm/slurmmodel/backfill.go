@@ -122,18 +122,18 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 }
 
 // flagPlanned sets PLANNED on planned nodes (_handle_planned); this counts as a change. It skips
-// nodes with jobs. Since 24.11 it skips full nodes only, but these count as changed, too.
+// nodes with jobs that are not suspended. Since 24.11 it skips full nodes only, but these count, too.
 func (e *Engine) flagPlanned() {
-	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
-		e.touch()
-	}
-	for i := range e.planned.All {
-		if e.rules.Since2411 && e.tester.Full(e.state, i) || !e.rules.Since2411 && !e.state.Idle(i) {
-			e.planned.Clear(i)
+	for _, j := range e.running {
+		if !e.rules.Since2411 && !j.times.Suspended {
+			e.planned.AndNot(j.alloc.Nodes)
 		}
 	}
 	if e.planned.Next(0) >= 0 {
 		e.touch()
+	}
+	if e.rules.Since2411 {
+		e.state.ClearFull(e.planned)
 	}
 }
 

@@ -220,6 +220,7 @@ func (e *Engine) terminate(j *job) {
 }
 
 // serve serves one message that is due: that a terminated script has ended, or that a node is free.
+// After a script's end, its nodes answer at once, unless slurmctld also serves a node's message now.
 func (e *Engine) serve() bool {
 	switch {
 	case e.terminated.Next() <= e.now:
@@ -229,6 +230,9 @@ func (e *Engine) serve() bool {
 				j.signal = int(syscall.SIGTERM)
 			}
 			e.complete(j)
+			for e.departures.Line.Next() > e.now && e.timers.Next() <= e.now && e.timers[0].Class == nodesAnswer {
+				e.timers.Pop().What()
+			}
 		}
 	case e.departures.Line.Next() <= e.now:
 		e.serveNode()

@@ -387,6 +387,7 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	j.restarts++
 	j.preemption.Renew()
 	j.times = gang.Times{}
+	const credentialLife = 120 // seconds for which a job's credential is valid (cred_expire of AuthInfo)
 	if j.begin <= now {
 		j.begin = now + credentialLife + 1
 	}
@@ -403,6 +404,3 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	}
 	e.touch()
 }
-
-// credentialLife is how long a job's credential is valid, in seconds (cred_expire of AuthInfo).
-const credentialLife = 120

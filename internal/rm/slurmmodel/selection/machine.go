@@ -196,8 +196,14 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 	m.turn(s, a, sign > 0)
 }
 
-// Full reports whether all cores of a node are in use.
-func (m *Machine) Full(s *State, node int) bool { return s.cores[node] == 0 }
+// ClearFull removes the nodes without a free core from a set.
+func (s *State) ClearFull(set Bits) {
+	for i := range set.All {
+		if s.cores[i] == 0 {
+			set.Clear(i)
+		}
+	}
+}
 
 // Idle reports whether a node has no jobs.
 func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
