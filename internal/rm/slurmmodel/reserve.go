@@ -112,10 +112,10 @@ func (e *Engine) newReservations() *reservations.List {
 
 func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
 	var held []selection.Bits
-	for _, j := range e.runningInList() {
-		if j.end > instant && (except == nil || j.reservation == nil || j.reservation.Name != except.Name) {
-			held = append(held, j.alloc.Nodes)
-		}
+	for _, j := range e.runningInList(func(j *job) bool {
+		return j.end <= instant || except != nil && j.reservation != nil && j.reservation.Name == except.Name
+	}) {
+		held = append(held, j.alloc.Nodes)
 	}
 	return held
 }

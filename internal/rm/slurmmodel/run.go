@@ -242,21 +242,21 @@ func (j *job) ends() []int {
 // enforceLimits kills the jobs whose time limits are over, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
-	for _, j := range e.runningInList() {
-		over := !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now)
+	over := func(j *job) bool { return !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now) }
+	for _, j := range e.runningInList(func(j *job) bool { return j.preemption.Told == 0 && !over(j) }) {
 		switch {
 		case j.state != running || j.times.Suspended:
 		case j.preemption.Told != 0:
 			e.stop(j, "")
-		case over && e.mayEnd(j):
+		case over(j) && e.mayEnd(j):
 			e.vacate(j, hpc.TimedOut, true, false)
 		}
 	}
 }
 
-// runningInList returns a copy of the running jobs in the order of slurmctld's list.
-func (e *Engine) runningInList() []*job {
-	return slices.SortedFunc(slices.Values(e.running), comparePlaces)
+// runningInList returns the running jobs in the order of slurmctld's list, without those excluded.
+func (e *Engine) runningInList(excluded func(*job) bool) []*job {
+	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(e.running), excluded)), comparePlaces)
 }
 
 func comparePlaces(a, b *job) int { return cmp.Compare(a.place, b.place) }

@@ -54,6 +54,13 @@ type Servers struct {
 	maxCPUs int // the most CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
+	rooms   map[room]selection.Bits // results of Room
+}
+
+// room is a class of jobs, see [selection.Tester.Classify], and a set that Nodes returned.
+type room struct {
+	class int
+	set   *uint64
 }
 
 // NewServers returns the servers of a machine. configs are the nodes of slurm.conf, and place is
@@ -61,7 +68,7 @@ type Servers struct {
 func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
 	s := &Servers{
 		machine: m, empty: m.NewState(), maxCPUs: 1,
-		configs: make([]*hpc.Node, len(m.Nodes)), known: map[Demand]selection.Bits{},
+		configs: make([]*hpc.Node, len(m.Nodes)), known: map[Demand]selection.Bits{}, rooms: map[room]selection.Bits{},
 	}
 	for i := range m.Nodes {
 		s.maxCPUs = max(s.maxCPUs, m.Nodes[i].Sockets*m.Nodes[i].Cores*m.Nodes[i].Threads)
@@ -88,8 +95,9 @@ func (s *Servers) Nodes(h Demand) selection.Bits {
 	return set
 }
 
-// Room returns the nodes of a set that have a job's generic resources, and how many of these nodes
-// the job needs at least. On fewer nodes the job never fits, even if the nodes are empty.
+// Room returns the nodes that have a job's generic resources, among a set that Nodes returned, and
+// how many of these nodes the job needs at least. On fewer nodes the job never fits, even if the
+// nodes are empty. The caller must not change the returned set.
 func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
 	if s.machine.MayBeFull(r) {
 		return set, max(least, (r.MinCPUs+s.maxCPUs-1)/s.maxCPUs)
@@ -97,9 +105,16 @@ func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (sel
 	if len(r.Devices) == 0 {
 		return set, least
 	}
+	of := room{r.Class, &set[0]}
+	if able := s.rooms[of]; able != nil {
+		return able, least
+	}
 	able := selection.NewBits(len(s.machine.Nodes))
 	for i := range set.All {
 		able.Put(i, s.machine.HasDevices(s.empty, r, i))
+	}
+	if r.Class > 0 {
+		s.rooms[of] = able
 	}
 	return able, least
 }

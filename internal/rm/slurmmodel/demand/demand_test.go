@@ -78,3 +78,31 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d sets are too small, %d for jobs with GPUs, and on %d jobs fit", tooFew[false], tooFew[true], fits)
 	}
 }
+
+// TestRoomOfClass compares the nodes of jobs with a class, which Room stores, with those of the same
+// jobs without a class.
+func TestRoomOfClass(t *testing.T) {
+	differ := 0
+	for seed := range uint64(200) {
+		m, servers, _ := randomMachine(rand.New(rand.NewPCG(seed, 2)))
+		x := selection.NewTester(m)
+		var sets []selection.Bits
+		for count := range 6 {
+			r := selection.Request{MinCPUs: 1, CPUsPerTask: 1, MinCPUsPerNode: 1}
+			r.Devices = []selection.DeviceRequest{{Kind: "gpu", Count: 1 + count%3}}
+			nodes := servers.Nodes(demand.Demand{}.With(&r))
+			want, _ := servers.Room(&r, nodes, 1)
+			x.Classify(&r)
+			if got, _ := servers.Room(&r, nodes, 1); !got.Equal(want) {
+				t.Fatalf("seed %d: %d GPUs are on nodes %v, want %v", seed, 1+count%3, got, want)
+			}
+			sets = append(sets, want)
+		}
+		if !sets[0].Equal(sets[1]) {
+			differ++
+		}
+	}
+	if differ < 50 {
+		t.Errorf("one GPU and two GPUs are on different nodes of %d machines only", differ)
+	}
+}
