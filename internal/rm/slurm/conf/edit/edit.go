@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/rm/slurm/conf/values"
 )
 
 // Edited is the effect of settings on a cluster directory.
@@ -278,6 +279,11 @@ func (e *editor) result() (*Edited, error) {
 		for _, command := range e.commands {
 			out.Lines = append(out.Lines, Line{e.accountsFile(), command})
 		}
+	}
+	if _, set := e.values["preempttype"]; set {
+		accounts := slices.Concat(e.site.Accounts, []byte("\n"+strings.Join(e.commands, "\n")))
+		get := func(key string) (string, bool) { text := e.get(key); return text, text != "" }
+		out.Warnings = append(out.Warnings, values.NothingPreempts(get, accounts, e.site.AccountsFile)...)
 	}
 	return out, nil
 }

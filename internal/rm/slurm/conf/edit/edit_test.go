@@ -3,6 +3,7 @@ package edit
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -301,4 +302,25 @@ func FuzzEdit(f *testing.F) {
 			t.Errorf("accounts:\n%s", after.Accounts)
 		}
 	})
+}
+
+// TestNothingPreempts checks that an edit to preemption by QOS warns if no QOS preempts another after the edit.
+func TestNothingPreempts(t *testing.T) {
+	c, err := conf.Open(site(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	preempt := []Setting{{"PreemptType", "preempt/qos"}, {"PreemptMode", "REQUEUE"}}
+	for _, settings := range [][]Setting{preempt, append(slices.Clip(preempt), Setting{"qos high Preempt", "high"})} {
+		edited, err := Edit(c, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := slices.ContainsFunc(edited.Warnings, func(text string) bool {
+			return strings.HasPrefix(text, "PreemptType=preempt/qos has no effect: ")
+		})
+		if want := len(settings) == len(preempt); warned != want {
+			t.Errorf("%v: warnings %q, want one about preemption: %t", settings, edited.Warnings, want)
+		}
+	}
 }
