@@ -7,9 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"rmreplay/internal/forecast/empirical"
+	"rmreplay/internal/forecast/nested"
 )
 
 // posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
@@ -20,7 +19,8 @@ import (
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
 // [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
-// Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables.
+// Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables. A group that has
+// the same jobs as the wider group has its distribution.
 type posterior struct {
 	seed  [8]byte // the seed of the realization
 	drawn map[groupLimit]*drawn
@@ -71,6 +71,10 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	one := &drawn{}
 	if len(levels) > 1 {
 		one.wider = p.level(levels[1:], limit)
+		if of.ended > 0 && of.ended == levels[1].ended {
+			p.drawn[key] = one.wider
+			return one.wider
+		}
 	}
 	one.Distribution = one.likely(rng, of, limit)
 	p.drawn[key] = one
@@ -85,18 +89,20 @@ const candidates = 50
 // resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
 func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
 	if len(of.running) == 0 || d.wider == nil {
-		return d.distribution(d.propose(nil, rng, of), of, limit)
+		masses, own := d.propose(nil, rng, of, limit)
+		return d.distribution(masses, own, limit)
 	}
 	var best empirical.Distribution
 	var masses []empirical.Mass
 	highest := math.Inf(-1)
 	for range candidates {
-		masses = d.propose(masses[:0], rng, of)
+		var own int
+		masses, own = d.propose(masses[:0], rng, of, limit)
 		weight := -math.Log(rng.ExpFloat64()) // the largest sum of log weight and Gumbel noise is a weighted choice
 		if weight <= highest {
 			continue // no log weight is above 0
 		}
-		one := d.distribution(masses, of, limit)
+		one := d.distribution(masses, own, limit)
 		for _, elapsed := range of.running {
 			weight += math.Log(max(one.Longer(elapsed), shortfall))
 		}
@@ -110,63 +116,37 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first those of the
-// group's own run times, and then the sticks.
-func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool) []empirical.Mass {
-	for _, m := range of.masses {
-		masses = append(masses, empirical.Mass{Seconds: m.Seconds, Weight: gamma(rng, m.Weight*float64(of.ended))})
+// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first own ones, and
+// then the sticks. The own ones are those of the group's run times, and those of its tail. The tail consists of sticks
+// as well, of the part of the wider group's draw that is longer than the group's longest job so far (Susarla and Van
+// Ryzin, "Nonparametric Bayesian estimation of survival curves from incomplete observations", Journal of the American
+// Statistical Association 71(356), 1976).
+func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
+	own int) {
+	add := func(list []empirical.Mass) {
+		for _, m := range list {
+			masses = append(masses, empirical.Mass{Seconds: m.Seconds, Weight: nested.Gamma(rng, m.Weight*float64(of.ended))})
+		}
 	}
-	if d.wider != nil {
-		masses = sticks(masses, rng, of.wider, of.spread)
+	add(of.masses)
+	if d.wider == nil {
+		add(of.evenly(limit))
+		return masses, len(masses)
 	}
-	return masses
+	if own = len(masses); of.tail.Weight > 0 {
+		weight, longest := of.tail.Weight*float64(of.ended), of.tail.Seconds
+		masses = nested.Sticks(masses, rng, weight, min(of.wider, of.spread)*d.wider.Longer(longest))
+		for ; own < len(masses); own++ {
+			masses[own].Seconds = d.wider.QuantileAfter(masses[own].Seconds, longest)
+		}
+	}
+	return nested.Sticks(masses, rng, of.wider, of.spread), own
 }
 
 // distribution makes the distribution of weights that propose drew, and changes masses.
-func (d *drawn) distribution(masses []empirical.Mass, of *pool, limit float64) empirical.Distribution {
-	for i := len(of.masses); i < len(masses); i++ {
+func (d *drawn) distribution(masses []empirical.Mass, own int, limit float64) empirical.Distribution {
+	for i := own; i < len(masses); i++ {
 		masses[i].Seconds = d.wider.Distribution.QuantileAfter(masses[i].Seconds, 0)
 	}
 	return empirical.New(empirical.Sorted(masses), limit)
-}
-
-// A stick is not a single run time, because all jobs of a group would then have this run time. A stick is a few
-// (pieces) run times that are close to each other (near) in the wider distribution.
-const (
-	pieces = 5
-	near   = 0.1
-)
-
-// maxSticks bounds the sticks of a draw. With a large concentration, many sticks are close to the wider distribution
-// itself.
-const maxSticks = 200
-
-// sticks draws the part of the wider distribution in a group's distribution, and appends it to list. Seconds are not
-// run times yet, but the sticks' quantiles in the wider distribution. The weights add up to a gamma variable whose
-// mean is weight. The concentration says how much the groups differ; it is at most weight.
-func sticks(list []empirical.Mass, rng *rand.Rand, weight, concentration float64) []empirical.Mass {
-	weight = min(weight, 1e6)
-	concentration = min(max(concentration, 0.01), weight)
-	if concentration > maxSticks/5 {
-		for i := range maxSticks {
-			list = append(list, empirical.Mass{Seconds: (float64(i) + 0.5) / maxSticks,
-				Weight: gamma(rng, concentration/maxSticks) * weight / concentration})
-		}
-		return list
-	}
-	left := gamma(rng, weight)
-	for total, most := left, len(list)+maxSticks; len(list) < most && left > total/1000; {
-		share, at := 1-math.Pow(rng.Float64(), 1/concentration), rng.Float64()
-		for k := range pieces {
-			place := math.Abs(at + near*(float64(k)/(pieces-1)-0.5))
-			list = append(list, empirical.Mass{Seconds: min(place, 2-place), Weight: left * share / pieces})
-		}
-		left *= 1 - share
-	}
-	return list
-}
-
-// gamma draws from the gamma distribution with a shape and the scale 1.
-func gamma(rng *rand.Rand, shape float64) float64 {
-	return distuv.Gamma{Alpha: max(shape, 1e-3), Beta: 1, Src: rng}.Rand()
 }

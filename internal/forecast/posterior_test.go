@@ -70,3 +70,30 @@ func correlation(a, b []float64) float64 {
 	}
 	return sab / math.Sqrt(saa*sbb)
 }
+
+// TestTail: jobs of a class have run longer than those that have ended. Where the other jobs use at most half of their
+// limits, these jobs do so as well.
+func TestTail(t *testing.T) {
+	const now, limit = 1e6, 3600.0
+	rng := rand.New(rand.NewPCG(1, 10))
+	var jobs []past
+	for i := range 400 { // a user's ten jobs run nearly as long as each other
+		typical := float64(i / 10 * 7 % 40)
+		jobs = append(jobs, past{user: fmt.Sprint("u", i/10), name: "n", start: float64(i) * 1000,
+			ran: limit / 2 * (typical + rng.Float64()) / 41, limit: limit})
+	}
+	for i := range 20 {
+		one := past{user: "v", name: "new", start: now - 0.12*limit, ran: 0.4 * limit, limit: limit}
+		if i < 3 {
+			one.ran = 0.1 * limit
+		}
+		jobs = append(jobs, one)
+	}
+	s, _ := learnPast(jobs, 0, now)
+	d := s.Distribution(past{user: "v", name: "new", limit: limit}.submission(now))
+	for i := range 50 {
+		if ran := newPosterior(7, i).draw(d).QuantileAfter(rng.Float64(), 0.12*limit); ran > limit/2 {
+			t.Errorf("realization %d: a run time of %.0f s, want at most %.0f s", i, ran, limit/2)
+		}
+	}
+}

@@ -47,7 +47,9 @@ type groupLimit struct {
 }
 
 type weighed struct {
-	masses  []empirical.Mass
+	masses []empirical.Mass
+	// tail is the weight of the jobs that are longer than all jobs of the group so far, of which Seconds is the longest.
+	tail    empirical.Mass
 	ended   int
 	running []float64 // how long jobs have run so far, in seconds, while the group has no ended job
 }
@@ -195,7 +197,7 @@ func (d pooled) expected() empirical.Distribution {
 		if i < len(d.levels)-1 {
 			share = float64(of.ended) / (float64(of.ended) + of.wider)
 		}
-		for _, m := range of.masses {
+		for _, m := range append(of.masses[:len(of.masses):len(of.masses)], of.evenly(d.limit)...) {
 			mixed = append(mixed, empirical.Mass{Seconds: m.Seconds, Weight: m.Weight * share * left})
 		}
 		left *= 1 - share
@@ -211,8 +213,8 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	key := groupLimit{of, limit}
 	known, ok := s.weighed[key]
 	if !ok {
-		masses, ended, running := s.weigh(s.last(of), at, limit)
-		known = weighed{empirical.Thin(masses), ended, running}
+		known = s.weigh(s.last(of), at, limit)
+		known.masses = empirical.Thin(known.masses)
 		s.weighed[key] = known
 	}
 	return known
@@ -221,11 +223,8 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 // weigh returns the distribution that ended and running jobs show, as shares of their limits times the given limit
 // ([stats.ProductLimit]). Two errors are corrected: short jobs end first, so the jobs that have ended are too short
 // on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
-// too long. Jobs that are longer than all ended jobs are spread evenly between the longest job and the limit, or
-// without a limit put at the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if
-// no job has ended, there is no distribution, and weigh returns how long the jobs have run.
-func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []empirical.Mass, ended int,
-	running []float64) {
+// too long. limit is in seconds, or 0. If no job has ended, there is no distribution.
+func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
@@ -248,23 +247,33 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []empi
 	}
 	longer := 1.0 // the share of longer jobs
 	for seconds, rest := range stats.ProductLimit(list) {
-		masses = append(masses, empirical.Mass{Seconds: seconds, Weight: longer - rest})
+		w.masses = append(w.masses, empirical.Mass{Seconds: seconds, Weight: longer - rest})
 		longer = rest
 	}
-	const rounding, pieces = 1e-9, 10
-	ended = len(masses)
-	if ended > 0 && longer > rounding {
-		for i := range pieces {
-			after := (float64(i) + 0.5) / pieces * max(limit-longest, 0)
-			masses = append(masses, empirical.Mass{Seconds: longest + after, Weight: longer / pieces})
-		}
+	const rounding = 1e-9
+	w.ended = len(w.masses)
+	if w.ended > 0 && longer > rounding {
+		w.tail = empirical.Mass{Seconds: longest, Weight: longer}
 	}
-	if ended == 0 {
+	if w.ended == 0 {
 		for _, job := range list {
-			running = append(running, job.Time)
+			w.running = append(w.running, job.Time)
 		}
 	}
-	return masses, ended, running
+	return w
+}
+
+// evenly spreads the tail between the longest job and the limit, or without a limit puts the tail at the longest job.
+func (w *weighed) evenly(limit float64) (masses []empirical.Mass) {
+	const pieces = 10
+	for i := range pieces {
+		after := (float64(i) + 0.5) / pieces * max(limit-w.tail.Seconds, 0)
+		masses = append(masses, empirical.Mass{Seconds: w.tail.Seconds + after, Weight: w.tail.Weight / pieces})
+	}
+	if w.tail.Weight == 0 {
+		return nil
+	}
+	return masses
 }
 
 // concentrations are the values from which learnConcentrations chooses. With the last value the narrower group does

@@ -231,7 +231,7 @@ var rules = []rule{
 		"small clusters and workloads are played alike by a test and by a tool"},
 	{"use cases", "internal/forecast/empirical", nil, computes,
 		"a distribution of run times is arithmetic on weighted numbers"},
-	{"use cases", "internal/forecast/nested", nil, computes,
+	{"use cases", "internal/forecast/nested", []string{"internal/forecast/empirical"}, computes,
 		"how alike the members of groups are is arithmetic, whatever the members are"},
 	{"use cases", "internal/forecast/rate", []string{"internal/hpc"}, computes,
 		"how often events come is arithmetic on their instants, whatever the events are"},

@@ -5,6 +5,8 @@ package nested
 import (
 	"math"
 	"sort"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Ranks returns the rank of each value among all values, from 0 to 1. Equal values get the mean of their ranks.
@@ -20,46 +22,70 @@ func Ranks(values []float64) []float64 {
 	return ranks
 }
 
-// sums are the sums over the values of a group, and over the pairs of values that are in one narrower group.
-type sums struct{ n, x, squares, pairs, differences float64 }
+// sums are the sums over the values of a group, and over the pairs of values that are in one narrower group. parts
+// counts the narrower groups, or the values of a group of the narrowest level.
+type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
 // Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet process of the
 // level's groups, from the values of their members. groups has the groups of each value, the narrowest first; members
 // of one group are in one group of each wider level. Two members of a group are then correlated by 1/(1+c), as far as
 // the wider group leaves their values open. So D = V c/(1+c), where D is half the mean squared difference of two
 // members whose narrowest common group is of the level, and V the same of the next wider level. Each group's mean
-// counts by its number of members. The concentration is infinite if a level or all wider levels have no such
-// pair, and if the correlation is less than two of its standard errors, 1/sqrt(pairs) of independent members.
+// counts by its number of members.
+//
+// A few groups do not show the correlation, and to take their members as independent would be the boldest guess. So
+// the result has the mean of the correlation's posterior distribution ([likely]). If a level or all wider levels have
+// no such pair, the correlation is one half.
 func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	if len(values) == 0 {
 		return nil
 	}
 	levels := len(groups[0])
 	found := make([]float64, levels-1)
-	halves, pairs := make([]float64, levels), make([]float64, levels)
+	all := make([]variance, levels)
 	var narrower map[G]*sums
 	for level := range levels {
-		halves[level], pairs[level], narrower = half(values, groups, level, narrower)
+		all[level], narrower = half(values, groups, level, narrower)
 	}
 	wider := math.NaN()
 	for level := levels - 1; level >= 0; level-- {
+		v := all[level]
 		if level < levels-1 {
-			found[level] = math.Inf(1)
-			if d := halves[level]; d < wider*(1-2/math.Sqrt(pairs[level])) {
-				found[level] = d / (wider - d)
-			}
+			correlation := likely(1-v.half/wider, v.groups, v.parts)
+			found[level] = (1 - correlation) / correlation
 		}
-		if !math.IsNaN(halves[level]) {
-			wider = halves[level]
+		if !math.IsNaN(v.half) {
+			wider = v.half
 		}
 	}
 	return found
 }
 
-// half returns half the mean squared difference of two values whose narrowest common group is of a level, NaN without
-// such a pair; the number of these pairs; and the sums of the level's groups. narrower has the sums of the next
-// narrower level.
-func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (half, pairs float64,
+// likely returns the mean of the posterior distribution of an intraclass correlation, of which all values from 0 to 1
+// are equally likely beforehand. estimate is the correlation of n groups of k members; NaN if it is not known. The
+// likelihood is normal, with Fisher's standard error (Donner, "A review of inference procedures for the intraclass
+// correlation coefficient in the one-way random effects model", International Statistical Review 54(1), 1986).
+func likely(estimate, n, k float64) float64 {
+	if math.IsNaN(estimate) || n < 2 {
+		return 0.5
+	}
+	at := min(max(estimate, 0), 1-1e-6)
+	deviation := (1 - at) * (1 + (k-1)*at) * math.Sqrt(2/(k*(k-1)*(n-1)))
+	low, high := -at/deviation, (1-at)/deviation
+	normal := distuv.UnitNormal
+	return at + deviation*(normal.Prob(low)-normal.Prob(high))/(normal.CDF(high)-normal.CDF(low))
+}
+
+// variance says how much members differ whose narrowest common group is of a level.
+type variance struct {
+	half   float64 // half the mean squared difference of two such members; NaN without such a pair
+	groups float64 // the number of groups with such a pair
+	parts  float64 // the mean number of narrower groups in these groups, or of members in the narrowest level
+}
+
+// half returns how much members differ whose narrowest common group is of a level, and the sums of the level's groups.
+// narrower has the sums of the next narrower level.
+func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}
 	seen := map[G]bool{}
@@ -72,21 +98,27 @@ func half[G comparable](values []float64, groups [][]G, level int, narrower map[
 			order = append(order, s)
 		}
 		s.n, s.x, s.squares = s.n+1, s.x+x, s.squares+x*x
-		if level == 0 || seen[groups[i][level-1]] {
+		if level == 0 {
+			s.parts++
 			continue
 		}
 		inner := groups[i][level-1]
+		if seen[inner] {
+			continue
+		}
 		seen[inner] = true
 		below := narrower[inner]
+		s.parts++
 		s.pairs += below.n * (below.n - 1) / 2
 		s.differences += below.n*below.squares - below.x*below.x
 	}
 	weight, sum := 0.0, 0.0
 	for _, s := range order {
 		if own := s.n*(s.n-1)/2 - s.pairs; own > 0.5 {
-			weight, pairs = weight+s.n, pairs+own
+			weight, v.groups, v.parts = weight+s.n, v.groups+1, v.parts+s.parts
 			sum += s.n * max(s.n*s.squares-s.x*s.x-s.differences, 0) / own / 2
 		}
 	}
-	return sum / weight, pairs, all
+	v.half, v.parts = sum/weight, v.parts/v.groups
+	return v, all
 }
