@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"rmreplay/internal/compare"
+	interval "rmreplay/internal/compare/draws"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -130,7 +130,7 @@ func writeTable(w *strings.Builder, groups []group, recorded []started, sets []d
 	for i := range sets {
 		n := len(sets[i].runs)
 		share := "all of them"
-		if over := compare.OverDraws(make([]float64, n), level); float64(over.Coverage) >= level {
+		if over := interval.Over(make([]float64, n), level); float64(over.Coverage) >= level {
 			share = fmt.Sprintf("%.0f %% of them", 100*float64(over.Coverage))
 		}
 		fmt.Fprintf(w, " %s, median of %d | %s |", sets[i].name, n, share)
@@ -153,14 +153,14 @@ func writeTable(w *strings.Builder, groups []group, recorded []started, sets []d
 
 // overDraws returns a figure of a group of jobs over the draws in which at least one job of the
 // group started.
-func overDraws(f figure, g group, drawn [][]started) compare.DrawnFigure {
+func overDraws(f figure, g group, drawn [][]started) interval.Figure {
 	var values []float64
 	for _, jobs := range drawn {
 		if chosen := selected(jobs, g); len(chosen) > 0 {
 			values = append(values, f.of(chosen))
 		}
 	}
-	return compare.OverDraws(values, level)
+	return interval.Over(values, level)
 }
 
 // writeAgreement says how many jobs start in the same second on Slurm and in the model, for each seed that both

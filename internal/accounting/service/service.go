@@ -134,8 +134,8 @@ func (s *site) ready() func(ctx context.Context) error {
 			done.Store(true)
 			return nil
 		}
-		return errors.Join(fmt.Errorf("%d %s that arrived before the server started %s not in the tables yet, so figures would lack "+
-			"jobs (want the request again in a minute; accounting info shows how many are left)", left,
+		return errors.Join(fmt.Errorf("%d %s that arrived before the server started %s not in the tables yet, so figures "+
+			"would lack jobs (want the request again in a minute; accounting info shows how many are left)", left,
 			quantity.Plural(left, "document", "documents"), quantity.Plural(left, "is", "are")), now.Fault)
 	}
 }

@@ -102,7 +102,7 @@ func NewFigure(key, label string, inRuns []metrics.Float, recorded metrics.Float
 			values = append(values, float64(v))
 		}
 	}
-	f := over(values, level)
+	f := Over(values, level)
 	f.Key, f.Label = key, label
 	if f.Draws > 0 && recorded.Known() {
 		f.Recorded = recorded
@@ -112,9 +112,9 @@ func NewFigure(key, label string, inRuns []metrics.Float, recorded metrics.Float
 	return f
 }
 
-// over returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
+// Over returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
 // have no value.
-func over(values []float64, level float64) Figure {
+func Over(values []float64, level float64) Figure {
 	slices.Sort(values)
 	n, nothing := len(values), metrics.NoValue()
 	f := Figure{Draws: n, Recorded: nothing, Low: nothing, Median: nothing, High: nothing, Coverage: nothing}

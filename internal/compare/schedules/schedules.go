@@ -95,7 +95,8 @@ func (t *Tests) Figures(a, b string) [2]string {
 		return fmt.Sprintf("p = %s (Holm %s)", quantity.Probability(raw), quantity.Probability(holm))
 	}
 	return [2]string{
-		fmt.Sprintf("energy test   %s, inhomogeneity %s of 1", p(t.Energy.P, t.Energy.PAdjusted), t.Energy.Inhomogeneity.Text()),
+		fmt.Sprintf("energy test   %s, inhomogeneity %s of 1", p(t.Energy.P, t.Energy.PAdjusted),
+			t.Energy.Inhomogeneity.Text()),
 		fmt.Sprintf("depth test    %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)",
 			p(t.Depth.P, t.Depth.PAdjusted), b, a, t.Depth.QBaseline.Text(), a, b, t.Depth.QSet.Text()),
 	}
