@@ -358,8 +358,7 @@ func isRun(path string) (bool, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if _, err := os.Stat(filepath.Join(path, run.RealizationsFile)); err == nil {
 			return false, fmt.Errorf("reading accounting records: %s: a set of realizations (want runs of the set, such as %s)",
-				path,
-				filepath.Join(path, run.RealizationDir(1)))
+				path, filepath.Join(path, run.RealizationDir(1)))
 		}
 		_, err := os.Stat(filepath.Join(path, "manifest.json"))
 		return err == nil, nil
