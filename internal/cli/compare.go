@@ -64,8 +64,8 @@ realizations:
 
 For single runs, too, it prints:
 
-  jobs         differences of submission, start, wait and run time, job by job (between
-               the means over realizations)
+  jobs         differences of submission, first start, wait and time of the last run,
+               job by job (between the means over realizations)
   clusters     what differs between the clusters of the first runs of both sides: keys of
                slurm.conf, nodes, partitions, QOS, accounts and users
   releases     if the first runs of both sides are on different releases of Slurm: what

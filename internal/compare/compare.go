@@ -259,6 +259,9 @@ type Comparison struct {
 type SetInfo struct {
 	Name string    `json:"name"`
 	Runs []RunInfo `json:"runs"`
+	// Window says that sets of different windows are compared: waits are those of jobs that were submitted in the
+	// window, and figures over time end with the last submission.
+	Window bool `json:"window,omitempty"`
 }
 
 // RunInfo describes a run.
@@ -395,7 +398,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 }
 
 func describe(name string, runs []table) SetInfo {
-	info := SetInfo{Name: name}
+	info := SetInfo{Name: name, Window: runs[0].submitted != 0}
 	for i := range runs {
 		r := &runs[i]
 		info.Runs = append(info.Runs, RunInfo{

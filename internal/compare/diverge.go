@@ -236,7 +236,8 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 	if x.Processors == 0 {
 		known = y
 	}
-	d.User, d.Partition, d.Processors, d.NodeCount = known.User, known.Partition, known.Processors, known.NodeCount
+	d.User, d.Partition, d.Processors = known.User, known.Partition, known.Processors
+	d.NodeCount = cmp.Or(known.NodeCount, y.NodeCount) // a log may know the processors only
 	d.TimeLimit = metrics.NoValue()
 	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
 		d.TimeLimit = seconds(known.TimeLimit)

@@ -352,8 +352,11 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			continue
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
-		fmt.Fprintf(b, "  %s in %s, %s on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
-			quantity.Regular(d.Processors, "processor"), quantity.Regular(d.NodeCount, "node"), d.TimeLimit.Clock())
+		size := quantity.Regular(d.Processors, "processor")
+		if d.NodeCount > 0 { // otherwise neither record says it
+			size += " on " + quantity.Regular(d.NodeCount, "node")
+		}
+		fmt.Fprintf(b, "  %s in %s, %s, limit %s\n", orNone(d.User), orNone(d.Partition), size, d.TimeLimit.Clock())
 		for _, side := range []struct {
 			set int
 			Situation

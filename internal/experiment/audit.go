@@ -67,8 +67,9 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran on record, or that has no record,
-// affects the result whatever the reason is: its work is missing, and the other jobs wait for too short a time.
+// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran on record, or
+// that has no record, affects the result whatever the reason is: its work is missing, and the other jobs wait for too
+// short a time.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {

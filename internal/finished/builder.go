@@ -476,7 +476,7 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		b.Note(NoteNoInstants)
 	}
 	ended := r.State.Ended() && r.End > 0
-	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && r.Elapsed <= 0
+	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && !r.Ran && r.Elapsed <= 0
 	switch {
 	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
 		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)

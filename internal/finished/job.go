@@ -52,6 +52,7 @@ type Job struct {
 	GPUs                                     string // for the whole job
 	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
 	NodeList                                 string // a host list
+	Ran                                      bool   // the job ran, though its nodes may not be known
 	// UsedMemory is the highest memory use of a step of the job, over all its tasks. MovedBytes is
 	// the amount of data that the steps read and wrote. Both are in bytes.
 	UsedMemory, MovedBytes int64

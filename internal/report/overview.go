@@ -181,8 +181,12 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	if !utilization.Known() || o.LastEnd <= o.FirstStart {
 		return ""
 	}
-	text := fmt.Sprintf("Until the last end, on %s, jobs held %s of the machine's %s",
-		quantity.Date(o.LastEnd, r.options.Zone), quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
+	until, last := "the last end", o.LastEnd
+	if r.Comparison.Sets[set].Window {
+		until, last = "the window's last submission", o.LastSubmit
+	}
+	text := fmt.Sprintf("Until %s, on %s, jobs held %s of the machine's %s",
+		until, quantity.Date(last, r.options.Zone), quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
 	if idle := r.value("idle_node_s", set); idle.Known() {
 		text += fmt.Sprintf("; nodes had no job for %s node hours", quantity.Decimal(idle/3600))
 	}
@@ -194,7 +198,7 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	case full == 0:
 		text += fmt.Sprintf("; the machine was never full (at least %.0f%s%% in use)", 100*fullShare, quantity.Space)
 	default:
-		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)",
+		text += fmt.Sprintf("; for %s of the time until the last end the machine was full (at least %.0f%s%% in use)",
 			quantity.Percent(metrics.Float(full)), 100*fullShare, quantity.Space)
 	}
 	return text + "."

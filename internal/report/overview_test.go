@@ -70,7 +70,7 @@ func TestStory(t *testing.T) {
 		"4 jobs were submitted by 2 users of 1 account between Wed 15 Nov 2023 13:01 and Wed 15 Nov 2023 13:03 (CET).",
 		"1 job (25.0 %) ended well, 1 (25.0 %) reached its time limit, 1 (25.0 %) was cancelled and 1 (25.0 %) was rejected at submission.",
 		"1 job ended before it started.",
-		"jobs held 100.0 % of the machine's 10 processors; for 100.0 % of that time the machine was full",
+		"jobs held 100.0 % of the machine's 10 processors; for 100.0 % of the time until the last end the machine was full",
 		"Half of the jobs waited at most 1 h 29 min, and nine of ten at most 1 h 53 min; the mean wait was 1 h 29 min. Job 3 of user bob in partition gpu waited longest: 1 h 59 min.",
 		"The queue was longest on Wed 15 Nov 2023 13:02, with 3 waiting jobs.",
 	} {
@@ -309,5 +309,28 @@ func TestStackUnits(t *testing.T) {
 				t.Errorf("set %d of %d processors: %v, want %v", k, s.Runs[0].Manifest.Cluster.Processors, got, tt.want[k])
 			}
 		}
+	}
+}
+
+// Windows of different months are compared up to their last submissions, and name the longest wait of the jobs that
+// were submitted in them.
+func TestStoryOfWindows(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	a, b := schedule("a", 1, 40, machine{nodes: 8, processors: 4}), schedule("b", 2, 40, machine{nodes: 8, processors: 4})
+	for i := range b.Rows {
+		x := &b.Rows[i]
+		x.Job, x.Submit, x.Eligible, x.Start, x.End = "b"+x.Job, x.Submit.Add(month), x.Eligible.Add(month), x.Start.Add(month), x.End.Add(month)
+	}
+	carried := &b.Rows[0]
+	carried.Submit, carried.Eligible, carried.Start, carried.End = noon, noon, noon.Add(month+time.Hour), noon.Add(month+2*time.Hour)
+	a.Manifest.WindowStart, b.Manifest.WindowStart = noon, noon.Add(month)
+	r, err := New([]compare.Set{{Name: "a", Runs: []compare.Realization{a}}, {Name: "b", Runs: []compare.Realization{b}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := textOf(t, r)
+	if strings.Count(text, "Until the window's last submission, on ") != 2 || strings.Contains(text, "Until the last end, on ") ||
+		strings.Contains(text, "Job "+carried.Job+" of") {
+		t.Error(text)
 	}
 }

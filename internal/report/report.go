@@ -120,6 +120,9 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	for i := range sets {
 		first := &sets[i].Runs[0]
 		how := metrics.Options{Zone: opts.Zone}.WithManifest(first.Manifest)
+		if c.Sets[i].Window {
+			how.Submitted = first.Manifest.WindowStart
+		}
 		r.overviews = append(r.overviews, metrics.NewOverview(first.Rows, how, ending(first)))
 	}
 	r.courses = newCourses(sets, r.overviews, opts.Zone)

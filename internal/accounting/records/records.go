@@ -303,6 +303,9 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
+	if m.Engine == run.EngineRecorded { // a log says how many processors a job asked for; a run has sbatch's options
+		f.ReqCPUs = r.AskedTasks * max(1, r.AskedCPUsPerTask)
+	}
 	ran(&f, r.Start)
 	return f
 }
@@ -377,7 +380,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {
-		r.NodeList = ""
+		r.NodeList, r.Ran = "", true
 	}
 	if j.Limit.Known {
 		r.TimeLimit = time.Duration(j.Limit.Value) * time.Second

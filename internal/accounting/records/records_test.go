@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 // at returns an instant, given in minutes.
@@ -58,7 +59,7 @@ func TestBack(t *testing.T) {
 		}
 	}
 	for name, is := range said {
-		if !is && name != "Interruptions" { // interruptions come from the documents of several runs
+		if !is && name != "Interruptions" && name != "Ran" { // from the documents of several runs, and of jobs on unknown nodes
 			t.Errorf("no job of this test has %s", name)
 		}
 	}
@@ -127,6 +128,35 @@ func TestLostRuns(t *testing.T) {
 		last := document.Parse(list[2], "")
 		if sums, ok := waits.Sum(&row); last.Wait != (document.Int{Value: int64(sums.Wait.Seconds()), Known: ok}) || ok && sums.Wait != 25*time.Minute {
 			t.Errorf("%s: wait %+v, want %v", list[2], last.Wait, sums.Wait)
+		}
+	}
+}
+
+// A job of a log that ran for 0 seconds on nodes that the log does not name has run, whatever its state, and asked for
+// as many processors as the log says.
+func TestRecordedForZeroSeconds(t *testing.T) {
+	for _, state := range []hpc.State{hpc.Completed, hpc.Failed} {
+		row := run.Row{Job: "7", Task: -1, RMJob: 7, Submit: at(0), Start: at(60), End: at(60), State: state, Processors: 8, AskedTasks: 3, AskedCPUsPerTask: 2}
+		text, err := documentOf(&row, &run.Manifest{Engine: run.EngineRecorded}, "kth")
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, marks := records.Finished(text, "")
+		if !job.Ran || job.ReqCPUs != 6 || job.AllocCPUs != 8 || marks != 0 {
+			t.Errorf("%s: %+v, marks %v", text, job, marks)
+		}
+		b := finished.NewBuilder("test", workload.ReadOptions{})
+		if err := b.Add(job, string(text)); err != nil {
+			t.Fatal(err)
+		}
+		w, err := b.Finish()
+		if err != nil || w.Jobs.Len() != 1 {
+			t.Fatalf("%v, rules %v", err, w)
+		}
+		for _, j := range w.Jobs.All() {
+			if j.RunTime != 0 || j.Recorded.Start != at(60) || j.Recorded.State != state {
+				t.Errorf("%s: %+v", state, j)
+			}
 		}
 	}
 }
