@@ -31,6 +31,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/workload"
 )
 
 // Version is the version of the JSON encoding of a [Comparison].
@@ -393,7 +394,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
-	c.Warnings = append(warnings(sets, c), carriedJobs(tables)...)
+	c.Warnings = slices.Concat(warnings(sets, c), leftRunning(sets), carriedJobs(tables))
 	return c, nil
 }
 
@@ -537,6 +538,23 @@ func endsAsFailed(sets []Set) (list []string) {
 		texts[text] = true
 	}
 	if len(texts) == 1 {
+		return nil
+	}
+	return list
+}
+
+// leftRunning says how many jobs that ran when a set's window began are missing, unless all sets lack as many.
+func leftRunning(sets []Set) (list []string) {
+	counts := map[int]bool{}
+	for _, s := range sets {
+		n := s.Runs[0].Manifest.Workload.Rules[workload.RuleLeftRunning]
+		if counts[n] = true; n > 0 {
+			list = append(list, fmt.Sprintf("%s: %s that ran when the window began %s left out, because the record does not name "+
+				"their nodes: the machine was fuller than the figures say", s.Runs[0].Name, quantity.Counted(n, "job", "jobs"),
+				quantity.Plural(n, "is", "are")))
+		}
+	}
+	if len(counts) == 1 {
 		return nil
 	}
 	return list

@@ -64,15 +64,15 @@ type PeriodFactor struct {
 // workload.
 const fewInCommon = 0.1
 
-// fewCommon reports whether few or no jobs are in both runs.
-func fewCommon(a, b *table) bool {
+// inCommon returns the share of the smaller run's jobs that are in both runs; 0 if a run has no jobs.
+func inCommon(a, b *table) float64 {
 	common := 0
 	for _, key := range a.keys {
 		if b.byKey[key] != nil {
 			common++
 		}
 	}
-	return float64(common) < fewInCommon*float64(min(len(a.keys), len(b.keys)))
+	return float64(common) / float64(max(1, min(len(a.keys), len(b.keys))))
 }
 
 // fewDays is the smallest number of days of a side for a test.
@@ -87,7 +87,7 @@ type sampled struct {
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
 func periodsOf(a, b *table, opts Options) *Periods {
-	if !fewCommon(a, b) {
+	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
 		return nil
 	}
 	p := &Periods{}

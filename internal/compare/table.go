@@ -121,11 +121,11 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 }
 
 // countOwnJobs leaves out jobs that were submitted before their window, if the windows of two sets differ: their starts
-// differ, and few jobs are in both.
+// differ, and less than half of the jobs are in both.
 func countOwnJobs(sets [][]table) {
 	base := &sets[0][0]
 	other := func(runs []table) bool {
-		return runs[0].Manifest.WindowStart != base.Manifest.WindowStart && fewCommon(base, &runs[0])
+		return runs[0].Manifest.WindowStart != base.Manifest.WindowStart && inCommon(base, &runs[0]) < 0.5
 	}
 	if !slices.ContainsFunc(sets, other) {
 		return

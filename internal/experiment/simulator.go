@@ -149,17 +149,14 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 		processors = w.MachineProcessors
 	}
 	if processors == 0 {
-		processors = e.spec.Nodes
-	}
-	if processors == 0 {
-		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or "+
-			"a cluster)", w.Source)
+		return fieldError("processors", "is missing: %s does not say how large its machine was (want the processors of all "+
+			"nodes together, or a cluster)", w.Source)
 	}
 	if e.spec.Nodes > 0 {
 		return e.fitNodes(e.spec.Nodes, processors)
 	}
 	if what := needsNodes(w); what != "" {
-		return inputError(fmt.Errorf("%s has %s, which need nodes (want a number of nodes, or a cluster)", w.Source, what))
+		return inputError(fmt.Errorf("%s has %s nodes (want a number of nodes, or a cluster)", w.Source, what))
 	}
 	if f := e.spec.NodeFactor; f != 0 {
 		scaled := math.Round(float64(processors) * f)
@@ -194,15 +191,15 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes names a part of the workload that a pool of processors cannot play, or returns "".
+// needsNodes names a part of the workload that a pool of processors cannot play, with a verb, or returns "".
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:
-		return "node events"
+		return "node events, which need"
 	case len(w.Reservations) > 0:
-		return "reservations"
+		return "reservations, which need"
 	case w.Start != 0:
-		return "a window"
+		return "a window, which needs"
 	}
 	return ""
 }

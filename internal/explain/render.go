@@ -79,7 +79,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	for i, text := range s.LetStart {
 		label := ""
 		if i == 0 {
-			label = "let it start"
+			label = "just before"
 		}
 		fmt.Fprintf(&b, "%-12s %s\n", label, text)
 	}

@@ -429,7 +429,7 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 // backfill scheduler runs every 30 seconds by default, and nodes complete before they are free.
 const moment = 2 * time.Minute
 
-// letStart finds what happened just before the job's start and let it start.
+// letStart finds what happened just before the job's start and may have let it start.
 func (s *Story) letStart(rec *Record, row *run.Row) {
 	if row.Start == 0 {
 		return

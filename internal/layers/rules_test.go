@@ -394,7 +394,7 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/modelcases", []string{"internal/experiment", "internal/experiment/scenario", "internal/supervise"}, offline,
 		"a tool is a program of its own"},
-	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
+	{"program", "tools/sitepage", []string{"internal/compare/draws", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},

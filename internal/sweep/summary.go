@@ -156,16 +156,32 @@ var columns = []column{
 	{"makespan_s", "makespan"},
 }
 
-// rejected is the column of rejected jobs, which a table has if a run of some cell rejects jobs.
-var rejected = column{"rejected", "rejected"}
+// rejected is the column of rejected jobs, which a table has if a run of some cell rejects jobs. completed is the
+// column of completed jobs, which a table has if their numbers differ by more than fewCompleted of the largest.
+var (
+	rejected  = column{"rejected", "rejected"}
+	completed = column{"completed_jobs", "completed"}
+)
+
+const fewCompleted = 0.01
 
 // shown returns the columns of the table.
 func (s *Summary) shown() []column {
+	shown := slices.Clone(columns)
 	rejects := func(c CellSummary) bool { return c.Metrics[rejected.key] > 0 }
 	if slices.ContainsFunc(s.Cells, rejects) {
-		return append(slices.Clone(columns), rejected)
+		shown = append(shown, rejected)
 	}
-	return columns
+	var counts []metrics.Float
+	for _, c := range s.Cells {
+		if n, ok := c.Metrics[completed.key]; ok && n.Known() {
+			counts = append(counts, n)
+		}
+	}
+	if len(counts) > 0 && slices.Min(counts) < (1-fewCompleted)*slices.Max(counts) {
+		shown = append(shown, completed)
+	}
+	return shown
 }
 
 // Render returns the text table. It has a line for each cell, with means over its seeds. Cells with
@@ -202,8 +218,12 @@ func (s *Summary) Render() string {
 		}
 		b.WriteString("\n")
 	}
-	if len(shown) > len(columns) {
+	if slices.Contains(shown, rejected) {
 		b.WriteString("rejected jobs (for each run) have no waits: a cell that rejects more may seem to wait less\n")
+	}
+	if slices.Contains(shown, completed) {
+		b.WriteString("jobs that were cancelled before they started have no waits: a cell that completes fewer jobs (for each run) " +
+			"may seem to wait less\n")
 	}
 	s.renderNeeds(&b)
 	s.renderBad(&b)
@@ -236,7 +256,7 @@ func figure(key string, v metrics.Float) string {
 		return "-"
 	case metrics.IsShare(key):
 		return fmt.Sprintf("%.1f %%", 100*v)
-	case key == rejected.key:
+	case key == rejected.key, key == completed.key:
 		return v.Text()
 	case strings.HasSuffix(key, "_s"):
 		return fmt.Sprintf("%.1f s", v)
