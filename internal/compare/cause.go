@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/history"
@@ -57,9 +58,22 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		}
 	}
 	if d.Kind == DivergedStart || d.Kind == DivergedNodes {
-		d.circumstances(between, likely)
+		d.circumstances(between, machines(a.Manifest, b.Manifest), likely)
 	}
 	return list
+}
+
+// machines says how the sizes of two runs' machines differ; "" if they do not, or if a size is not known.
+func machines(a, b *run.Manifest) string {
+	x, y := a.Cluster, b.Cluster
+	switch {
+	case x.Nodes != y.Nodes && x.Nodes > 0 && y.Nodes > 0:
+		return fmt.Sprintf("the machine has %s instead of %s", quantity.Counted(y.Nodes, "node", "nodes"), quantity.Count(x.Nodes))
+	case x.Processors != y.Processors && x.Processors > 0 && y.Processors > 0:
+		return fmt.Sprintf("the machine has %s instead of %s", quantity.Counted(y.Processors, "processor", "processors"),
+			quantity.Count(x.Processors))
+	}
+	return ""
 }
 
 // jitter returns the largest time by which a run moved submissions at random.
@@ -94,8 +108,12 @@ func suspect(list []Divergence, settings []clusters.Setting) {
 	}
 }
 
-// circumstances notes what else differed when a job started at another time or on other nodes.
-func (d *Divergence) circumstances(between *releases.Difference, likely func(string, ...any)) {
+// circumstances notes what else differed when a job started at another time or on other nodes. size says how the
+// machines' sizes differ.
+func (d *Divergence) circumstances(between *releases.Difference, size string, likely func(string, ...any)) {
+	if size != "" {
+		likely("%s", size)
+	}
 	alike := len(d.Baseline.OnlyRunning)+len(d.Set.OnlyRunning) == 0 && d.Baseline.OnlyBusy == d.Set.OnlyBusy
 	if !alike {
 		likely("the jobs that ran just before were others, or on other nodes")
@@ -132,7 +150,7 @@ func (d *Divergence) circumstances(between *releases.Difference, likely func(str
 	case a == "" || b == "":
 	case a != b:
 		likely("the %s scheduler started it instead of the %s scheduler", b, a)
-	case alike && len(d.Overtook) == 0:
+	case alike && len(d.Overtook) == 0 && size == "":
 		likely("the %s scheduler started it in both runs, with the same jobs running: its passes came at other instants", a)
 	}
 }
