@@ -17,9 +17,15 @@ import (
 // invoke runs a command that must exit with 0 and returns its output.
 func invoke(t *testing.T, args ...string) []byte {
 	t.Helper()
+	return invokeFor(t, console.ExitOK, args...)
+}
+
+// invokeFor runs a command that must exit with a status and returns its output.
+func invokeFor(t *testing.T, status int, args ...string) []byte {
+	t.Helper()
 	var out, errs bytes.Buffer
-	if code := execute(t.Context(), args, &out, &errs); code != console.ExitOK {
-		t.Fatalf("rmreplay %s: exit status %d: %s", strings.Join(args, " "), code, errs.String())
+	if code := execute(t.Context(), args, &out, &errs); code != status {
+		t.Fatalf("rmreplay %s: exit status %d, want %d: %s", strings.Join(args, " "), code, status, errs.String())
 	}
 	return out.Bytes()
 }
@@ -51,12 +57,12 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 		`{"type":"job","id":"b2","submit":1000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
 		`{"type":"job","id":"b3","submit":5000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
 		`{"type":"job","id":"a2","submit":5010,"user":"ada","run_time_s":60,"time_limit_s":120}`)})
-	replayed := func(path, output string, more ...string) string {
+	replayed := func(status int, path, output string, more ...string) string {
 		output = filepath.Join(dir, output)
-		invoke(t, append([]string{"replay", path, "--cluster", cluster, "-o", output, "--no-accounting", "--quiet"}, more...)...)
+		invokeFor(t, status, append([]string{"replay", path, "--cluster", cluster, "-o", output, "--no-accounting", "--quiet"}, more...)...)
 		return output
 	}
-	recorded := replayed(filepath.Join(dir, "work.jsonl"), "recorded")
+	recorded := replayed(console.ExitOK, filepath.Join(dir, "work.jsonl"), "recorded")
 	for _, tt := range []struct {
 		model  string
 		b2, b3 float64 // how late, in seconds
@@ -64,7 +70,7 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 		{"none", 0, 0}, {"think-time", 0, 200}, {"adjusted", 510, 510}, {"fluid", 4000, 60}, {"distribution", 510, 0},
 	} {
 		t.Run(tt.model, func(t *testing.T) {
-			r, err := run.Open(replayed(recorded, tt.model, "--nodes", "x0.5", "--feedback", tt.model))
+			r, err := run.Open(replayed(console.ExitInvalid, recorded, tt.model, "--nodes", "x0.5", "--feedback", tt.model))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -68,10 +68,9 @@ func machines(a, b *run.Manifest) string {
 	x, y := a.Cluster, b.Cluster
 	switch {
 	case x.Nodes != y.Nodes && x.Nodes > 0 && y.Nodes > 0:
-		return fmt.Sprintf("the machine has %s instead of %s", quantity.Counted(y.Nodes, "node", "nodes"), quantity.Count(x.Nodes))
+		return fmt.Sprintf("the machine has %s instead of %d", quantity.Regular(y.Nodes, "node"), x.Nodes)
 	case x.Processors != y.Processors && x.Processors > 0 && y.Processors > 0:
-		return fmt.Sprintf("the machine has %s instead of %s", quantity.Counted(y.Processors, "processor", "processors"),
-			quantity.Count(x.Processors))
+		return fmt.Sprintf("the machine has %s instead of %d", quantity.Regular(y.Processors, "processor"), x.Processors)
 	}
 	return ""
 }

@@ -415,7 +415,7 @@ func TestOtherMachine(t *testing.T) {
 	a, b := single("a", job("x", 0, 10, 50, "n1")), single("b", job("x", 0, 70, 50, "n1"))
 	a.Runs[0].Manifest.Cluster, b.Runs[0].Manifest.Cluster = run.Cluster{Nodes: 50, Processors: 100}, run.Cluster{Nodes: 25, Processors: 50}
 	causes := mustCompare(t, Options{}, a, b).Pairs[0].Divergences[0].Causes
-	if len(causes) != 1 || causes[0] != (Cause{false, "the machine has 25 nodes instead of 50"}) {
+	if len(causes) != 1 || causes[0] != (Cause{Text: "the machine has 25 nodes instead of 50"}) {
 		t.Errorf("%+v", causes)
 	}
 }

@@ -394,7 +394,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
-	c.Warnings = slices.Concat(warnings(sets, c), leftRunning(sets), carriedJobs(tables))
+	c.Warnings = append(append(warnings(sets, c), leftRunning(sets)...), carriedJobs(tables)...)
 	return c, nil
 }
 
@@ -549,9 +549,9 @@ func leftRunning(sets []Set) (list []string) {
 	for _, s := range sets {
 		n := s.Runs[0].Manifest.Workload.Rules[workload.RuleLeftRunning]
 		if counts[n] = true; n > 0 {
-			list = append(list, fmt.Sprintf("%s: %s that ran when the window began %s left out, because the record does not name "+
-				"their nodes: the machine was fuller than the figures say", s.Runs[0].Name, quantity.Counted(n, "job", "jobs"),
-				quantity.Plural(n, "is", "are")))
+			list = append(list, fmt.Sprintf("%s: %s that ran when the window began %s left out, because the record does not "+
+				"name their nodes: the machine was fuller than the figures say", s.Runs[0].Name,
+				quantity.Regular(n, "job"), quantity.Plural(n, "is", "are")))
 		}
 	}
 	if len(counts) == 1 {

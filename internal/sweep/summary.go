@@ -222,8 +222,7 @@ func (s *Summary) Render() string {
 		b.WriteString("rejected jobs (for each run) have no waits: a cell that rejects more may seem to wait less\n")
 	}
 	if slices.Contains(shown, completed) {
-		b.WriteString("jobs that were cancelled before they started have no waits: a cell that completes fewer jobs (for each run) " +
-			"may seem to wait less\n")
+		b.WriteString("jobs that never started have no waits: a cell that completes fewer jobs may seem to wait less\n")
 	}
 	s.renderNeeds(&b)
 	s.renderBad(&b)
