@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -299,7 +300,7 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 	w.Jobs = w.Jobs.Clone()
 	w.NodeEvents, w.Reservations, w.Actions = slices.Clone(w.NodeEvents), slices.Clone(w.Reservations),
 		slices.Clone(w.Actions)
-	phases := c.phases(at)
+	phases, moved := c.phases(at), map[string]hpc.Time{}
 	for i, job := range w.Jobs.All() {
 		if job.Submit >= at {
 			job.Recorded = nil
@@ -315,6 +316,7 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 			}
 		}
 		job.Recorded = now
+		submit, waits := job.Submit, true
 		for _, task := range hpc.TasksOf(job) {
 			p := phases[Key{job.ID, task}]
 			if p == nil {
@@ -324,7 +326,14 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 				p.stuck, p.over = p.stuck || whole.stuck, p.over || whole.over
 			}
 			job.Hold = job.Hold || p.stuck
+			waits = waits && !p.running && !p.over
 			p.record(job, task, at)
+		}
+		if last := replay.LastOf(moved, job.Dependency); waits && last > job.Submit {
+			job.Postpone(last)
+		}
+		if job.Submit > submit {
+			moved[job.ID] = job.Submit
 		}
 		w.Jobs.Set(i, job)
 	}

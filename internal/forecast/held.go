@@ -63,12 +63,7 @@ func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	}
 	for i, job := range w.Jobs.All() {
 		if before := q.At.Add(-time.Second); move[job.ID] && job.Submit < before {
-			moved := before.Sub(job.Submit)
-			job.Begin -= min(job.Begin, moved)
-			if job.CancelAfter > 0 {
-				job.CancelAfter = max(job.CancelAfter-moved, time.Second)
-			}
-			job.Submit = before
+			job.Postpone(before)
 			w.Jobs.Set(i, job)
 		}
 	}

@@ -31,3 +31,28 @@ func TestCutShort(t *testing.T) {
 		}
 	}
 }
+
+// Jobs that depend on a requeued job come after it, since its submission is that of the requeue. A job that runs, or
+// that depends on another job, stays where it is.
+func TestBehindRequeued(t *testing.T) {
+	const second, hour = hpc.Time(time.Second), hpc.Time(time.Hour)
+	jobs := []*hpc.Job{
+		{ID: "a", Submit: 5 * second}, {ID: "b", Submit: 60 * second, Request: hpc.Request{Dependency: "afterok:a"}, Behaviour: hpc.Behaviour{CancelAfter: 4 * time.Hour}},
+		{ID: "c", Submit: 61 * second, Request: hpc.Request{Dependency: "afterany:b"}}, {ID: "d", Submit: 62 * second, Request: hpc.Request{Dependency: "after:e"}},
+		{ID: "e", Submit: 63 * second, Request: hpc.Request{Dependency: "after:a"}},
+	}
+	c := &Course{workload: &workload.Workload{Jobs: workload.JobsOf(jobs...)}, events: []run.Event{
+		{At: 10 * second, Kind: rm.Started, Job: "a", Task: -1, Start: 10 * second},
+		{At: 70 * second, Kind: rm.Started, Job: "e", Task: -1, Start: 70 * second},
+		{At: 2 * hour, Kind: rm.Requeue, Job: "a", Task: -1, Start: 10 * second},
+	}}
+	want := map[string]hpc.Time{"a": 2 * hour, "b": 2 * hour, "c": 2 * hour, "d": 62 * second, "e": 63 * second}
+	for _, job := range c.at(3 * hour).Jobs.All() {
+		if job.Submit != want[job.ID] {
+			t.Errorf("job %s: submitted at %v, want %v", job.ID, time.Duration(job.Submit), time.Duration(want[job.ID]))
+		}
+		if job.ID == "b" && job.Submit.Add(job.CancelAfter) != 60*second+4*hour {
+			t.Errorf("cancelled after %v", job.CancelAfter)
+		}
+	}
+}

@@ -28,6 +28,16 @@ type Job struct {
 	Made string
 }
 
+// Postpone submits a job later. It begins, and is cancelled, at the same instants as before.
+func (j *Job) Postpone(submit Time) {
+	later := submit.Sub(j.Submit)
+	j.Begin -= min(j.Begin, later)
+	if j.CancelAfter > 0 {
+		j.CancelAfter = max(j.CancelAfter-later, time.Second)
+	}
+	j.Submit = submit
+}
+
 // Request is what a submission asks for: the options of sbatch that affect scheduling. Each
 // field's comment names its option.
 type Request struct {

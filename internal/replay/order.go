@@ -151,3 +151,16 @@ func (o *ordered) report(result *Result) {
 		result.PostponedBy = max(result.PostponedBy, o.late[job])
 	}
 }
+
+// LastOf returns the last of the instants of the jobs that a dependency names; 0 without such a job.
+func LastOf(instants map[string]hpc.Time, dependency string) (last hpc.Time) {
+	if len(instants) == 0 {
+		return 0
+	}
+	deps, _ := sbatch.ParseDependency(dependency) // the resource manager reports mistakes
+	for _, d := range deps.List {
+		array, _, _ := d.Task()
+		last = max(last, instants[d.Job], instants[array])
+	}
+	return last
+}

@@ -153,7 +153,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		return ""
 	},
-	preemption,
+	plugins, preemption,
 	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {

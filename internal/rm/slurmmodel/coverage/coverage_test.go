@@ -67,6 +67,9 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 23.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
+		"PriorityType=priority/multifacor (2 jobs)":                   site(cons + "PriorityType=priority/multifacor"),
+		"SchedulerType=sched/backfil (2 jobs)":                        site(cons + "SchedulerType=sched/backfil"),
+		"PreemptType=preempt/qoss (2 jobs)":                           site(cons + "PreemptType=preempt/qoss PreemptMode=REQUEUE"),
 		"preemption with PreemptMode=PRIORITY (2 jobs)":               site(cons + "PreemptType=preempt/qos PreemptMode=PRIORITY"),
 		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +
 			"SlurmctldParameters=preempt_send_user_signal"),

@@ -1,11 +1,30 @@
 package coverage
 
 import (
+	"slices"
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
 )
+
+// plugins names a plugin that the model does not have; "" if it has all. slurmctld does not start with a plugin that
+// does not exist, such as a mistyped one.
+func plugins(c *slurmmodel.Config) string {
+	for _, one := range []struct {
+		key   string
+		known []string
+	}{
+		{"PriorityType", []string{"", "basic", "multifactor"}}, {"SchedulerType", []string{"", "backfill", "builtin"}},
+		{"PreemptType", []string{"", "none", "qos", "partition_prio"}},
+	} {
+		value := strings.ToLower(keys.Value(c.Get, one.key))
+		if name := value[strings.LastIndex(value, "/")+1:]; !slices.Contains(one.known, name) {
+			return one.key + "=" + value
+		}
+	}
+	return ""
+}
 
 // preemption describes what the preemption of a configuration uses and the model does not have; ""
 // if it has all.
