@@ -48,7 +48,7 @@ type groupLimit struct {
 
 type weighed struct {
 	masses []empirical.Mass
-	// tail is the weight of the jobs that are longer than all jobs of the group so far, of which Seconds is the longest.
+	// tail stands for jobs that are longer than all ended jobs of the group: its Seconds are the longest run time so far.
 	tail    empirical.Mass
 	ended   int
 	running []float64 // how long jobs have run so far, in seconds, while the group has no ended job

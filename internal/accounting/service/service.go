@@ -19,7 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -98,11 +97,11 @@ func (s *site) register(jobs web.Source) {
 	})
 	mux := http.NewServeMux()
 	pages := web.Register(mux, in.Store(), jobs)
+	var h http.Handler = mux
 	if jobs == nil {
-		s.handler.Pages.Handle("/", whenReady(s.ready(), mux))
-	} else {
-		s.handler.Pages.Handle("/", mux)
+		h = whenReady(s.ready(), mux)
 	}
+	s.handler.Pages.Handle("/", h)
 	const description = "GET /openapi.json"
 	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -119,19 +118,17 @@ const readyTime = 20 * time.Second
 // ready returns a function that waits until the store has all documents that had arrived when the directory was
 // opened. Until then, answers would be about a part of the jobs.
 func (s *site) ready() func(ctx context.Context) error {
-	before := s.intake.Status()
-	var done atomic.Bool
+	before := s.intake.Status().Received
 	return func(ctx context.Context) error {
 		now := s.intake.Status()
-		if now.Fault == nil && now.Applied < before.Received && !done.Load() {
+		if now.Fault == nil && now.Applied < before {
 			ctx, cancel := context.WithTimeout(ctx, readyTime)
 			defer cancel()
-			_ = s.intake.Wait(ctx, before.Received) // an error means that documents are missing, as below
+			_ = s.intake.Wait(ctx, before) // an error means that documents are missing, as below
 			now = s.intake.Status()
 		}
-		left := before.Received - now.Applied
-		if left <= 0 || done.Load() {
-			done.Store(true)
+		left := before - now.Applied
+		if left <= 0 {
 			return nil
 		}
 		return errors.Join(fmt.Errorf("%d %s that arrived before the server started %s not in the tables yet, so figures "+

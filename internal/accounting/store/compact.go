@@ -48,8 +48,8 @@ func (s *Store) compact() {
 		select {
 		case <-s.stop:
 			if err == nil {
-				if err := s.sealLast(); err != nil {
-					s.opts.Report(fmt.Errorf("writing a part of the store: %w (the journal has its jobs)", err))
+				if err := s.Seal(); err != nil {
+					s.opts.Report(fmt.Errorf("%w (the journal has its jobs)", err))
 				}
 			}
 			return
@@ -62,21 +62,6 @@ func (s *Store) compact() {
 					return
 				}
 			}
-		}
-	}
-}
-
-// sealLast writes the fresh rows into durable parts.
-func (s *Store) sealLast() error {
-	for {
-		v := s.View()
-		fresh := len(v.st.fresh)
-		v.Close()
-		if fresh == 0 {
-			return nil
-		}
-		if _, err := s.compactOnce(true); err != nil {
-			return err
 		}
 	}
 }

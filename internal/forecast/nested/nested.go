@@ -61,8 +61,8 @@ func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	return found
 }
 
-// likely returns the mean of the posterior distribution of an intraclass correlation, of which all values from 0 to 1
-// are equally likely beforehand. estimate is the correlation of n groups of k members; NaN if it is not known. The
+// likely returns the mean of the posterior distribution of an intraclass correlation. The prior distribution is uniform
+// from 0 to 1. estimate is the correlation of n groups of k members; NaN if it is not known. The
 // likelihood is normal, with Fisher's standard error (Donner, "A review of inference procedures for the intraclass
 // correlation coefficient in the one-way random effects model", International Statistical Review 54(1), 1986).
 func likely(estimate, n, k float64) float64 {

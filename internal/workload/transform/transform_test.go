@@ -317,7 +317,8 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	}
 }
 
-// TestEmptyWindow checks that a window with no running job says so, with the number of earlier jobs that may have run.
+// TestEmptyWindow checks the note of a window in which no job runs at first. It has the number of earlier jobs that may
+// have run.
 func TestEmptyWindow(t *testing.T) {
 	in := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
 		job("before", 0, 1, time.Hour, time.Hour), job("after", 0, 1, time.Hour, time.Hour))}
