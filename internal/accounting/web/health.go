@@ -279,8 +279,8 @@ func (s *sizes) whyGaps(names []string) string {
 	case sites:
 		return silent
 	}
-	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm; simulations and " +
-		"imported jobs have none"
+	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm; simulations " +
+		"and imported jobs have none"
 }
 
 func queryCycles(prefix string) func(r *request) condition {
