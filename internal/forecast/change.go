@@ -65,8 +65,8 @@ func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error
 	if err != nil {
 		return Changed{}, err
 	}
-	starts, doubts := startsOf(all, own, q.At), doubtsOf(all)
-	one := Changed{Waiting: q.waiting(own, starts, 0, c.opts)[0], Ends: 1}
+	doubts := doubtsOf(all)
+	one := Changed{Waiting: q.waiting(own, all, 0, c.opts)[0], Ends: 1}
 	if one.Never == c.opts.realizations() && len(doubts) > 0 {
 		one.Why = doubts[0]
 	}

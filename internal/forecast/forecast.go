@@ -88,15 +88,20 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 
 // forecast is [Make] for some of the jobs that wait. A realization ends when these jobs have started.
 func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
-	draw, n, err := q.drawer(ctx, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := q.play(ctx, pending, opts, draw, n)
+	all, err := q.realize(ctx, pending, opts)
 	if err != nil {
 		return nil, nil, err
 	}
 	return startsOf(all, pending, q.At), doubtsOf(all), nil
+}
+
+// realize makes the realizations of a forecast of some jobs.
+func (q *Queue) realize(ctx context.Context, pending []Key, opts Options) ([]*realization, error) {
+	draw, n, err := q.drawer(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return q.play(ctx, pending, opts, draw, n)
 }
 
 // play makes n realizations. draw returns the workload of realization i.

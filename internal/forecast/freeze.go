@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/forecast/unmet"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/replay"
@@ -236,8 +237,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 // in another way than the dependency requires. slurmctld reports no event for such jobs, and a window no longer has
 // the job that they depend on.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
-	conditions := newUnmet(c.workload)
-	if len(conditions.after) == 0 {
+	conditions := unmet.New(c.workload)
+	if !conditions.Any() {
 		return
 	}
 	for i := range c.events {
@@ -245,7 +246,7 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 		if e.Kind != rm.Ended || e.At >= at {
 			continue
 		}
-		for _, job := range conditions.broken(Key{e.Job, e.Task}, e.State, e.At) {
+		for _, job := range conditions.Broken(e.Job, e.Task, e.State, e.At) {
 			key := Key{job, -1}
 			if all[key] == nil {
 				all[key] = &phase{}

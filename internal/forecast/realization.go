@@ -7,17 +7,20 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/forecast/unmet"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
 // realization is one run of a queue. It ends as soon as all jobs that it waits for have started. It does not wait for
-// jobs that never start.
+// jobs that never start, nor for jobs above a limit once it waits only for such jobs.
 type realization struct {
 	from  hpc.Time
 	until hpc.Time // the realization does not end before this instant, except at the horizon
@@ -28,20 +31,28 @@ type realization struct {
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
 	// second of its allocation; a longer delay is not known before the job ends.
-	whole    bool
-	unmet    *unmet
-	past     map[string]bool // preset jobs that end before the instant
-	warnings []string        // the engine's warnings
-	occupied *occupied       // nil unless the forecast has an occupancy
-	late     int             // running jobs that did not run at the instant
-	lost     int             // pending jobs that were refused
-	refused  string          // the first refused job, and why it was refused
+	whole bool
+	unmet *unmet.Jobs
+	// reasons are why jobs waited last. beyond are the jobs of open that ask for more than a limit for one job: they
+	// start in no realization, unless somebody changes the limit.
+	reasons map[Key]string
+	beyond  map[string]bool
+	// elsewhere are the jobs of open that may run in several partitions, which have different limits.
+	elsewhere map[string]bool
+	changes   bool            // commands of the workload may change limits
+	past      map[string]bool // preset jobs that end before the instant
+	warnings  []string        // the engine's warnings
+	occupied  *occupied       // nil unless the forecast has an occupancy
+	late      int             // running jobs that did not run at the instant
+	lost      int             // pending jobs that were refused
+	refused   string          // the first refused job, and why it was refused
 }
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
 	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{},
-		whole: LikeSlurm(&opts.Engine), unmet: newUnmet(w), past: q.past}
+		whole: LikeSlurm(&opts.Engine), unmet: unmet.New(w), past: q.past, reasons: map[Key]string{},
+		beyond: map[string]bool{}, elsewhere: map[string]bool{}, changes: len(w.Actions) > 0}
 	for _, key := range pending {
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
@@ -55,7 +66,17 @@ func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realiz
 			r.until = q.At.Add(time.Duration(r.occupied.n) * r.occupied.step)
 		}
 	}
-	r.never(r.unmet.add(q.held(opts)))
+	for _, job := range w.Jobs.All() {
+		if strings.Contains(job.Partition, ",") {
+			r.elsewhere[job.ID] = true
+		}
+	}
+	for _, key := range pending {
+		if reason := q.Reasons[key]; r.whole && reason != "" {
+			r.waits(key, reason)
+		}
+	}
+	r.never(r.unmet.Add(q.held(opts)))
 	return r
 }
 
@@ -130,24 +151,44 @@ func (r *realization) see(e rm.Event) error {
 				r.refused = "job " + e.Job + ": " + e.Reason
 			}
 		}
-		delete(r.open, e.Job)
+		r.never([]string{e.Job})
 	case rm.Ended:
-		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, e.At))
+		r.never(r.unmet.Ended(e.Job, e.Task, e.Outcome.State, e.At))
 	case rm.Dependency:
-		r.never(r.unmet.add([]string{e.Job}))
+		r.never(r.unmet.Add([]string{e.Job}))
+	case rm.Waiting:
+		r.waits(Key{e.Job, e.Task}, e.Reason)
 	default:
 		return nil
 	}
-	if tasks := r.open[e.Job]; tasks != nil && e.Kind != rm.Dependency && e.At >= r.from {
+	if tasks := r.open[e.Job]; tasks != nil && e.Kind != rm.Dependency && e.Kind != rm.Waiting && e.At >= r.from {
 		delete(tasks, e.Task)
 		if len(tasks) == 0 {
 			delete(r.open, e.Job)
+			delete(r.beyond, e.Job)
 		}
 	}
-	if len(r.open) == 0 && e.At >= r.until {
+	if len(r.open) == len(r.beyond) && e.At >= r.until && (len(r.open) == 0 || e.At >= r.from) {
 		return experiment.ErrEnough
 	}
 	return nil
+}
+
+// waits notes why a job waits.
+func (r *realization) waits(key Key, reason string) {
+	r.reasons[key] = reason
+	switch {
+	case r.open[key.Job] == nil:
+	case slurmspec.AboveLimit(reason) && !r.elsewhere[key.Job] && !r.changes:
+		r.beyond[key.Job] = true
+	default:
+		delete(r.beyond, key.Job)
+	}
+}
+
+// why returns the reason for which a job that has not started waited last; "" if it is not known.
+func (r *realization) why(key Key) string {
+	return cmp.Or(r.reasons[key], r.reasons[Key{key.Job, -1}])
 }
 
 // start returns the first start of a job at an instant or later. It returns [Later] if the job still waited when the
@@ -158,7 +199,7 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 			return seen(at, r.horizon)
 		}
 	}
-	if r.ended > r.horizon && r.open[key.Job][key.Task] {
+	if (r.ended > r.horizon || r.beyond[key.Job] && r.horizon != hpc.Never) && r.open[key.Job][key.Task] {
 		return Later
 	}
 	return hpc.Never
@@ -168,6 +209,7 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 func (r *realization) never(jobs []string) {
 	for _, job := range jobs {
 		delete(r.open, job)
+		delete(r.beyond, job)
 	}
 }
 

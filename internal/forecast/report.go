@@ -59,12 +59,13 @@ type Waiting struct {
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Within has the probability to start within each span of [Options.Within].
 	Within []Within `json:"within,omitempty"`
-	// Reason is Slurm's reason why the job waits, and Dependency the jobs that it depends on, in sbatch's form.
+	// Reason is Slurm's reason why the job waits, and Dependency the jobs that it depends on, in sbatch's form. For a job
+	// that starts in no realization, Reason is why it waited at the end of a realization.
 	Reason     string `json:"reason,omitempty"`
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which the job does not start.
 	Never int `json:"never,omitempty"`
-	// Why has the notes that say why a job of [Report.WhatIf] starts in no realization.
+	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if that is not known.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if Slurm gives no start.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
@@ -122,17 +123,13 @@ func (r *Report) forecast(ctx context.Context, q *Queue, by hpc.Time, opts Optio
 	if len(pending) == 0 && opts.Occupancy == 0 {
 		return nil
 	}
-	draw, n, err := q.drawer(ctx, opts)
-	if err != nil {
-		return err
-	}
-	all, err := q.play(ctx, pending, opts, draw, n)
+	all, err := q.realize(ctx, pending, opts)
 	if err != nil {
 		return err
 	}
 	r.Notes = append(slices.Clone(r.Notes), doubtsOf(all)...)
 	if len(pending) > 0 {
-		r.Jobs = q.waiting(pending, startsOf(all, pending, q.At), by, opts)
+		r.Jobs = q.waiting(pending, all, by, opts)
 	}
 	if opts.Occupancy > 0 {
 		r.Occupancy = q.occupancy(all, opts.grid(q.At))
@@ -146,13 +143,13 @@ func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (o
 	own := []Key{{submitted, -1}}
 	opts.Occupancy = 0
 	with := q.with(v.Request)
-	starts, doubts, err := with.forecast(ctx, own, opts)
+	all, err := with.realize(ctx, own, opts)
 	if err != nil {
 		return one, nil, fmt.Errorf("%s: %w", v.Name, err)
 	}
-	one = with.waiting(own, starts, by, opts)[0]
+	one, doubts = with.waiting(own, all, by, opts)[0], doubtsOf(all)
 	one.Variant, one.Job = v.Name, ""
-	if one.Never == opts.realizations() {
+	if one.Never == opts.realizations() && len(doubts) > 0 {
 		one.Why = strings.Join(doubts, "; ")
 	}
 	return one, doubts, nil
@@ -177,8 +174,9 @@ func (q *Queue) with(request hpc.Request) *Queue {
 	return &with
 }
 
-// waiting describes the starts of jobs that wait.
-func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time, opts Options) []Waiting {
+// waiting describes the starts of jobs that wait, in all realizations.
+func (q *Queue) waiting(keys []Key, all []*realization, by hpc.Time, opts Options) []Waiting {
+	starts := startsOf(all, keys, q.At)
 	jobs := map[string]Waiting{}
 	for _, job := range q.Workload.Jobs.All() {
 		one := Waiting{
@@ -221,12 +219,26 @@ func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time, opts Options) []
 				one.Never++
 			}
 		}
+		if at[0] >= Later { // the job starts in no realization
+			one.stuck(all, key)
+		}
 		if estimate, known := q.Estimates[key]; known {
 			one.Slurm = instant(estimate)
 		}
 		list = append(list, one)
 	}
 	return list
+}
+
+// stuck says why a job starts in no realization. Slurm's reason at the instant of the forecast may be another one, such
+// as Priority. A job that only waits beyond the horizon needs no reason, unless it is above a limit.
+func (w *Waiting) stuck(all []*realization, key Key) {
+	for _, r := range all {
+		if reason := r.why(key); slurmspec.AboveLimit(reason) || reason != "" && w.Never == len(all) {
+			w.Reason, w.Why = reason, "it waits for "+reason
+			return
+		}
+	}
 }
 
 // instant returns nil for an instant that is not set, is after the horizon, or never comes.
@@ -309,7 +321,11 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 		}
 		line(name(w), w.User, w.Partition, fmt.Sprint(w.CPUs), limit,
 			quantile(w, "p10", w.P10), quantile(w, "p50", w.P50), quantile(w, "p90", w.P90), by, show(w.Slurm))
-		if w.Why != "" {
+		switch {
+		case w.Why == "":
+		case len(w.Beyond) > 0:
+			fmt.Fprintf(b, "  does not start by then: %s\n", w.Why)
+		default:
 			fmt.Fprintf(b, "  never starts: %s\n", w.Why)
 		}
 	}

@@ -235,8 +235,10 @@ var rules = []rule{
 		"how alike the members of groups are is arithmetic, whatever the members are"},
 	{"use cases", "internal/forecast/rate", []string{"internal/hpc"}, computes,
 		"how often events come is arithmetic on their instants, whatever the events are"},
+	{"use cases", "internal/forecast/unmet", []string{"internal/hpc", "internal/replay", "internal/slurmspec/sbatch", "internal/workload"}, computes,
+		"which jobs can never start follows from a workload and from how jobs ended"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
 	}, offline,
 		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{

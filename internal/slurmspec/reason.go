@@ -29,6 +29,13 @@ const ForMaintenance = "Reserved for maintenance"
 // HeldForReason reports whether a reason as sacct prints it says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
+// AboveLimit reports whether a reason says that the job itself asks for more, or less, than a limit for one job allows
+// ("QOSMaxCpuPerJobLimit", "QOSMinCpuNotSatisfied"). Such a job waits until somebody changes the job or the limit.
+func AboveLimit(reason string) bool {
+	name, _, _ := strings.Cut(reason, ":")
+	return strings.Contains(name, "PerJob") || strings.HasPrefix(name, "QOSMin")
+}
+
 // Because returns the reason's name. For ReqNodeNotAvail, slurmctld's description follows the name:
 // "ReqNodeNotAvail: Reserved for maintenance".
 func (r Reason) Because(words string) string {

@@ -1,4 +1,7 @@
-package forecast
+// Package unmet finds the jobs that never start, because a job that they depend on ended in another way than the
+// dependency requires. slurmctld does not report such jobs. A realization of a forecast that waited for these jobs
+// would end only after a day without an event.
+package unmet
 
 import (
 	"rmreplay/internal/hpc"
@@ -7,10 +10,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// unmet finds the jobs of a realization that never start, because a job that they depend on ended in another way than
-// the dependency requires. slurmctld does not report such jobs. A realization that waited for these jobs would end
-// only after a day without an event.
-type unmet struct {
+// Jobs are the jobs of one realization.
+type Jobs struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
 	after map[string][]condition
@@ -26,9 +27,9 @@ type condition struct {
 	succeeds bool
 }
 
-// newUnmet returns the conditions of a workload's jobs.
-func newUnmet(w *workload.Workload) *unmet {
-	u := &unmet{workload: w, after: map[string][]condition{}}
+// New returns the jobs of a workload.
+func New(w *workload.Workload) *Jobs {
+	u := &Jobs{workload: w, after: map[string][]condition{}}
 	ids := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		ids[job.ID] = true
@@ -58,16 +59,20 @@ func newUnmet(w *workload.Workload) *unmet {
 	return u
 }
 
-// ended takes the end of a job, or of a task of an array, and returns the jobs that never start.
-func (u *unmet) ended(key Key, state hpc.State, at hpc.Time) []string {
-	return u.add(u.broken(key, state, at))
+// Any reports whether any job has a condition on the end of another job.
+func (u *Jobs) Any() bool { return len(u.after) > 0 }
+
+// Ended takes the end of a job, or of a task of an array, and returns the jobs that never start. task is -1 for a job
+// that is not an array.
+func (u *Jobs) Ended(job string, task int, state hpc.State, at hpc.Time) []string {
+	return u.Add(u.Broken(job, task, state, at))
 }
 
-// broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. A job that is
+// Broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. A job that is
 // submitted later does not count, since the resource manager may have forgotten the ended job by then.
-func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
-	for _, c := range u.after[key.Job] {
-		if (c.task < 0 || c.task == key.Task) && c.since <= at && c.fails(key, state) {
+func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck []string) {
+	for _, c := range u.after[job] {
+		if (c.task < 0 || c.task == task) && c.since <= at && c.fails(task, state) {
 			stuck = append(stuck, c.job)
 		}
 	}
@@ -76,15 +81,15 @@ func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 
 // fails reports whether the end of a job or task breaks the condition. An array succeeds if all its tasks succeed, so
 // a single failed task breaks afterok. afternotok needs one failed task, so a task that succeeds does not break it.
-func (c *condition) fails(key Key, state hpc.State) bool {
+func (c *condition) fails(task int, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed
 	}
-	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
+	return state == hpc.Completed && (task < 0 || c.task >= 0)
 }
 
-// add adds jobs that never start. It returns all jobs that never start, with the jobs that depend on them.
-func (u *unmet) add(stuck []string) []string {
+// Add adds jobs that never start. It returns all jobs that never start, with the jobs that depend on them.
+func (u *Jobs) Add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil
 	}
