@@ -76,7 +76,11 @@ func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	adapted, err := experiment.PreviewConfiguration(cluster, slurm, site)
+	target, err := experiment.FindTarget(slurm)
+	if err != nil {
+		return err
+	}
+	adapted, err := target.Preview(cluster, site)
 	if err != nil {
 		return err
 	}

@@ -240,6 +240,14 @@ func (t *table) align(base *table) {
 	}
 }
 
+// lastSubmission returns the last submission of the run's jobs, on the baseline's dates.
+func (t *table) lastSubmission() (last hpc.Time) {
+	for _, row := range t.byKey {
+		last = max(last, row.Submit)
+	}
+	return t.at(last)
+}
+
 // at returns an instant of the run on the baseline's dates. The zero Time stays zero.
 func (t *table) at(instant hpc.Time) hpc.Time {
 	if instant == 0 {

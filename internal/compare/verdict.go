@@ -109,6 +109,9 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		}
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
+		if text := laterSubmissions(jobs, replays[0].lastSubmission()); text != "" {
+			v.LookAt = slices.Insert(v.LookAt, 0, text)
+		}
 	}
 	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even where all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
@@ -221,6 +224,28 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 	}
 	slices.SortStableFunc(list, func(a, b run.VerdictGroup) int { return cmp.Compare(b.Share, a.Share) })
 	return list
+}
+
+// fewLate is the share of the difference below which missing later submissions are not named as a cause.
+const fewLate = 0.1
+
+// laterSubmissions names as a cause that a workload ends with its last submission. In production, jobs that still
+// waited then may have waited for jobs that were submitted later. It returns "" if the jobs that waited
+// longer in production, and still waited then, have a small share in the difference.
+func laterSubmissions(jobs []judged, last hpc.Time) string {
+	n, late, all := 0, 0.0, 0.0
+	for i := range jobs {
+		j := &jobs[i]
+		if all += j.difference(); j.recorded > last && j.waited-j.waits > sameStart.Seconds() {
+			n, late = n+1, late+j.difference()
+		}
+	}
+	if n == 0 || late < fewLate*all {
+		return ""
+	}
+	return fmt.Sprintf("%s in production when the workload ends, and may have waited for later submissions, which the "+
+		"workload does not have: %s of the difference (want a workload that ends later)",
+		quantity.Plural(n, "1 job still waited", fmt.Sprint(n, " jobs still waited")), metrics.Float(late/all).Percent())
 }
 
 // The codes of missing data that can make jobs wait longer in production than in a replay (holdBack), or longer in

@@ -108,3 +108,31 @@ func TestLacksOfReplay(t *testing.T) {
 		t.Errorf("without the jobs of the replay: %v", err)
 	}
 }
+
+// TestLaterSubmissions: a window lacks the jobs that were submitted after it. If jobs waited for those in production,
+// this is the first cause of the verdict, before fields that the workload does not record.
+func TestLaterSubmissions(t *testing.T) {
+	early, last := job("early", 0, 3600, 60, "n1"), job("last", 7200, 7200, 60, "n1")
+	waits := func(id string, start int) run.Row { return job(id, 600, start, 60, "n1") }
+	for name, test := range map[string]struct {
+		recorded, replayed []run.Row
+		first              string // how the first cause begins
+	}{
+		"one job": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 700), last},
+			"1 job still waited in production when the workload ends, and may have waited for later submissions, which the workload does not have: 100.0% of the difference"},
+		"a half": {[]run.Row{early, waits("a", 20000), waits("b", 30000), waits("c", 7000), last},
+			[]run.Row{early, waits("a", 18000), waits("b", 28000), waits("c", 3000), last}, "2 jobs still waited in production when the workload ends"},
+		"a small part":         {[]run.Row{waits("a", 7300), waits("b", 7000), last}, []run.Row{waits("a", 7200), waits("b", 700), last}, "records no users"},
+		"longer in the replay": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 30000), last}, "records no users"},
+		"before the end":       {[]run.Row{early, waits("a", 7000), last}, []run.Row{early, waits("a", 700), last}, "records no users"},
+	} {
+		lack := run.Warning{Code: run.LackPrefix + "users", Text: "records no users", Count: 1}
+		usage := run.Warning{Code: run.LackPrefix + "usage", Text: "records no users", Count: 1}
+		record := single("record", test.recorded...)
+		record.Runs[0].Manifest.Engine, record.Runs[0].Manifest.Warnings = run.EngineRecorded, []run.Warning{lack, usage}
+		v := mustCompare(t, Options{}, record, single("replay", test.replayed...)).Pairs[0].Recorded
+		if v == nil || len(v.LookAt) == 0 || !strings.HasPrefix(v.LookAt[0], test.first) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}

@@ -10,37 +10,46 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as [install.FindSlurm]
-// takes it, or a release that is not installed, such as "26.05". If named is empty, the default Slurm is used or,
-// without a default, the newest supported release. site names the release that the site runs; if site is empty,
-// the release is found from the configuration. If slurmctld would not start because a partition's QOS is missing,
-// that is a warning. The error is a [FieldError] for a name that is no such Slurm or release, or an [InputError].
-func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
-	if err := setSite(cluster, site); err != nil {
-		return nil, err
-	}
+// Target is a Slurm for which configurations are adapted to see what a replay would make of them.
+type Target struct {
+	release slurmspec.Release
+	plugins string // the directory of its plugins; "" if it is not installed
+}
+
+// FindTarget finds a Slurm. named is a Slurm as [install.FindSlurm] takes it, or a release that is not installed, such
+// as "26.05". If named is empty, the default Slurm is used or, without a default, the newest supported release. The
+// error is a [FieldError] for a name that is no such Slurm or release.
+func FindTarget(named string) (Target, error) {
 	in, missing := install.FindSlurm(named)
-	to, plugins := in.Release, in.PluginDir
 	switch {
-	case !to.IsZero() && conf.CheckRelease(to) == nil: // a missing program does not matter here
+	case !in.Release.IsZero() && conf.CheckRelease(in.Release) == nil: // a missing program does not matter here
+		return Target{in.Release, in.PluginDir}, nil
 	case named != "":
 		release, err := slurmspec.ParseRelease(named)
 		if err != nil {
-			return nil, fieldError("slurm", "%w", missing)
+			return Target{}, fieldError("slurm", "%w", missing)
 		}
 		if err := conf.CheckRelease(release); err != nil {
-			return nil, fieldError("slurm", "%w", err)
+			return Target{}, fieldError("slurm", "%w", err)
 		}
-		to, plugins = release, "" // no directory has the release's plugins
-	default:
-		supported := slurmspec.SupportedReleases()
-		to, plugins = supported[len(supported)-1], ""
+		return Target{release: release}, nil
 	}
-	adapted, err := conf.Preview(cluster, to, plugins)
+	supported := slurmspec.SupportedReleases()
+	return Target{release: supported[len(supported)-1]}, nil
+}
+
+// Preview adapts a cluster's configuration as a replay would. site names the release that the site runs; if site is
+// empty, the release is found from the configuration. If slurmctld would not start because a partition's QOS is
+// missing, that is a warning. The error is a [FieldError] or an [InputError].
+func (t Target) Preview(cluster *conf.Cluster, site string) (*conf.Adapted, error) {
+	if err := setSite(cluster, site); err != nil {
+		return nil, err
+	}
+	adapted, err := conf.Preview(cluster, t.release, t.plugins)
 	if err != nil {
 		return nil, inputError(err)
 	}
-	rules, err := admission.New(cluster, nil, admission.Options{Release: to})
+	rules, err := admission.New(cluster, nil, admission.Options{Release: t.release})
 	if err != nil {
 		adapted.Warnings = append(adapted.Warnings, fmt.Sprintf("the QOS of partitions are not checked: %v", err))
 		return adapted, nil

@@ -575,3 +575,45 @@ func storyOf(t *testing.T, h *history) (s *Story, text string) {
 	}
 	return s, b.String()
 }
+
+// TestPostponed: the story of a job that depends on a preset job warns that its wait is too short, as the run does.
+func TestPostponed(t *testing.T) {
+	h := &history{}
+	h.job("preset", "ada", "n1", 1, 30, 30, 90, 120)
+	h.job("late", "ada", "n2", 1, 60, 60, 90, 120)
+	h.job("next", "ada", "n1", 1, 30, 90, 100, 60)
+	h.job("last", "ada", "n1", 1, 30, 100, 110, 60)
+	h.job("then", "ada", "n1", 1, 40, 110, 120, 60)
+	h.job("moved", "ada", "n1", 1, 35, 110, 120, 60) // by feedback
+	h.job("only", "ada", "n1", 1, 60, 110, 120, 60)
+	rec := h.record()
+	rec.manifest.WindowStart = at(61)
+	submits := map[string]int{"preset": 5, "late": 6, "next": 10, "last": 11, "then": 40, "moved": 31, "only": 12}
+	for i := range rec.rows {
+		rec.rows[i].RecordedSubmit = at(submits[rec.rows[i].Job])
+	}
+	depends := func(job, name, on string) {
+		rec.requests[job] = &hpc.Job{ID: job, Request: hpc.Request{Name: name, Dependency: on}}
+	}
+	depends("late", "chain", "")
+	depends("next", "a", "afterok:preset")
+	depends("last", "b", "afterany:next_3:last")
+	depends("then", "c", "afterany:preset")
+	depends("moved", "d", "afterany:preset")
+	depends("only", "chain", "singleton")
+	for job, want := range map[string]string{
+		"preset": "", "then": "", "moved": "",
+		"next": "warning      its wait is too short by 20m: it waited for job preset, which ran when the window began and which the run submits only at its start\n",
+		"last": "warning      its wait is too short by 19m: it waited for job preset, ",
+		"only": "warning      its wait is too short by 48m: it waited for job late, ",
+	} {
+		s, err := rec.Job(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil || strings.Contains(b.String(), "too short") != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %v, want %q in\n%s", job, err, want, b.String())
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(&b, "\npriority     %d%s", s.Priority, s.priorityParts())
 	}
 	b.WriteByte('\n')
+	s.Postponed.render(&b)
 	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes)
 	for i, r := range s.Reasons {

@@ -40,6 +40,8 @@ type Story struct {
 	Wait          float64  `json:"wait_s"`
 	SinceEligible *float64 `json:"wait_since_eligible_s"`
 	Parts         []Part   `json:"wait_parts"`
+	// Postponed says why Wait is too short; nil if the job was submitted when the workload submits it.
+	Postponed *Postponed `json:"postponed"`
 	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
@@ -189,6 +191,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row), runEnd: Instant(rec.end),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
+		Postponed: rec.postponed(row),
 	}
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
 		s.TimeLimit = row.TimeLimit.Seconds()

@@ -1,9 +1,12 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/conf/edit"
 )
@@ -32,10 +35,14 @@ func checkEdit(v *Variant) error {
 	return nil
 }
 
-// checkEdits applies every edit to every cluster in memory. An edit that is wrong for a cluster,
-// for example because it has no such partition, is an error in the experiment. If a cluster cannot
-// be read, only its own runs fail. checkEdits returns the edits without effect.
-func (e *Experiment) checkEdits() (warnings []string, err error) {
+// targets are the Slurms that were found, by the value of the option slurm.
+type targets map[string]experiment.Target
+
+// checkEdits applies every edit to every cluster in memory, and adapts the edited cluster to every Slurm of the
+// experiment as a run does. An edit that is wrong for a cluster, for example because it has no such partition, is an
+// error in the experiment. If a cluster cannot be read or adapted without the edit, only its own runs fail. checkEdits
+// returns the edits without effect. It adds the Slurms that it finds to known.
+func (e *Experiment) checkEdits(known targets) (warnings []string, err error) {
 	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
 		return nil, nil
 	}
@@ -45,6 +52,8 @@ func (e *Experiment) checkEdits() (warnings []string, err error) {
 		if err != nil {
 			continue
 		}
+		adaptations := e.adaptations(cluster, known)
+		adaptations = slices.DeleteFunc(adaptations, func(a adaptation) bool { return a.mistake(site) != nil })
 		for _, v := range e.Slurm.Edits {
 			edited, err := edit.Edit(site, settings(v.Options))
 			if err != nil {
@@ -54,7 +63,57 @@ func (e *Experiment) checkEdits() (warnings []string, err error) {
 				warnings = append(warnings, fmt.Sprintf("%s:%d: edits: %s: %s (cluster %s)", e.Path, v.Line, v.Name, warning,
 					cluster.Name))
 			}
+			copied, err := edited.Open(site)
+			for i := 0; err == nil && i < len(adaptations); i++ {
+				err = adaptations[i].mistake(copied)
+			}
+			if err != nil {
+				return nil, errorAt(v.Line, "edits: %s: %w (cluster %s, edited)", v.Name, err, cluster.Name)
+			}
 		}
 	}
 	return warnings, nil
+}
+
+// adaptation is what decides, beside the cluster, how a run adapts the configuration.
+type adaptation struct {
+	target experiment.Target
+	site   string // the option site-slurm
+}
+
+// adaptations returns the different adaptations of a cluster in the experiment. It leaves out a Slurm that cannot be
+// found: only its own runs fail. known has those that were found before.
+func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
+	releases := e.Slurm.Releases
+	if len(releases) == 0 {
+		releases = []Variant{{}}
+	}
+	var list []adaptation
+	for _, release := range releases {
+		options := slices.Concat(e.Slurm.Options, cluster.Options, release.Options)
+		slurm, _ := options.Get("slurm")
+		site, _ := options.Get("site-slurm")
+		if e.Model {
+			slurm = cmp.Or(slurm, experiment.ModelRelease)
+		}
+		target, found := known[slurm]
+		if !found {
+			var err error
+			if target, err = experiment.FindTarget(slurm); err != nil {
+				continue
+			}
+			known[slurm] = target
+		}
+		if a := (adaptation{target, site}); !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// mistake returns why a run of the cluster would end before it begins; nil if it would begin.
+func (a adaptation) mistake(cluster *conf.Cluster) error {
+	copied := *cluster // the site's release is a field of it
+	_, err := a.target.Preview(&copied, a.site)
+	return err
 }

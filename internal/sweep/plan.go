@@ -130,7 +130,7 @@ func Open(path, dir string, model bool, check CheckOption, together CheckVariant
 	if err := experiment.checkVariants(together); err != nil {
 		return nil, located(path, err)
 	}
-	warnings, err := experiment.checkEdits()
+	warnings, err := experiment.checkEdits(targets{})
 	if err != nil {
 		return nil, located(path, err)
 	}

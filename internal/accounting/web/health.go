@@ -135,9 +135,16 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	}
 	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until), " +
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
+	view := v.store.View()
+	defer view.Close()
+	kinds := map[string]string{}
+	for _, c := range view.Clusters() {
+		kinds[c.Name] = c.Kind
+	}
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		one := size{Name: row[0].(string)}
+		one.Kind = kinds[one.Name]
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
 		one.every = time.Duration(value(row[3])) * time.Microsecond
@@ -219,7 +226,7 @@ const coveredColumn = 2
 // levels makes a table from the rows of fromHealth. After the bucket, a row has the covered time
 // and a number for each of columns. Buckets without figures have zeros; a note says how many there
 // are.
-func levels(r *request, raw [][]any, columns []column) *table {
+func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.buckets())
 	t.levels = true
 	if r.shift != 0 {
@@ -249,9 +256,31 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	}
 	if gaps := len(t.Rows) - len(known); gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
-			fmt.Sprintf(" of %d without figures: nobody asked slurmctld, or it did not answer.", len(t.Rows)))
+			fmt.Sprintf(" of %d without figures: %s.", len(t.Rows), s.whyGaps(r.clusters())))
 	}
 	return t
+}
+
+// whyGaps says why there are times without figures of the named schedulers. An empty list means all schedulers.
+func (s *sizes) whyGaps(names []string) string {
+	sites, runs := false, false
+	for _, c := range s.list {
+		if len(names) == 0 || slices.Contains(names, c.Name) {
+			sites, runs = sites || c.Kind != kindRun, runs || c.Kind == kindRun
+		}
+	}
+	const silent, replayed = "nobody asked slurmctld, or it did not answer", "the record of a replay has figures for " +
+		"every ten minutes of its virtual time"
+	switch {
+	case sites && runs:
+		return silent + "; " + replayed
+	case runs:
+		return replayed
+	case sites:
+		return silent
+	}
+	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm; simulations " +
+		"and imported jobs have none"
 }
 
 func queryCycles(prefix string) func(r *request) condition {
@@ -262,8 +291,8 @@ func queryCycles(prefix string) func(r *request) condition {
 	}
 }
 
-func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
-	t := levels(r, raw, []column{
+func shapeCycles(r *request, s *sizes, raw [][]any) *table {
+	t := levels(r, s, raw, []column{
 		{"cycles", "cycles", "", count}, {"mean", "mean", "ms", number}, {"longest", "longest", "ms", number},
 		{"last", "last", "ms", number}, {"above", "longest less mean", "ms", number},
 	})
@@ -278,8 +307,8 @@ func queryDepth(r *request) condition {
 		"coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
 }
 
-func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
-	t := levels(r, raw, []column{
+func shapeDepth(r *request, s *sizes, raw [][]any) *table {
+	t := levels(r, s, raw, []column{
 		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
 		{"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
 		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number},
@@ -293,8 +322,8 @@ func queryQueue(r *request) condition {
 	return r.fromHealth("sum(running)::DOUBLE, sum(pending)::DOUBLE")
 }
 
-func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
-	t := levels(r, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
+func shapeQueue(r *request, s *sizes, raw [][]any) *table {
+	t := levels(r, s, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
 }
@@ -304,8 +333,8 @@ func queryStarts(r *request) condition {
 		"sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
 }
 
-func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
-	t := levels(r, raw, []column{
+func shapeStarts(r *request, s *sizes, raw [][]any) *table {
+	t := levels(r, s, raw, []column{
 		{"backfilled", "backfilled", "jobs", count}, {"others", "others", "jobs", count},
 		{"submitted", "submitted", "jobs", count},
 		{"completed", "completed", "jobs", count}, {"cancelled", "cancelled", "jobs", count},
@@ -319,8 +348,8 @@ func queryAgents(r *request) condition {
 	return r.fromHealth("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
 }
 
-func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
-	t := levels(r, raw, []column{
+func shapeAgents(r *request, s *sizes, raw [][]any) *table {
+	t := levels(r, s, raw, []column{
 		{"agent_queue", "for nodes", "messages", count}, {"dbd_queue", "for slurmdbd", "messages", count},
 		{"threads", "requests in service", "", count}, {"agents", "agents", "", count},
 	})

@@ -103,6 +103,41 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestHealthGaps says why a view has no figures: of a scheduler that is asked, of a replay, and of a simulated run or
+// imported jobs, whose figures nobody has.
+func TestHealthGaps(t *testing.T) {
+	s := serve(t, 50)
+	const silent, replayed, none = "nobody asked slurmctld", "the record of a replay has figures for every ten minutes", "simulations and imported jobs have none"
+	gaps := func(query ...string) string {
+		return strings.Join(s.panel("health-jobs", append([]string{"last", "all"}, query...)...).Notes, "\n")
+	}
+	if got := gaps(); !strings.Contains(got, none) || strings.Contains(got, silent) {
+		t.Errorf("a store without figures: %q", got)
+	}
+	for _, name := range []string{"replayed", "simulated"} {
+		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.addHealth("replayed")
+	if got := gaps(); !strings.Contains(got, replayed) || strings.Contains(got, silent) {
+		t.Errorf("a replay alone: %q", got)
+	}
+	s.addHealth("vale")
+	for query, want := range map[string][3]bool{"": {true, true, false}, "vale": {true, false, false}, "replayed": {false, true, false}, "simulated": {false, false, true}} {
+		var filter []string
+		if query != "" {
+			filter = []string{"f", "cluster=" + query}
+		}
+		got := gaps(filter...)
+		for i, text := range []string{silent, replayed, none} {
+			if strings.Contains(got, text) != want[i] {
+				t.Errorf("%s: %q, whether %q: want %v", query, got, text, want[i])
+			}
+		}
+	}
+}
+
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)

@@ -102,6 +102,16 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
+// Reopen reads the cluster again, as [OpenFile] does, with other texts of some files by their clean paths.
+func (c *Cluster) Reopen(texts map[string][]byte) (*Cluster, error) {
+	return load(c.Path, func(path string) ([]byte, error) {
+		if text, ok := texts[filepath.Clean(path)]; ok {
+			return text, nil
+		}
+		return readFile(path)
+	})
+}
+
 func load(path string, open reader) (c *Cluster, err error) {
 	files := &files{open: open, private: privacy.Files{Dir: filepath.Dir(path)}}
 	defer func() { err = files.private.Error(err) }()

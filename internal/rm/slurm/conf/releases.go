@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,25 +9,13 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// oldest and newest are the first and the last series to which [Adapt] adapts a configuration.
-var oldest, newest = slurmspec.R2205, slurmspec.Releases[len(slurmspec.Releases)-1].Release
-
 // CheckRelease returns an error if [Adapt] does not know the configuration of a release.
 func CheckRelease(release slurmspec.Release) error {
-	if _, known := release.KnownSeries(); known && release.Since(oldest) {
+	if release.Supported() {
 		return nil
 	}
-	var names []string
-	for _, k := range slurmspec.Releases {
-		if k.Release.Since(oldest) {
-			names = append(names, k.Release.String())
-		}
-	}
-	name := release.String()
-	if name == "" {
-		name = "of an unknown release"
-	}
-	return fmt.Errorf("the configuration of Slurm %s is not known (want one of %s)", name, strings.Join(names, ", "))
+	return fmt.Errorf("the configuration of Slurm %s is not known (want one of %s)",
+		cmp.Or(release.String(), "of an unknown release"), slurmspec.SupportedList())
 }
 
 // ruleOf returns the rule for a key, compared without case, in a release. The rule for a key of

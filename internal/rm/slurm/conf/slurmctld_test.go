@@ -400,6 +400,9 @@ var refusedLines = []string{
 	"SelectTypeParameters=CR_Core,CR_Memory", "SelectTypeParameters=CR_LLN", "SelectTypeParameters=CR_CPU,CR_ONE_TASK_PER_CORE",
 	"PartitionName=x Nodes=ALL MaxTime=7days", "PartitionName=x Nodes=ALL DefaultTime=NONE", "PartitionName=x Nodes=ALL OverSubscribe=MAYBE",
 	"PartitionName=x Nodes=ALL SelectTypeParameters=CR_CPU", "PartitionName=x Nodes=ALL State=IDLE",
+	"PartitionName=x Nodes=ALL TRESBillingWeights=CPU:1.0", "PartitionName=x Nodes=ALL TRESBillingWeights=CPU=",
+	"PriorityWeightTRES=cpu=abc\nPriorityType=priority/multifactor", "PropagateResourceLimits=SOME", "PropagateResourceLimits=all",
+	"PropagateResourceLimits=cpu", "PropagateResourceLimits=none", "PropagateResourceLimitsExcept=LOCKS", "PropagateResourceLimits=CPU:NOFILE",
 }
 
 // TestSlurmctldRefuses: Adapt and the stock slurmctld of each release refuse the same lines.

@@ -151,11 +151,8 @@ func (t *translation) options(s Statement, key string, effective bool, list hist
 	var kept []string
 	release := t.a.release
 	for _, option := range splitList(s.Value) {
-		name := history.OptionName(option)
-		life, ok := list.Some[name]
+		life, ok := list.Some[history.OptionName(option)]
 		switch {
-		case !list.Knows(name):
-			t.a.errs = append(t.a.errs, s.errorf("%s=%s: no release from %s to %s knows %s", key, s.Value, oldest, newest, option))
 		case !ok || life.Includes(release):
 			kept = append(kept, option)
 		default:
@@ -271,6 +268,9 @@ func (t *translation) refusals() {
 				refuse(s, "PartitionName="+s.Value+" "+key, attribute.Value, values.CheckPartition(key, attribute.Value))
 			}
 		}
+	}
+	if len(t.a.errs) > 0 {
+		return
 	}
 	for _, refusal := range values.Together(translated.Get, t.a.release) {
 		s, _ := translated.statement(refusal.Key)

@@ -3,6 +3,7 @@ package edit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,11 +50,20 @@ func (e *editor) entity(p parameter) (string, error) {
 	if err := exists("user", p.object, set.Users); err != nil || p.account == "" {
 		return "name=" + quote(p.object), err
 	}
-	accounts := set.Users[strings.ToLower(p.object)]
-	if err := exists("account", p.account, accounts); err != nil {
-		return "", fmt.Errorf("user %s: %w", p.object, err)
+	return "name=" + quote(p.object) + " account=" + quote(p.account), associated(p.object, p.account, set)
+}
+
+// associated returns an error if no command gives a user an association with an account.
+func associated(user, account string, set *associations.Set) error {
+	own := set.Users[strings.ToLower(user)]
+	if _, ok := own[strings.ToLower(account)]; ok {
+		return nil
 	}
-	return "name=" + quote(p.object) + " account=" + quote(p.account), nil
+	has := "accounts of the user: " + strings.Join(slices.Sorted(maps.Keys(own)), ", ")
+	if err := exists("account", account, set.Accounts); err != nil {
+		return fmt.Errorf("user %s: %w (%s)", user, err, has)
+	}
+	return fmt.Errorf("user %s has no association with account %s (%s)", user, account, has)
 }
 
 // assignment returns the part of a command that sets the value.

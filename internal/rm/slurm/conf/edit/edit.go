@@ -29,6 +29,15 @@ type Edited struct {
 // Line is a line of a configuration file. It replaces the line of the same key or partition.
 type Line struct{ File, Text string }
 
+// Open returns the edited cluster. It writes nothing. site is the cluster that was given to [Edit].
+func (e *Edited) Open(site *conf.Cluster) (*conf.Cluster, error) {
+	texts := make(map[string][]byte, len(e.Files))
+	for name, text := range e.Files {
+		texts[filepath.Join(filepath.Dir(site.Path), name)] = text
+	}
+	return site.Reopen(texts)
+}
+
 // Copy copies a cluster directory to a new directory and edits the copy. Its errors are those of
 // reading the cluster, of [Edit], and of writing.
 func Copy(from, to string, settings []Setting) (*Edited, error) {
@@ -124,6 +133,11 @@ func (e *editor) setKey(p parameter, value string) error {
 			}
 		}
 		value = withItem(e.get(p.key), p.part, separator, value)
+	} else {
+		if err := e.knownWeights(lower, value); err != nil {
+			return err
+		}
+		e.warnings = append(e.warnings, ignored(p.key, value)...)
 	}
 	if _, again := e.values[lower]; !again {
 		e.keys = append(e.keys, p.key)
@@ -157,6 +171,8 @@ func (e *editor) setPartition(p parameter, value string) error {
 		for name := range strings.SplitSeq(value, ",") {
 			err = errors.Join(err, e.knownName(lower, name))
 		}
+	} else {
+		err = e.knownWeights(lower, value)
 	}
 	if err != nil {
 		return err
@@ -230,6 +246,18 @@ func (e *editor) knownTRES(name string) error {
 	}
 	return fmt.Errorf("the cluster does not track %s (want one of AccountingStorageTRES or %s)%s",
 		name, strings.Join(builtinTRES, ", "), didYouMean(name, slices.Values(tracked)))
+}
+
+// knownWeights returns an error if a whole list of weights names a resource that the cluster does not track.
+func (e *editor) knownWeights(key, list string) error {
+	for item := range strings.SplitSeq(list, ",") {
+		if name, _, _ := strings.Cut(item, "="); name != "" && slices.Contains(weightLists, key) {
+			if err := e.knownTRES(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // knownName checks an item of a partition's list of accounts or QOS. It does not check groups,

@@ -159,9 +159,9 @@ func TestSettings(t *testing.T) {
 		{"partitionname", "p", "partitionname: not a key with one value (want partition NAME KEY)"},
 		{"Include", "x", "Include: not a key with one value, so it cannot be set (change its lines in a copy of the cluster directory)"},
 		{"SchedulerParameters.bf_max_jobs_test", "1", "SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?"},
-		{"SchedulerParameters.bf_max_job_test", "0", "bf_max_job_test=0: " + option + " (want a whole number from 1 to 1000000, or false)"},
-		{"SchedulerParameters.bf_max_job_test", "true", "bf_max_job_test=true: " + option + " (want a whole number from 1 to 1000000, or false)"},
-		{"SchedulerParameters.bf_max_job_user", "1e3", "bf_max_job_user=1e3: " + option + " (want a whole number from 0, or false)"},
+		{"SchedulerParameters.bf_max_job_test", "0", "bf_max_job_test=0: " + option + " (want a whole number from 1 to 1000000 or false)"},
+		{"SchedulerParameters.bf_max_job_test", "true", "bf_max_job_test=true: not a whole number (want a whole number from 1 to 1000000 or false)"},
+		{"SchedulerParameters.bf_max_job_user", "1e3", "bf_max_job_user=1e3: not a whole number (want a whole number from 0 or false)"},
 		{"SchedulerParameters.bf_continue", "1", "bf_continue=1: a flag without a value (want true or false)"},
 		{"SchedulerParameters.bf_hetjob_prio", "mean", "bf_hetjob_prio=mean: not a value of it (want min, avg, max or false)"},
 		{"PriorityWeightTRES.cpu", "-3", "cpu=-3: not a weight (want a number such as 0.25 or 0.25G, or false)"},
@@ -176,7 +176,7 @@ func TestSettings(t *testing.T) {
 		{"partition long MaxTime", "soon", "partition long: MaxTime=soon: "},
 		{"partition long MaxTime.x", "60", "partition long: MaxTime: not a list with items that can be set singly (to replace the whole value, set MaxTime itself)"},
 		{"partition long MaxTime", "", "partition long: MaxTime: no value"},
-		{"partition long State", "AWAY", "partition long: State=AWAY: not known (want UP, DOWN, DRAIN, INACTIVE)"},
+		{"partition long State", "AWAY", "partition long: State=AWAY: slurmctld does not know it (want UP, DOWN, DRAIN or INACTIVE)"},
 		{"partition long AllowQos.high", "3", "partition long: AllowQos.high=3: want true or false"},
 		{"partition long PriorityTier", "70000", "partition long: PriorityTier=70000: larger than 65535"},
 		{"qos high MaxTRESPerUser", "64", "qos high: MaxTRESPerUser=64: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)"},
@@ -218,7 +218,11 @@ func TestUnknown(t *testing.T) {
 		{"qos high Preempt.lwo", "true", "QOS lwo: no command above declares it"},
 		{"account physic fairshare", "1", "the cluster has no account physic; did you mean physics?"},
 		{"user bob fairshare", "1", "the cluster has no user bob"},
-		{"user ada in root fairshare", "1", "user ada: the cluster has no account root"},
+		{"user ada in root fairshare", "1", "user ada has no association with account root (accounts of the user: optics, physics)"},
+		{"user ada in chem fairshare", "1", "user ada: the cluster has no account chem (accounts of the user: optics, physics)"},
+		{"user ada in phisics fairshare", "1", "user ada: the cluster has no account phisics; did you mean physics? (accounts of the user: optics, physics)"},
+		{"PriorityWeightTRES", "cpu=1,gres/gpus=2", "the cluster does not track gres/gpus (want one of AccountingStorageTRES or billing, cpu, energy, fs/disk, mem, node, pages, vmem); did you mean gres/gpu?"},
+		{"partition long TRESBillingWeights", "cpu=1,gpu=2", "the cluster does not track gpu (want one of AccountingStorageTRES or billing, cpu, energy, fs/disk, mem, node, pages, vmem); did you mean cpu?"},
 		{"user in physics fairshare", "1", "the cluster has no user in physics"},
 	} {
 		_, err := Edit(c, []Setting{{test.name, test.value}})
@@ -321,6 +325,32 @@ func TestNothingPreempts(t *testing.T) {
 		})
 		if want := len(settings) == len(preempt); warned != want {
 			t.Errorf("%v: warnings %q, want one about preemption: %t", settings, edited.Warnings, want)
+		}
+	}
+}
+
+// TestIgnored warns of items of a whole list that slurmctld takes and ignores. It does not refuse them.
+func TestIgnored(t *testing.T) {
+	c, err := conf.Open(site(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ key, value, want string }{
+		{"SchedulerParameters", "bf_window=60, defer=yes,bf_continue,BF_MAX_JOB_TEST=10", ""},
+		{"SchedulerParameters", "bf_max_jobs_test=5", "SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?"},
+		{"SchedulerParameters", "bf_window=1h", "SchedulerParameters: bf_window=1h: not a whole number (want a whole number from 1 to 43200)"},
+		{"SchedulerParameters", "defer,bf_resolution=0", "SchedulerParameters: bf_resolution=0: slurmctld would use its default (want a whole number from 1 to 3600)"},
+		{"SchedulerParameters", "bf_window", "SchedulerParameters: bf_window: not a whole number (want a whole number from 1 to 43200)"},
+		{"DependencyParameters", "kill_invalid", "DependencyParameters has no option kill_invalid"},
+		{"AccountingStorageEnforce", "limits,2", ""},
+		{"PriorityMaxAge", "7-0", ""},
+	} {
+		edited, err := Edit(c, []Setting{{test.key, test.value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(edited.Warnings, "|"); got != test.want {
+			t.Errorf("%s=%s:\ngot  %q\nwant %q", test.key, test.value, got, test.want)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func flags(names ...string) map[string]option {
 
 // lists has the keys of slurm.conf that are lists of options, if all possible options are known.
 var lists = map[string]map[string]option{
-	"accountingstorageenforce": flags("all", "associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys"),
+	"accountingstorageenforce": of("AccountingStorageEnforce"),
 	"dependencyparameters": {
 		"disable_remote_singleton": {}, "kill_invalid_depend": {}, "max_depend_depth": from(1),
 	},
@@ -160,31 +160,61 @@ func checkOption(key, name, value string) error {
 	if value == off {
 		return nil
 	}
-	if err := o.check(value); err != nil {
+	if err := o.check(value, " or false"); err != nil {
 		return fmt.Errorf("%s=%.40s: %w", name, value, err)
 	}
 	return nil
 }
 
-func (o option) check(value string) error {
+// check checks the value of an option. otherwise is added to what an error says would be right.
+func (o option) check(value, otherwise string) error {
 	switch {
 	case o.number:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err == nil && o.min <= n && n <= o.max {
 			return nil
 		}
-		if o.max == unbounded {
-			return fmt.Errorf("slurmctld would use its default (want a whole number from %d, or false)", o.min)
+		why, limit := "slurmctld would use its default", fmt.Sprintf(" to %d", o.max)
+		if err != nil {
+			why = "not a whole number"
 		}
-		return fmt.Errorf("slurmctld would use its default (want a whole number from %d to %d, or false)", o.min, o.max)
+		if o.max == unbounded {
+			limit = ""
+		}
+		return fmt.Errorf("%s (want a whole number from %d%s%s)", why, o.min, limit, otherwise)
 	case o.words != nil:
 		if !slices.Contains(o.words, strings.ToLower(value)) {
-			return fmt.Errorf("not a value of it (want %s or false)", strings.Join(o.words, ", "))
+			return fmt.Errorf("not a value of it (want %s%s)", strings.Join(o.words, ", "), otherwise)
 		}
 	case value != on:
 		return errors.New("a flag without a value (want true or false)")
 	}
 	return nil
+}
+
+// ignored returns what is wrong with the items of a whole list that slurmctld takes, and ignores or misunderstands.
+func ignored(key, list string) (mistakes []string) {
+	known := lists[strings.ToLower(key)]
+	if known == nil {
+		return nil
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		name, value, valued := strings.Cut(item, "=")
+		o, ok := known[strings.ToLower(name)]
+		switch {
+		case item == "", ok && !o.number && o.words == nil: // slurmctld finds the name of a flag, whatever follows
+		case !ok:
+			mistakes = append(mistakes, fmt.Sprintf("%s has no option %.60s%s", key, name, didYouMean(name, maps.Keys(known))))
+		case !valued:
+			mistakes = append(mistakes, fmt.Sprintf("%s: %s: %v", key, item, o.check("", "")))
+		default:
+			if err := o.check(value, ""); err != nil {
+				mistakes = append(mistakes, fmt.Sprintf("%s: %.60s: %v", key, item, err))
+			}
+		}
+	}
+	return mistakes
 }
 
 // checkWeight checks one weight of a TRES.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/spelling"
 )
@@ -136,7 +137,10 @@ func checkKey(p parameter, value string) error {
 	case slices.Contains(several, lower):
 		return fmt.Errorf("%s: not a key with one value, so it cannot be set (change its lines in a copy of the cluster directory)", p.key)
 	case p.part == "":
-		return conf.CheckKey(p.key, value)
+		if err := conf.CheckKey(p.key, value); err != nil {
+			return err
+		}
+		return refused(p.key, value, values.Check)
 	}
 	switch err := conf.CheckKey(p.key, "0"); {
 	case err != nil: // 0 is a value of every kind
@@ -149,6 +153,14 @@ func checkKey(p parameter, value string) error {
 		return checkLicense(p.part, value)
 	}
 	return fmt.Errorf("%s: not a list with options that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
+}
+
+// refused returns an error if slurmctld would not start with the value of a key or an attribute.
+func refused(key, value string, check func(key, value string) error) error {
+	if err := check(key, value); err != nil {
+		return fmt.Errorf("%s=%.40s: %w", key, value, err)
+	}
+	return nil
 }
 
 // checkLicense checks the number of one licence.
@@ -183,28 +195,12 @@ func checkAttribute(p parameter, value string) error {
 	if err := conf.CheckAttribute("PartitionName", p.key, value); err != nil {
 		return err
 	}
-	switch lower {
-	case "maxtime", "defaulttime", "overtimelimit":
-		if strings.EqualFold(value, "NONE") && lower == "defaulttime" {
-			return nil
-		}
+	if lower == "overtimelimit" { // slurmctld would read the digits at its beginning
 		if _, err := slurmspec.ParseTimeLimit(value); err != nil {
 			return fmt.Errorf("%s=%.40s: %w", p.key, value, err)
 		}
-	case "state":
-		return checkWord(p.key, value, "UP", "DOWN", "DRAIN", "INACTIVE")
-	case "oversubscribe", "shared":
-		mode, _, _ := strings.Cut(value, ":")
-		return checkWord(p.key, mode, "NO", "YES", "EXCLUSIVE", "FORCE")
 	}
-	return nil
-}
-
-func checkWord(key, value string, words ...string) error {
-	if slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, value) }) {
-		return nil
-	}
-	return fmt.Errorf("%s=%.40s: not known (want %s)", key, value, strings.Join(words, ", "))
+	return refused(p.key, value, values.CheckPartition)
 }
 
 // The options of sacctmgr that a setting cannot change (most of them name entities), and those that

@@ -35,7 +35,7 @@ func Together(get Settings, release slurmspec.Release) []Refusal {
 	}{
 		{"FirstJobId", jobIDs}, {"GresTypes", sharedResources}, {"MaxNodeCount", nodeCount}, {"MCSParameters", mcsParameters},
 		{"MCSPlugin", mcsPlugin}, {"PreemptMode", preemption}, {"PriorityDecayHalfLife", decay},
-		{"SelectTypeParameters", selection},
+		{"PriorityWeightTRES", priorityWeights}, {"SelectTypeParameters", selection},
 	} {
 		err := rule.of(get)
 		if value, _ := get(rule.key); err != nil && value != "" {
@@ -117,4 +117,13 @@ func decay(get Settings) error {
 		return errors.New("slurmctld refuses usage that does not decay without PriorityUsageResetPeriod")
 	}
 	return nil
+}
+
+// priorityWeights checks the weights that the priority plugin reads. priority/basic reads no weights.
+func priorityWeights(get Settings) error {
+	value, _ := get("PriorityWeightTRES")
+	if get.lower("PriorityType") == "priority/basic" {
+		return nil
+	}
+	return Weights(value)
 }

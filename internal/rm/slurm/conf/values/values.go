@@ -1,7 +1,7 @@
 // Package values knows the values of slurm.conf with which slurmctld does not start, beyond the
 // types that the parser checks. The checks follow _validate_and_set_defaults and
 // _parse_partitionname in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and
-// the plugins select and gres, of Slurm 22.05 to 26.05. Keys and values that only some of these
+// the plugins select and gres, of Slurm 22.05 to 26.05. Keys and options that only some of these
 // releases know are in [rmreplay/internal/slurmspec/history]. They are translated before this
 // package checks them.
 package values
@@ -9,12 +9,16 @@ package values
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
+	"rmreplay/internal/spelling"
 )
 
 // check returns an error for a value that slurmctld refuses.
@@ -35,8 +39,10 @@ var keys = map[string]check{
 	"PriorityMaxAge":        span,
 	"PriorityUsageResetPeriod": one("NONE, NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY or YEARLY", "none", "now", "daily",
 		"weekly", "monthly", "quarterly", "yearly"),
-	"SchedulerParameters":  schedulerParameters,
-	"SelectTypeParameters": selectTypeParameters,
+	"PropagateResourceLimits":       resourceLimits,
+	"PropagateResourceLimitsExcept": resourceLimits,
+	"SchedulerParameters":           schedulerParameters,
+	"SelectTypeParameters":          selectTypeParameters,
 }
 
 // partition has the checks of the attributes of partitions.
@@ -49,18 +55,40 @@ var partition = map[string]check{
 	"SelectTypeParameters": prefix("CR_Core, CR_Core_Memory, CR_Socket or CR_Socket_Memory", "cr_core", "cr_socket"),
 	"Shared":               overSubscribe,
 	"State":                prefix("UP, DOWN, DRAIN or INACTIVE", "up", "down", "drain", "inactive"),
+	"TRESBillingWeights":   Weights,
 }
 
 // Check returns an error if slurmctld refuses the value of a key that stands alone on its line.
-// The error says what would be right. The key has the spelling of the manual page.
+// The error says what would be right. The case of the key does not matter.
 func Check(key, value string) error { return apply(keys, key, value) }
 
 // CheckPartition is [Check] for an attribute of a PartitionName line.
 func CheckPartition(attribute, value string) error { return apply(partition, attribute, value) }
 
 func apply(checks map[string]check, key, value string) error {
-	if c := checks[key]; c != nil {
-		return c(value)
+	if err := knownOptions(key, value); err != nil {
+		return err
+	}
+	for name, c := range checks {
+		if strings.EqualFold(name, key) {
+			return c(value)
+		}
+	}
+	return nil
+}
+
+// knownOptions refuses an option that no release knows, if slurmctld refuses unknown options of the key.
+func knownOptions(key, value string) error {
+	for name, list := range history.Options {
+		for _, option := range strings.Split(value, ",") {
+			option = strings.TrimSpace(option)
+			if option != "" && strings.EqualFold(name, key) && !list.Knows(history.OptionName(option)) {
+				known := slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))
+				releases := slurmspec.SupportedReleases()
+				return fmt.Errorf("no release from %v to %v knows %s (%s)", releases[0], releases[len(releases)-1],
+					option, spelling.Meant(option, slices.Sorted(slices.Values(known))))
+			}
+		}
 	}
 	return nil
 }
@@ -126,6 +154,38 @@ func licences(value string) error {
 		if strings.Trim(count, "0123456789") != "" || strings.ContainsAny(entry, " \t") {
 			return fmt.Errorf("%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)",
 				entry)
+		}
+	}
+	return nil
+}
+
+// weight is an item of a list of weights. strtod reads the number, and slurmctld looks only at the first letter behind
+// it (_tres_weight_item in src/common/assoc_mgr.c).
+var weight = regexp.MustCompile(`(?i)^[^=\s]+=([+-]?(\d+\.?\d*|\.\d+|0x[0-9a-f.]+|inf(inity)?)(e[+-]?\d+)?([kmgtp].*)?|[kmgtp].*)$`)
+
+// Weights returns an error if slurmctld refuses a list of weights of TRES, such as the value of PriorityWeightTRES or
+// TRESBillingWeights. It does not check that the cluster tracks these TRES.
+func Weights(value string) error {
+	for item := range strings.SplitSeq(value, ",") {
+		if item != "" && !weight.MatchString(item) {
+			return fmt.Errorf("%q: not a weight (want NAME=NUMBER, such as cpu=1.0 or mem=0.25G)", item)
+		}
+	}
+	return nil
+}
+
+// processLimits are the names that PropagateResourceLimits may list, with or without the prefix RLIMIT_.
+var processLimits = []string{"AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
+
+// resourceLimits checks a list of limits of processes (parse_rlimits in src/common/slurm_rlimits_info.c).
+func resourceLimits(value string) error {
+	if value == "ALL" || value == "NONE" {
+		return nil
+	}
+	for _, name := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(", \t", r) }) {
+		if !slices.Contains(processLimits, strings.TrimPrefix(name, "RLIMIT_")) {
+			return fmt.Errorf("%s: not a limit of processes (want ALL, NONE or a list of %s)", name,
+				strings.Join(processLimits, ", "))
 		}
 	}
 	return nil

@@ -29,6 +29,11 @@ func TestCheck(t *testing.T) {
 		{"SchedulerParameters", "bf_window=10 max_script_size=536870912", "max_script_size=536870913 bf_window=1,max_submit_line_size=99999999999999999999", "more than slurmctld accepts"},
 		{"SelectTypeParameters", "CR_Core,CR_LLN CR_CPU_Memory CR_LLN", "CR_Core,CR_Memory CR_Socket,CR_CPU", "together"},
 		{"SelectTypeParameters", "CR_Core_Memory,CR_ONE_TASK_PER_CORE", "CR_CPU,CR_ONE_TASK_PER_CORE", "with CR_CPU"},
+		{"SelectTypeParameters", "CR_Core cr_lln,CR_CPU", "CR_Cor CR_Core,LLN", "no release from 22.05 to 26.05 knows"},
+		{"PreemptMode", "WITHIN PRIORITY", "REQUE off,sometimes", "no release from 22.05 to 26.05 knows"},
+		{"prologflags", "Contain,RunInJob", "Aloc", "knows Aloc (did you mean alloc?)"},
+		{"SchedulerParameters", "bf_no_such_option", "", ""}, // slurmctld ignores it
+		{"PropagateResourceLimits", "ALL NONE CPU,RLIMIT_NOFILE", "SOME all CPU,LOCKS ALL,CPU", "not a limit of processes"},
 		{"MessageTimeout", "0", "", ""},
 	} {
 		try(t, Check, test.key, test.good, test.bad, test.want)
@@ -41,6 +46,7 @@ func TestCheck(t *testing.T) {
 		{"PreemptMode", "off CANCEL", "CANCEL,OFF", "more than one mode"},
 		{"SelectTypeParameters", "CR_Core CR_Socket_Memory CR_Core,LL_SHARED_GRES", "CR_CPU CR_Memory", "want CR_Core"},
 		{"Shared", "NO Force:4", "2", "want NO"},
+		{"TRESBillingWeights", "CPU=1g CPU=1e3 CPU=-3 cpu=k CPU=0x10 cpu=1.0, Mem=0.25GG cpu=infinity,gres/gpu:a=.5 cpu=1,,mem=2", "CPU= CPU:1.0 CPU=a CPU=1.0x Mem=0.5=3 =3 cpu", "not a weight"},
 		{"State", "UP down DRAIN Inactive", "IDLE", "want UP, DOWN"},
 	} {
 		try(t, CheckPartition, test.attribute, test.good, test.bad, test.want)
@@ -90,6 +96,8 @@ func TestTogether(t *testing.T) {
 		{"PreemptMode=OFF PreemptType=preempt/partition_prio", slurmspec.R2605, "PreemptMode"},
 		{"PreemptType=preempt/partition_prio", slurmspec.R2605, "PreemptType"},
 		{"PriorityDecayHalfLife=0", slurmspec.R2205, "PriorityDecayHalfLife"},
+		{"PriorityWeightTRES=cpu:5 PriorityType=priority/multifactor", slurmspec.R2205, "PriorityWeightTRES"},
+		{"PriorityWeightTRES=cpu:5 PriorityType=priority/basic", slurmspec.R2205, ""},
 		{"PriorityDecayHalfLife=0 PriorityUsageResetPeriod=NONE", slurmspec.R2205, ""},
 		{"SelectType=select/linear SelectTypeParameters=CR_Core", slurmspec.R2205, "SelectTypeParameters"},
 		{"SelectType=select/linear SelectTypeParameters=CR_Memory", slurmspec.R2205, ""},
