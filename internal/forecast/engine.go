@@ -112,10 +112,10 @@ func LikeSlurm(spec *experiment.Spec) bool {
 }
 
 // uncounted returns notes about job arrays with a limit on running tasks, if an engine does not count the tasks that
-// already run. In a window such a task is a separate job, and only the model of slurmctld still counts it for its
-// array.
+// already run. In a window such a task is a separate job, and only Slurm and the model of slurmctld still count it
+// for its array.
 func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
-	if q.states != nil || spec.Slurm == nil && LikeSlurm(spec) {
+	if q.states != nil || LikeSlurm(spec) {
 		return nil
 	}
 	running := map[string]int{}

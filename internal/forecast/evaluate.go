@@ -227,7 +227,8 @@ func (b *Beside) finish() *Beside {
 //
 // A run has no submissions after its last one, because its workload was cut there and not because the users stopped.
 // So forecasts that draw later submissions are not compared with what happened after the last submission.
-func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
+// If ctx is cancelled after an instant, Evaluate returns the instants so far beside the error.
+func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluation, err error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
 		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
@@ -266,9 +267,13 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		if left := until.Sub(at); opts.Arrivals == Recent && (opts.Horizon == 0 || left < opts.Horizon) {
 			one.Horizon = left
 		}
-		if err := e.instant(ctx, c, at, one); err != nil {
-			return nil, fmt.Errorf("evaluating forecasts of %s at %s: %w", e.Run, at, err)
+		if err = e.instant(ctx, c, at, one); err != nil {
+			err = fmt.Errorf("evaluating forecasts of %s at %s: %w", e.Run, at, err)
+			break
 		}
+	}
+	if err != nil && (ctx.Err() == nil || len(e.Instants) == 0) {
+		return nil, err
 	}
 	for i := range e.Instants {
 		one := &e.Instants[i].Score
@@ -277,7 +282,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 	}
 	e.finish()
 	e.Slurm, e.Limits = e.Slurm.finish(), e.Limits.finish()
-	return e, nil
+	return e, err
 }
 
 func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts EvaluateOptions) (err error) {

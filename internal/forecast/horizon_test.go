@@ -1,6 +1,8 @@
 package forecast_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +152,26 @@ func TestLastSubmission(t *testing.T) {
 	opts.See, opts.Arrivals = nil, forecast.NoArrivals
 	if e, err = forecast.Evaluate(t.Context(), c, opts); err != nil || len(e.Instants) != 1 || e.Beyond > 0 || e.Until != nil {
 		t.Errorf("without later submissions: %v, %+v", err, e)
+	}
+}
+
+// An interrupted evaluation has the instants before the interruption, and an interruption in the first instant is an error.
+func TestInterruptedEvaluation(t *testing.T) {
+	c := simulate(t, draw(220, 1), "easy")
+	opts := options(t, c)
+	opts.RunTimes, opts.Instants = forecast.FromLimits, 5
+	for _, whole := range []int{0, 2} {
+		ctx, cancel := context.WithCancel(t.Context())
+		opts.Instant = func(i, _ int, _ hpc.Time) {
+			if i == whole {
+				cancel()
+			}
+		}
+		e, err := forecast.Evaluate(ctx, c, opts)
+		cancel()
+		if !errors.Is(err, context.Canceled) || (e == nil) != (whole == 0) || e != nil && (len(e.Instants) != whole || e.Jobs == 0) {
+			t.Errorf("interrupted in instant %d: %v, %+v", whole, err, e)
+		}
 	}
 }
 

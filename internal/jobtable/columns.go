@@ -10,7 +10,6 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/inert"
-	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -117,11 +116,11 @@ func lostTime(r *run.Row) float64 {
 	held := r.Held()
 	for i, s := range held {
 		run += s.End.Sub(s.Start).Seconds() * float64(s.Processors)
-		suspended := s.EndedBy == rm.Suspend
-		if suspended && (i < len(held)-1 || r.End == 0) {
+		over, requeued, preempted := r.RunEnd(held, i)
+		if !over {
 			continue
 		}
-		if s.EndedBy == rm.Requeue || s.PreemptedBy != "" && !suspended || r.State == hpc.Preempted {
+		if requeued || preempted {
 			if math.IsNaN(lost) {
 				lost = 0
 			}

@@ -164,7 +164,7 @@ var rules = []rule{
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/accounts", "internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/procfs", "internal/resources", "internal/rm", "internal/rm/window",
-		"internal/run", "internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
+		"internal/run", "internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload", "internal/workload/arrays", "internal/quantity",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
@@ -201,7 +201,7 @@ var rules = []rule{
 		"the registry knows every format, and a run as a workload"},
 	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/waits", "internal/workload", "internal/quantity"}, computes,
 		"an explanation is a function of a run record alone, whoever made it"},
-	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
+	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
 		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/releases", "internal/compare/schedules", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,

@@ -9,7 +9,6 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
-	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
 
@@ -62,12 +61,10 @@ func (a *accumulator) addLosses(r *run.Row) {
 		d := s.End.Sub(s.Start)
 		sum.add(d, s.Processors)
 		lost.add(d, s.Processors)
-		suspended := s.EndedBy == rm.Suspend
-		if suspended && (i < len(a.held)-1 || r.End == 0) {
+		over, requeued, preempted := r.RunEnd(a.held, i)
+		if !over {
 			continue
 		}
-		requeued := s.EndedBy == rm.Requeue
-		preempted := s.PreemptedBy != "" && !suspended || s.Cause == hpc.Preempted || !requeued && r.State == hpc.Preempted
 		if requeued {
 			a.m.Requeues++
 		}

@@ -15,4 +15,7 @@ type Window struct {
 	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
 	// are pending at Start.
 	Named map[string]hpc.Time
+	// Arrays maps the ID of each array of which some tasks run at Start and others wait to its preset
+	// tasks, by their numbers. Each preset task is a job of its own, called ARRAY_TASK.
+	Arrays map[string]map[int]*hpc.Job
 }

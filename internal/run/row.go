@@ -172,6 +172,19 @@ func (r *Row) Runs() []Segment {
 	return list
 }
 
+// RunEnd says how a run of the job ended with the i-th of its held periods: over is false if the job was only suspended
+// there. The work of a run that was requeued or preempted is lost.
+func (r *Row) RunEnd(held []Segment, i int) (over, requeued, preempted bool) {
+	s := &held[i]
+	suspended := s.EndedBy == rm.Suspend
+	if suspended && (i < len(held)-1 || r.End == 0) {
+		return false, false, false
+	}
+	requeued = s.EndedBy == rm.Requeue
+	preempted = s.PreemptedBy != "" && !suspended || s.Cause == hpc.Preempted || !requeued && r.State == hpc.Preempted
+	return true, requeued, preempted
+}
+
 // Preset reports whether the job started before the workload's window began, so that the scheduler decided neither its
 // start nor its wait. window is 0 for a workload without a window.
 func (r *Row) Preset(window hpc.Time) bool { return r.Start != 0 && r.Start < window }

@@ -68,19 +68,18 @@ right state.`,
 
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
 	var all judge.Evaluation
-	if len(dirs) > 1 {
-		defer interrupt.Hold()() // do not end before the results so far are printed
-	}
+	defer interrupt.Hold()() // do not end before the results so far are printed
 	for _, dir := range dirs {
 		one, err := o.evaluateRun(ctx, dir, opts, all.Run())
-		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print the earlier runs, which may have taken hours
-			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (the classes include its instants up to here)",
-				dir, err))
+		if one != nil {
+			all.Add(one)
+		}
+		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print what may have taken hours
+			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%w (the tables have the instants before)", err))
 		}
 		if err != nil {
 			return err
 		}
-		all.Add(one)
 	}
 	return o.printEvaluation(&all, opts.json)
 }

@@ -59,7 +59,7 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	case !ok:
 	case in == nil:
 		o.PreemptedBy = strconv.FormatUint(uint64(by.Number), 10)
-	case by.Task != "":
+	case by.Task != "" && in.of.whole == nil:
 		o.PreemptedBy = in.of.job.ID + "_" + by.Task
 	case in.task >= 0:
 		o.PreemptedBy = in.of.job.ID + "_" + strconv.Itoa(in.task)

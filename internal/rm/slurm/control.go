@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -14,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload/arrays"
 )
 
 // Can implements [rm.ResourceManager].
@@ -80,17 +80,18 @@ func (j *jobs) done(s *submission, c rm.Command, refused error) {
 }
 
 // target names the job and tasks of a command as Slurm's clients send them: "12", "12_3",
-// "12_1,3".
+// "12_1,3-5".
 func target(s *submission, tasks []int) string {
 	number := strconv.FormatUint(uint64(s.number), 10)
-	if len(tasks) == 0 {
+	switch {
+	case s.whole != nil:
+		return strconv.FormatUint(uint64(s.whole.number), 10) + "_" + strconv.Itoa(s.task)
+	case len(tasks) == 0 && len(s.parts) > 0:
+		tasks = s.tasks // without the preset tasks
+	case len(tasks) == 0:
 		return number
 	}
-	list := make([]string, len(tasks))
-	for i, task := range tasks {
-		list[i] = strconv.Itoa(task)
-	}
-	return number + "_" + strings.Join(list, ",")
+	return number + "_" + arrays.IndexList(tasks)
 }
 
 // kill cancels a job that slurmctld has accepted, as its user does with scancel.

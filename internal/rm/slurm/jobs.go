@@ -28,6 +28,7 @@ type jobs struct {
 
 	submissions []*submission
 	byID        map[string]*submission
+	cut         map[string]map[int]*hpc.Job // the arrays of a window ([rm.Window])
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
 	orphans     map[uint32][]jobcomp.Record // records before the answer to a submission, by Slurm's number of the job
@@ -72,6 +73,11 @@ type submission struct {
 	// forgotten has jobs on which this job depends in the workload, but not in Slurm, because
 	// slurmctld has forgotten them.
 	forgotten map[string]bool
+	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers. A
+	// preset task has the array in whole, and its number in task.
+	parts map[int]*submission
+	whole *submission
+	task  int
 	// tasks has the task numbers of an array, or the single number -1 for a job that is not an array.
 	tasks []int
 	fates map[int]fate
@@ -147,21 +153,34 @@ func (j *jobs) submissionOf(script string) (*submission, error) {
 // sleeps for a microsecond of virtual time at each submission (_throttle_start in proc_req.c), as
 // it does when clients submit many jobs at once.
 func (j *jobs) submit(job *hpc.Job) error {
-	s := &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
+	s := newSubmission(job)
 	if job.Array != "" {
 		array, err := hpc.ParseArray(job.Array)
 		if err != nil {
 			return fmt.Errorf("submitting job %s: --array %s: %w", job.ID, job.Array, err)
 		}
-		s.tasks = array.Tasks
+		s.tasks, s.parts = array.Tasks, j.presetTasks(job)
 	}
-	if _, twice := j.byID[job.ID]; twice {
-		return fmt.Errorf("submitting job %s: there is already a job of this name", job.ID)
+	if err := j.add(s); err != nil {
+		return err
 	}
-	j.byID[job.ID] = s
-	j.submissions = append(j.submissions, s)
 	index := len(j.submissions) - 1
 	j.input(func() { j.sendSubmission(index) })
+	return nil
+}
+
+// newSubmission returns the submission of a job that is not an array.
+func newSubmission(job *hpc.Job) *submission {
+	return &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
+}
+
+// add gives a submission its index.
+func (j *jobs) add(s *submission) error {
+	if _, twice := j.byID[s.job.ID]; twice {
+		return fmt.Errorf("submitting job %s: there is already a job of this name", s.job.ID)
+	}
+	j.byID[s.job.ID] = s
+	j.submissions = append(j.submissions, s)
 	return nil
 }
 
@@ -214,6 +233,7 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	if sub.Name == "" {
 		sub.Name = job.ID
 	}
+	sub.Array = s.wholeArray()
 	sub.SubmitLine = submitLine(sub.Request, dependency)
 	sub.Name, sub.WCKey = jobcomp.Name(sub.Name), jobcomp.Name(sub.WCKey)
 	desc, err := sub.JobDesc()
@@ -281,7 +301,10 @@ func (j *jobs) dependency(spec string, forgotten map[string]bool) (string, error
 		case on.refused:
 			return "", fmt.Errorf("dependency %s on job %s, which was rejected", spec, d.Job)
 		}
-		term := fmt.Sprintf("%s:%d", d.Type, on.number)
+		term := d.Type + ":" + target(on, nil)
+		if len(on.parts) > 0 {
+			term = fmt.Sprintf("%s:%d", d.Type, on.number) // another condition names each preset task
+		}
 		if task != "" {
 			term += "_" + task
 		}
@@ -317,23 +340,30 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 		j.refuse(s, err.Error())
 		return
 	}
-	j.answer(s)
 	s.number = resp.JobID
 	j.byNumber[resp.JobID] = &instance{of: s, task: -1}
 	reason := ""
 	if resp.Code != 0 {
 		reason = resp.Code.Error()
 	}
-	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: resp.JobID, Reason: reason})
-	j.reasons.waits(resp.JobID)
+	j.accepted(s, reason)
+}
+
+// accepted handles what waited for slurmctld's answer to a submission that it has accepted.
+func (j *jobs) accepted(s *submission, reason string) {
+	j.answer(s)
+	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})
+	if s.number != 0 {
+		j.reasons.waits(s.number)
+	}
 	for _, ev := range s.early {
 		j.emit(ev)
 	}
 	s.early = nil
-	for _, c := range j.orphans[resp.JobID] {
+	for _, c := range j.orphans[s.number] {
 		j.completed(c)
 	}
-	delete(j.orphans, resp.JobID)
+	delete(j.orphans, s.number)
 	if s.cancelled {
 		j.kill(s, rm.Command{Kind: rm.Cancel, Job: s.job.ID})
 	}
@@ -356,16 +386,22 @@ func (j *jobs) refuse(s *submission, reason string) {
 	j.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
 }
 
+// taskLaunched returns the number of the task whose script slurmctld launches; -1 if the job is not
+// in an array.
+func taskLaunched(l *rpc.BatchLaunch) int {
+	if l.ArrayJobID == 0 {
+		return -1
+	}
+	return int(l.ArrayTaskID)
+}
+
 // script returns the run time and the end of a job's script.
 func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	s, err := j.submissionOf(l.Script)
 	if err != nil {
 		return nodes.Script{}, err
 	}
-	task := -1
-	if l.ArrayJobID != 0 {
-		task = int(l.ArrayTaskID)
-	}
+	s, task := s.taskOf(taskLaunched(l))
 	script := nodes.Script{RunTime: j.transfers.runTime(s, task), ExitCode: s.job.ExitCodeOf(task)}
 	if at := s.job.EndAt; at != 0 {
 		script.RunTime, script.End = max(0, at.Sub(j.Now())), at
@@ -380,9 +416,9 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 		j.Fail(err)
 		return
 	}
-	task := -1
-	if l.ArrayJobID != 0 {
-		task = int(l.ArrayTaskID)
+	s, task := s.taskOf(taskLaunched(l))
+	if s.whole != nil {
+		s.number = l.JobID
 	}
 	if s.fates[task] == over {
 		// An administrator has requeued the ended job (scontrol requeue).
@@ -448,7 +484,7 @@ func (j *jobs) completed(c jobcomp.Record) {
 		j.byNumber[c.Job] = in
 	}
 	if c.Task >= 0 {
-		in.task = c.Task
+		in.of, in.task = in.of.taskOf(c.Task)
 	}
 	if name := in.of.job.Name; c.Outcome.Name == jobcomp.Name(name) {
 		c.Outcome.Name = name

@@ -21,6 +21,7 @@ const topPriority = uint32(math.MaxInt32)
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	e.planRestart(w.Start)
 	e.planBackfill(w.Start)
+	e.jobs.cut = w.Arrays
 	return window.Plan(w, e.Now()), nil
 }
 
@@ -31,9 +32,7 @@ func WindowReservations(w rm.Window) []hpc.ReservationEvent { return window.Rese
 // SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority
 // that puts it before all others.
 func (e *Engine) SubmitPreset(job *hpc.Job) error {
-	preset, priority := window.Job(job), topPriority
-	preset.Priority, preset.AsOperator = &priority, true
-	return e.Submit(preset)
+	return e.jobs.submitPreset(job)
 }
 
 // withoutBarrier removes the barrier's name ([window.Reservation]) from an event. The barrier is
@@ -46,6 +45,7 @@ func withoutBarrier(ev *rm.Event) {
 
 // BeginWindow implements [rm.ResourceManager].
 func (e *Engine) BeginWindow() error {
+	e.jobs.warnCut()
 	e.actions.beginWindow()
 	return nil
 }

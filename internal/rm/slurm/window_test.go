@@ -2,10 +2,12 @@ package slurm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +228,98 @@ func testPresetsStartOnTime(t *testing.T, slurm *install.Installation) {
 		too   COMPLETED 700-4300 c2
 		next  COMPLETED 701-4301 c3
 		soon  COMPLETED 703-4303 c4`)
+}
+
+// TestWindowInArray: slurmctld counts the tasks of an array that ran when the window began for the
+// limit of the array (%N), so the next task starts when one of them ends.
+func TestWindowInArray(t *testing.T) { eachSlurm(t, testWindowInArray) }
+
+func testWindowInArray(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	inArray := func(tasks string) func(*hpc.Job) { return func(j *hpc.Job) { j.Name, j.Array = "sweep", tasks } }
+	long := limit(3 * time.Hour)
+	s.workload.Jobs = workload.JobsOf(
+		// All places are taken when the window begins. The first task started when it was submitted; a
+		// replay starts it a second later.
+		job("full_0", 700, 0, with(inArray(""), long, ranOn("c1", 700, 4000))),
+		job("full_1", 700, 0, with(inArray(""), long, ranOn("c2", 900, 4300))),
+		job("full", 700, 1000, with(inArray("2-4%2"), long)),
+		// One place is free. A job depends on the array, and one on a running task.
+		job("free_3", 700, 0, with(inArray(""), ranOn("c3", 710, 4000))),
+		job("free", 700, 500, with(inArray("4-6%2"))),
+		// The user cancels the waiting tasks.
+		job("gone_0", 720, 0, with(inArray(""), ranOn("c4", 730, 4000))),
+		job("gone", 720, 500, with(inArray("1-3%1"), cancelledAfter(3000))),
+		// This array's limit was raised after its tasks had started: slurmctld has the task by itself.
+		job("lower_0", 740, 0, with(inArray(""), ranOn("c4", 740, 4000))),
+		job("lower_1", 740, 0, with(inArray(""), ranOn("c4", 741, 4000))),
+		job("lower", 740, 10, with(inArray("2%1"))),
+		job("then", 700, 10, dependsOn("afterok:free_3:free")),
+		job("next", 700, 10, dependsOn("afterok:free_3")),
+	)
+	o := s.play(t)
+	for id, want := range map[string]string{
+		"full_0": "701-4000 c1", "full_1": "900-4300 c2", "full_2": "4001-5001", "full_3": "4301-5301", "full_4": "5002-6002",
+		"free_3": "710-4000 c3", "free_4": "3600-4100", "free_5": "4001-4501", "free_6": "4101-4601",
+		"then": "4602-4612", "next": "4001-4011", "gone_0": "730-4000 c4", "lower_0": "741-4000 c4", "lower_1": "741-4000 c4",
+		"lower_2": "3600-3610",
+	} {
+		row := o.rows[id]
+		if got := describe(&row); !strings.HasPrefix(got, id+" COMPLETED "+want+" ") && got != id+" COMPLETED "+want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for _, id := range []string{"gone_1", "gone_2", "gone_3"} {
+		if row := o.rows[id]; row.State != hpc.Cancelled || !row.Start.IsZero() {
+			t.Errorf("%s, want it cancelled before it started", describe(&row))
+		}
+	}
+	if len(o.warnings) != 1 || o.warnings[0].Code != "array-limit" || !strings.HasSuffix(o.warnings[0].Text, ": lower") {
+		t.Errorf("warnings %+v, want one about the array lower", o.warnings)
+	}
+	o.without("array-limit").drained()
+}
+
+// TestPresetTasks: which preset tasks slurmctld can have in one array with the other tasks.
+func TestPresetTasks(t *testing.T) {
+	preset := func(id string, change func(*hpc.Job)) *hpc.Job {
+		return job(id, 0, 0, with(ranOn("c1", 100, 900), change))
+	}
+	same := func(*hpc.Job) {}
+	for _, c := range []struct {
+		what, array string
+		change      func(*hpc.Job) // of the other tasks
+		presets     []*hpc.Job
+		want        []int
+	}{
+		{"one of two", "2-9%2", same, []*hpc.Job{preset("a_1", same)}, []int{1}},
+		{"as many as the limit", "2-9%2", same, []*hpc.Job{preset("a_0", same), preset("a_1", same)}, []int{0, 1}},
+		{"more than the limit", "2-9%1", same, []*hpc.Job{preset("a_0", same), preset("a_1", same)}, nil},
+		{"no limit", "2-9", same, []*hpc.Job{preset("a_0", same)}, nil},
+		{"another request", "2-9%2", same, []*hpc.Job{preset("a_0", func(j *hpc.Job) { j.Tasks = 3 }), preset("a_1", same)}, []int{1}},
+		{"another time limit", "2-9%2", limit(2 * time.Hour), []*hpc.Job{preset("a_1", same)}, []int{1}},
+		{"other nodes", "2-9%2", on("c2"), []*hpc.Job{preset("a_1", same)}, []int{1}},
+		{"begins before", "2-9%2", func(j *hpc.Job) { j.Begin = 100 * time.Second }, []*hpc.Job{preset("a_1", same)}, []int{1}},
+		{"begins later", "2-9%2", func(j *hpc.Job) { j.Begin = 101 * time.Second }, []*hpc.Job{preset("a_1", same)}, nil},
+		{"held", "2-9%2", func(j *hpc.Job) { j.Hold = true }, []*hpc.Job{preset("a_1", same)}, nil},
+		{"dependent", "2-9%2", dependsOn("aftercorr:b"), []*hpc.Job{preset("a_1", dependsOn("aftercorr:b"))}, nil},
+		{"excluded nodes", "2-9%2", func(j *hpc.Job) { j.Exclude = "c1" }, []*hpc.Job{preset("a_1", same)}, nil},
+	} {
+		tasks := map[int]*hpc.Job{}
+		for _, p := range c.presets {
+			task, err := strconv.Atoi(strings.TrimPrefix(p.ID, "a_"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks[task] = p
+		}
+		j := &jobs{cut: map[string]map[int]*hpc.Job{"a": tasks}, byID: map[string]*submission{}}
+		rest := job("a", 0, 60, func(j *hpc.Job) { j.Array = c.array; c.change(j) })
+		if got := slices.Sorted(maps.Keys(j.presetTasks(rest))); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
 }
 
 // TestEmptyWindow: a window before which nothing happened also gets the site's scheduling.

@@ -19,7 +19,7 @@ import (
 // The notes count properties of an array that several jobs in its place cannot express.
 const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of the jobs in
-	// its place gets the whole limit, except in the model of slurmctld.
+	// its place gets the whole limit. Slurm and the model of slurmctld still count the running tasks.
 	NoteLimit = "array_limit_in_parts"
 	// NoteDependency counts dependencies on an array that are only approximated: afternotok,
 	// aftercorr, and lists of conditions of which one is enough ("?").

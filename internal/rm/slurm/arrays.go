@@ -1,0 +1,200 @@
+package slurm
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/window"
+	"rmreplay/internal/workload/arrays"
+)
+
+// A window divides an array of which some tasks run into several jobs ([arrays.Split]): a preset
+// job for each running task, and an array of the other tasks. slurmctld counts the running tasks of
+// one array for the limit of the array (%N), so it must have all these tasks in one array. The
+// engine submits the whole array. Until the window begins, the barrier keeps the tasks pending. At
+// the recorded start of a preset task, an operator moves this task into the barrier.
+
+// presetTasks returns the preset tasks that slurmctld can have in one array with the tasks of job,
+// by their numbers: those that are not submitted yet, and that pin can make preset jobs. It returns
+// nil if the array has no limit, or if more tasks run than the limit allows.
+func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
+	array, err := hpc.ParseArray(job.Array)
+	if err != nil || array.Limit == 0 {
+		return nil
+	}
+	parts := map[int]*submission{}
+	for task, preset := range j.cut[job.ID] {
+		if p := presetOf(preset); j.byID[preset.ID] == nil && updatable(job, p) {
+			parts[task] = newSubmission(p)
+		}
+	}
+	if len(parts) == 0 || len(parts) > array.Limit {
+		return nil
+	}
+	return parts
+}
+
+// updatable reports whether pin can make a pending task of the array the preset job p: whether
+// their requests are equal but for what pin changes and for what has no effect on p.
+func updatable(array, p *hpc.Job) bool {
+	x, y := array.Request, p.Request
+	if array.Begin > 0 && array.Submit.Add(array.Begin) > p.Recorded.Start {
+		return false
+	}
+	x.Begin, x.Array = 0, ""
+	x.NodeList, x.MinNodes, x.MaxNodes = y.NodeList, y.MinNodes, y.MaxNodes
+	x.Reservation, x.Priority, x.AsOperator, x.TimeLimit = y.Reservation, y.Priority, y.AsOperator, y.TimeLimit
+	return reflect.DeepEqual(x, y)
+}
+
+// presetOf returns a preset job as an operator submits it, with a priority that puts it before all
+// others.
+func presetOf(job *hpc.Job) *hpc.Job {
+	preset, priority := window.Job(job), topPriority
+	preset.Priority, preset.AsOperator = &priority, true
+	return preset
+}
+
+// wholeArray returns the --array of a submission: its tasks, and the preset tasks of the same array.
+func (s *submission) wholeArray() string {
+	if len(s.parts) == 0 {
+		return s.job.Array
+	}
+	_, limit, _ := strings.Cut(s.job.Array, "%")
+	tasks := append(slices.Collect(maps.Keys(s.parts)), s.tasks...)
+	slices.Sort(tasks)
+	return arrays.IndexList(tasks) + "%" + limit
+}
+
+// taskOf returns the submission to which a task of Slurm's belongs, and its number there: a preset
+// task is a submission of its own.
+func (s *submission) taskOf(task int) (*submission, int) {
+	switch {
+	case s.parts[task] != nil:
+		return s.parts[task], -1
+	case s.whole != nil:
+		return s, -1
+	}
+	return s, task
+}
+
+// arrayGrace is how long after a preset task its array may be submitted. Both may have one recorded
+// instant.
+const arrayGrace = window.PresetLead + time.Millisecond
+
+// submitPreset submits a preset job, as a task of its array if that is possible.
+func (j *jobs) submitPreset(job *hpc.Job) error {
+	array, task, cut := j.cutTask(job)
+	if !cut {
+		return j.submit(presetOf(job))
+	}
+	if whole := j.byID[array]; whole != nil {
+		return j.submitTask(whole, task, job)
+	}
+	j.At(j.Now().Add(arrayGrace), func() {
+		if whole := j.byID[array]; whole != nil {
+			j.Fail(j.submitTask(whole, task, job))
+			return
+		}
+		j.Fail(j.submit(presetOf(job)))
+	})
+	return nil
+}
+
+// cutTask returns the array and the number of a preset job that is a task of one of the window's
+// arrays.
+func (j *jobs) cutTask(job *hpc.Job) (array string, task int, cut bool) {
+	on := max(0, strings.LastIndexByte(job.ID, '_'))
+	array = job.ID[:on]
+	task, err := strconv.Atoi(strings.TrimPrefix(job.ID[on:], "_"))
+	return array, task, err == nil && j.cut[array][task] != nil
+}
+
+// submitTask submits a preset job as a task of its array. It submits the job by itself if slurmctld
+// does not have the task in the array.
+func (j *jobs) submitTask(whole *submission, task int, job *hpc.Job) error {
+	part := whole.parts[task]
+	if part == nil {
+		return j.submit(presetOf(job))
+	}
+	part.job, part.whole, part.task = presetOf(job), whole, task
+	if err := j.add(part); err != nil {
+		return err
+	}
+	index := len(j.submissions) - 1
+	j.input(func() { j.pin(part, index) })
+	return nil
+}
+
+// pin makes a pending task of an array a preset job: the task gets the job's nodes and priority,
+// and may start in the barrier.
+func (j *jobs) pin(part *submission, index int) {
+	whole := part.whole
+	switch {
+	case !whole.answered:
+		whole.waiting = append(whole.waiting, func() { j.pin(part, index) })
+		return
+	case whole.refused:
+		j.apart(part)
+		j.sendSubmission(index)
+		return
+	}
+	job := part.job
+	update := rpc.NewJobUpdate(target(part, nil))
+	update.SetNodes(job.MinNodes, job.NodeList)
+	update.Reservation, update.Priority = job.Reservation, topPriority
+	if job.TimeLimit != whole.job.TimeLimit {
+		if err := update.SetTimeLimit(job.TimeLimit); err != nil {
+			j.Fail(fmt.Errorf("submitting job %s: %w", job.ID, err))
+			return
+		}
+	}
+	m := &rpc.Message{Type: rpc.RequestUpdateJob, Host: "localhost", Body: j.codec.Body(update)}
+	j.sendInput(m, func(reply *rpc.Message, err error) {
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if err != nil {
+			j.failUnlessEnded(fmt.Errorf("submitting job %s as a task of job %s: %w", job.ID, whole.job.ID, err))
+			return
+		}
+		j.accepted(part, "")
+	})
+}
+
+// apart makes a preset task a job of its own, which the array does not have.
+func (j *jobs) apart(part *submission) {
+	delete(part.whole.parts, part.task)
+	part.whole, part.task = nil, 0
+}
+
+// warnCut adds a warning that names the arrays whose limit does not count all tasks that ran when
+// the window began.
+func (j *jobs) warnCut() {
+	var names []string
+	for id, tasks := range j.cut {
+		s := j.byID[id]
+		if s == nil || s.refused || !strings.Contains(s.job.Array, "%") {
+			continue
+		}
+		for task := range tasks {
+			if s.parts[task] == nil {
+				names = append(names, id)
+				break
+			}
+		}
+	}
+	if n := len(names); n > 0 {
+		slices.Sort(names)
+		j.warn("array-limit", fmt.Sprintf("slurmctld does not count tasks that ran when the window began for the limit (%%N) "+
+			"of %s: %s", quantity.Regular(n, "array"), strings.Join(names[:min(n, 5)], ", ")), true)
+	}
+}
