@@ -360,7 +360,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
 	if o := e.Outcome; o != nil {
 		if o.Start != 0 && o.Start <= e.At { // a later start is that of the job's next run
-			r.ranFrom(o.Start)
+			r.amend(o)
 		}
 		if o.End >= r.start && o.End != 0 {
 			lost = o.End
@@ -383,15 +383,16 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// ranFrom sets the start of the present run to the one in the accounting. The time of an event is
-// when the event was seen. Start and end from the accounting are consistent.
-func (r *taskRow) ranFrom(start hpc.Time) {
+// amend gives the present run the start and the processors of the accounting. The time of an event
+// is when the event was seen; start and end from the accounting are consistent. With gang scheduling,
+// slurmctld's launch of an exclusive job lacks the processors of other jobs on its nodes.
+func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return
 	}
-	list := r.segments()
+	list, start := r.segments(), o.Start
 	if r.held || len(list) == 0 {
-		r.start = start
+		r.start, r.processors = start, cmp.Or(o.Processors, r.processors)
 		return
 	}
 	first := len(list) - 1
@@ -401,6 +402,11 @@ func (r *taskRow) ranFrom(start hpc.Time) {
 	s := &list[first]
 	if s.EndedBy != rm.Requeue && (s.End == 0 || start <= s.End) && (first == 0 || list[first-1].End <= start) {
 		r.start, s.Start = start, start
+		for i := range list[first:] {
+			if p := &list[first+i]; p.NodeCount == o.NodeCount { // otherwise the job was resized
+				p.Processors = cmp.Or(o.Processors, p.Processors)
+			}
+		}
 	}
 }
 
@@ -470,7 +476,7 @@ func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.Start == 0 || (!r.started && o.NodeCount == 0 && o.Nodes == "") {
 		return
 	}
-	r.ranFrom(o.Start)
+	r.amend(o)
 	r.start = o.Start
 	if segments := r.segments(); !r.held && (len(segments) == 0 || segments[len(segments)-1].EndedBy == rm.Requeue) {
 		r.openSegment(o.Start)

@@ -145,6 +145,33 @@ func TestBuilder(t *testing.T) {
 			}},
 		},
 		{
+			name: "suspended at its start and requeued, with processors that its launches lack",
+			job:  hpc.Job{ID: "a"},
+			events: []rm.Event{
+				event(1, rm.Accepted, "a", nil),
+				event(2, rm.Started, "a", given("n[1-2]", 2, 12)),
+				event(2, rm.Suspend, "a", nil),
+				event(4, rm.Resume, "a", nil),
+				event(5, rm.Requeue, "a", with(given("n[1-2]", 2, 16), func(o *rm.Outcome) { o.Start, o.End = at(2), at(5) })),
+				event(6, rm.Started, "a", given("n[2-3]", 2, 13)),
+				event(7, rm.Suspend, "a", nil),
+				event(8, rm.Resume, "a", nil),
+				event(9, rm.Ended, "a", with(given("n[2-3]", 2, 24), func(o *rm.Outcome) {
+					o.State, o.Start, o.End = hpc.Completed, at(6), at(9)
+				})),
+			},
+			want: []Row{{
+				Job: "a", Task: -1, State: hpc.Completed, Submit: at(1), Start: at(6), End: at(9), Restarts: 1,
+				Suspended: time.Second, Nodes: "n[2-3]", NodeCount: 2, Processors: 24,
+				Segments: []Segment{
+					{Start: at(2), End: at(2), Nodes: "n[1-2]", NodeCount: 2, Processors: 16, EndedBy: rm.Suspend},
+					{Start: at(4), End: at(5), Nodes: "n[1-2]", NodeCount: 2, Processors: 16, EndedBy: rm.Requeue},
+					{Start: at(6), End: at(7), NodeCount: 2, Processors: 24, EndedBy: rm.Suspend},
+					{Start: at(8), End: at(9), NodeCount: 2, Processors: 24, EndedBy: rm.Ended},
+				},
+			}},
+		},
+		{
 			name: "suspended once, and ended so",
 			job:  hpc.Job{ID: "a"},
 			events: []rm.Event{

@@ -56,9 +56,9 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	}
 	switch {
 	case !e.par.BF.Off:
-		l.backfill = at.Add(time.Duration(e.par.BF.Interval) * time.Second)
+		l.backfill = answers.After(at, time.Duration(e.par.BF.Interval)*time.Second)
 	case e.cfg.PreRoll:
-		l.backfill = at.Add(backfillOff)
+		l.backfill = answers.After(at, backfillOff)
 	}
 	l.queued = true // because the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
@@ -106,7 +106,7 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	return max(e.now, answers.Microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
+	return max(e.now, answers.After(e.loops.passEnd, e.par.SchedMinInterval+time.Microsecond))
 }
 
 // next returns the instant of the next event.
@@ -221,10 +221,10 @@ func (e *Engine) backfillTurn() hpc.Time {
 	if now := e.second(); e.cycle == nil {
 		e.site.Backfill(e.par)
 		if e.par.BF.Off {
-			return e.now.Add(backfillOff)
+			return answers.After(e.now, backfillOff)
 		}
 		if now-e.loops.lastBackfill < e.par.BF.Interval || e.changed < e.loops.lastBackfill {
-			return e.now.Add(time.Second)
+			return answers.After(e.now, time.Second)
 		}
 		e.cycle = e.newCycle()
 	}
@@ -234,7 +234,7 @@ func (e *Engine) backfillTurn() hpc.Time {
 	e.cycle = nil
 	e.tell()
 	e.loops.lastBackfill = e.second()
-	return e.now.Add(time.Duration(e.par.BF.Interval) * time.Second)
+	return answers.After(e.now, time.Duration(e.par.BF.Interval)*time.Second)
 }
 
 // PlanWindow implements [rm.ResourceManager], as a replay does.

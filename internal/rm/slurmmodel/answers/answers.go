@@ -47,8 +47,8 @@ func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 	return a
 }
 
-// Microsecond rounds an instant down to microseconds, as slurmctld reads the clock.
-func Microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
+// After adds a time to an instant of slurmctld's clock, which slurmctld reads in whole microseconds.
+func After(t hpc.Time, d time.Duration) hpc.Time { return t.Add(d) - t%hpc.Time(time.Microsecond) }
 
 // All returns the nodes that report to slurmctld.
 func (a *Answers) All() selection.Bits {
