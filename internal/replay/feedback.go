@@ -88,10 +88,11 @@ func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration
 		}
 		newUsers = f.newUsers(w, sessions)
 	}
+	latest := latestOf(w)
 	return func(by time.Duration, seed uint64) Controller {
 		c := newUsers(seed)
 		if by > 0 {
-			c = &jitter{c, by, seed}
+			c = &jitter{c, by, seed, latest}
 		}
 		return c
 	}, nil

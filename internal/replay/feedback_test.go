@@ -397,6 +397,36 @@ func TestDependenciesStayInOrder(t *testing.T) {
 	}
 }
 
+// Jitter does not move an array behind the start of its tasks that run when the window begins.
+func TestJitterOfCutArray(t *testing.T) {
+	task := recorded("a_1", "ada", -100, 300)
+	rest := recorded("a", "ada", 20, 300)
+	rest.Array, rest.Submit = "2-9%3", start.Add(-110*time.Second)
+	w := &workload.Workload{Start: start, Jobs: workload.JobsOf(task, rest)}
+	w.Jobs.Sort()
+	early := 0
+	for seed := range uint64(20) {
+		c, err := NewController(w, Feedback{Jitter: time.Hour, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.Begin().Submit {
+			if w.Jobs.At(s.Job).ID != "a" {
+				continue
+			}
+			if s.At > task.Recorded.Start {
+				t.Errorf("seed %d: submitted at %s, after the start of a task", seed, s.At)
+			}
+			if s.At < rest.Submit {
+				early++
+			}
+		}
+	}
+	if early == 0 {
+		t.Error("jitter never moved the array")
+	}
+}
+
 func TestNewControllerErrors(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "a", Submit: start}}...)}
 	if _, err := NewController(w, Feedback{Model: ThinkTime, Sessions: session.Default}); !errors.Is(err, session.ErrNoRecord) {
