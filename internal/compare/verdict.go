@@ -109,7 +109,8 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		}
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
-		if text := laterSubmissions(jobs, replays[0].lastSubmission()); text != "" {
+		text := laterSubmissions(jobs, replays[0].lastSubmission())
+		if window := cmp.Or(recorded.Manifest.WindowStart, replays[0].Manifest.WindowStart); window != 0 && text != "" {
 			v.LookAt = slices.Insert(v.LookAt, 0, text)
 		}
 	}
@@ -229,7 +230,7 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 // fewLate is the share of the difference below which missing later submissions are not named as a cause.
 const fewLate = 0.1
 
-// laterSubmissions names as a cause that a workload ends with its last submission. In production, jobs that still
+// laterSubmissions names as a cause that a window ends with its last submission. In production, jobs that still
 // waited then may have waited for jobs that were submitted later. It returns "" if the jobs that waited
 // longer in production, and still waited then, have a small share in the difference.
 func laterSubmissions(jobs []judged, last hpc.Time) string {
@@ -243,8 +244,8 @@ func laterSubmissions(jobs []judged, last hpc.Time) string {
 	if n == 0 || late < fewLate*all {
 		return ""
 	}
-	return fmt.Sprintf("%s in production when the workload ends, and may have waited for later submissions, which the "+
-		"workload does not have: %s of the difference (want a workload that ends later)",
+	return fmt.Sprintf("%s in production when the window ends, and may have waited for later submissions, which the "+
+		"workload does not have: %s of the difference (want a window that ends later)",
 		quantity.Plural(n, "1 job still waited", fmt.Sprint(n, " jobs still waited")), metrics.Float(late/all).Percent())
 }
 

@@ -118,10 +118,11 @@ func TestLaterSubmissions(t *testing.T) {
 		recorded, replayed []run.Row
 		first              string // how the first cause begins
 	}{
+		"no window": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 700), last}, "records no users"},
 		"one job": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 700), last},
-			"1 job still waited in production when the workload ends, and may have waited for later submissions, which the workload does not have: 100.0% of the difference"},
+			"1 job still waited in production when the window ends, and may have waited for later submissions, which the workload does not have: 100.0% of the difference"},
 		"a half": {[]run.Row{early, waits("a", 20000), waits("b", 30000), waits("c", 7000), last},
-			[]run.Row{early, waits("a", 18000), waits("b", 28000), waits("c", 3000), last}, "2 jobs still waited in production when the workload ends"},
+			[]run.Row{early, waits("a", 18000), waits("b", 28000), waits("c", 3000), last}, "2 jobs still waited in production when the window ends"},
 		"a small part":         {[]run.Row{waits("a", 7300), waits("b", 7000), last}, []run.Row{waits("a", 7200), waits("b", 700), last}, "records no users"},
 		"longer in the replay": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 30000), last}, "records no users"},
 		"before the end":       {[]run.Row{early, waits("a", 7000), last}, []run.Row{early, waits("a", 700), last}, "records no users"},
@@ -130,7 +131,11 @@ func TestLaterSubmissions(t *testing.T) {
 		usage := run.Warning{Code: run.LackPrefix + "usage", Text: "records no users", Count: 1}
 		record := single("record", test.recorded...)
 		record.Runs[0].Manifest.Engine, record.Runs[0].Manifest.Warnings = run.EngineRecorded, []run.Warning{lack, usage}
-		v := mustCompare(t, Options{}, record, single("replay", test.replayed...)).Pairs[0].Recorded
+		replay := single("replay", test.replayed...)
+		if name != "no window" {
+			replay.Runs[0].Manifest.WindowStart = monday
+		}
+		v := mustCompare(t, Options{}, record, replay).Pairs[0].Recorded
 		if v == nil || len(v.LookAt) == 0 || !strings.HasPrefix(v.LookAt[0], test.first) {
 			t.Errorf("%s: %+v", name, v)
 		}
