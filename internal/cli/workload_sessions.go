@@ -52,8 +52,8 @@ end of a session to the start of a session that depends on it; a replay with fee
 keeps think times. The command prints the number of sessions, the longest chain of
 dependent sessions, and the largest number of sessions that depend on one session.
 
-The workload must record the ends of its jobs. SWF logs, runs, and traces with recorded
-ends do. Replay any other workload first, and use that run.`,
+The workload must record the ends of its jobs. Runs, traces with recorded ends, and SWF
+logs with wait times (field 3) do. Replay any other workload first, and use that run.`,
 		Example: `  rmreplay workload sessions KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay workload sessions log.swf --sessions max:20m --json
   rmreplay workload sessions demo/run --user ada --dot - | dot -Tsvg > ada.svg`,
