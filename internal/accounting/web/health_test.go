@@ -337,3 +337,27 @@ func TestTogether(t *testing.T) {
 	}
 	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
 }
+
+// TestEvenBuckets chooses buckets that have the same number of a scheduler's figures. Otherwise sums of buckets go up
+// and down although the scheduler does not.
+func TestEvenBuckets(t *testing.T) {
+	from := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		hours     time.Duration
+		intervals []time.Duration
+		want      time.Duration
+	}{
+		{24, nil, 15 * time.Minute},
+		{24, []time.Duration{10 * time.Minute}, 30 * time.Minute},
+		{12, []time.Duration{10 * time.Minute}, 10 * time.Minute},
+		{24, []time.Duration{time.Minute, 10*time.Minute + 2*time.Second}, 30 * time.Minute},
+		{24, []time.Duration{7 * time.Second}, 15 * time.Minute},
+		{1, []time.Duration{75 * time.Second}, 5 * time.Minute},
+		{24, []time.Duration{0}, 15 * time.Minute},
+	} {
+		r := &request{from: from, until: from.Add(test.hours * time.Hour), zone: time.UTC, intervals: test.intervals}
+		if got := time.Duration(r.buckets().step) * time.Second; got != test.want {
+			t.Errorf("%d hours, figures every %v: buckets of %v, want %v", test.hours, test.intervals, got, test.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -64,9 +65,9 @@ type request struct {
 	rows, page int
 	width      int
 
-	shortest  int64         // shortest length of a bucket, in seconds
-	alignment string        // how the times of two clusters are aligned
-	shift     time.Duration // by which the second cluster's times are later than shown
+	intervals []time.Duration // between the figures of each scheduler on the page
+	alignment string          // how the times of two clusters are aligned
+	shift     time.Duration   // by which the second cluster's times are later than shown
 
 	panel  *panel // the panel that is asked for
 	suffix string // distinguishes the figures of a panel that a page shows twice
@@ -348,6 +349,18 @@ var bucketSteps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
+// even reports whether each bucket of step seconds has about as many figures of a scheduler as the others: a whole
+// number of intervals, or at least ten.
+func (r *request) even(step int64) bool {
+	for _, every := range r.intervals {
+		n := float64(step) / every.Seconds()
+		if n < 0.99 || n < 10 && math.Abs(n-math.Round(n)) > 0.05 {
+			return false
+		}
+	}
+	return true
+}
+
 // maxBuckets is the highest number of buckets in a chart.
 const maxBuckets = 100
 
@@ -358,7 +371,7 @@ func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]
 	for _, s := range bucketSteps {
-		if span/s <= maxBuckets-2 && s >= r.shortest {
+		if span/s <= maxBuckets-2 && r.even(s) {
 			step = s
 			break
 		}

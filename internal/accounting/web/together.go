@@ -17,8 +17,8 @@ var alignments = []option{
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align sets the shift of the second of two clusters or schedulers, and the shortest bucket in
-// which every scheduler has figures.
+// align sets the shift of the second of two clusters or schedulers, and the intervals between the figures of each
+// scheduler, which decide the buckets.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range.
 // This is also the default if the second cluster has nothing in the range.
@@ -31,7 +31,7 @@ func (r *request) align(s *sizes) error {
 	}
 	for _, c := range s.list {
 		if len(names) == 0 || slices.Contains(names, c.Name) {
-			r.shortest = max(r.shortest, int64(c.every*99/100/time.Second))
+			r.intervals = append(r.intervals, c.every)
 		}
 	}
 	r.alignment = r.values.Get("align")
