@@ -343,7 +343,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 		if cluster, err = experiment.OpenCluster(opts.cluster, 0); err != nil {
 			return err
 		}
-		env.Partitions = experiment.Partitions(cluster)
+		env.Partitions, env.NodeNames = experiment.Partitions(cluster), experiment.ClusterFacts(cluster).NodeNames
 	}
 	out, results, err := transform.Apply(w, env, steps...)
 	if err != nil {

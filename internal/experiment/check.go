@@ -101,7 +101,13 @@ func declaredBy(cluster *conf.Cluster) *associations.Set {
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil
 	}
-	return associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
+	return readAccounts(cluster, cluster.Accounts)
+}
+
+// readAccounts reads commands for the accounting of a cluster.
+func readAccounts(c *conf.Cluster, commands []byte) *associations.Set {
+	tracked, _ := c.Get("AccountingStorageTRES")
+	return associations.Read(commands, c.AccountsFile, c.Name, tracked)
 }
 
 // refusedCommands says which commands of a cluster's file sacctmgr refuses; "" if it accepts all.

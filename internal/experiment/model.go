@@ -19,7 +19,6 @@ import (
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/admission"
-	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
@@ -167,7 +166,7 @@ func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 	}
 	if c.Accounting() {
 		commands, _ := c.AccountCommands(users)
-		out.Associations = associations.Read(commands, c.AccountsFile, c.Name)
+		out.Associations = readAccounts(c, commands)
 	}
 	return out
 }

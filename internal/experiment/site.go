@@ -85,7 +85,7 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
 	}
-	declared := associations.Read(c.Accounts, c.AccountsFile, c.Name)
+	declared := readAccounts(c, c.Accounts)
 	for name, policy := range declared.Policies {
 		q := workload.SiteQOS{Name: name}
 		if policy.MaxWall != nil {
@@ -230,7 +230,7 @@ func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 		return c
 	}
 	accounts, _ := c.AccountCommands(w.Submitters())
-	declared := associations.Read(accounts, c.AccountsFile, c.Name)
+	declared := readAccounts(c, accounts)
 	commands := complete.Associations(w, declared.Accounts, declared.QOS)
 	if commands == "" {
 		return c

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"math"
@@ -52,6 +53,8 @@ type Info struct {
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
+	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
+	DuplicateIDs int `json:"jobs_with_duplicate_id"`
 	// NeverStarted is the number of tasks that ended before they started, by the record.
 	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
 	// So the offered work counts their time limits, and the figures about used time leave them out.
@@ -153,6 +156,7 @@ func NewInfo(w *Workload) *Info {
 		partitions.add(job.Partition, work)
 		qos.add(job.QOS, work)
 	}
+	info.DuplicateIDs = duplicateIDs(w)
 	info.Users, info.Accounts = users.sorted(), accounts.sorted()
 	info.Partitions, info.QOS = partitions.sorted(), qos.sorted()
 	if n := sum(info.UsedDeciles[:]); n > 0 {
@@ -162,6 +166,39 @@ func NewInfo(w *Workload) *Info {
 		info.OfferedLoad = info.OfferedCPUS / capacity
 	}
 	return info
+}
+
+// duplicateIDs returns how many jobs have the ID of an earlier job. It keeps a hash of each ID, and
+// compares only the IDs with equal hashes.
+func duplicateIDs(w *Workload) (n int) {
+	hash := func(id string) uint64 {
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, id) // never fails
+		return h.Sum64()
+	}
+	hashes := make([]uint64, 0, w.Jobs.Len())
+	for _, job := range w.Jobs.All() {
+		hashes = append(hashes, hash(job.ID))
+	}
+	slices.Sort(hashes)
+	several := map[uint64]bool{}
+	for i, h := range hashes {
+		if i > 0 && h == hashes[i-1] {
+			several[h] = true
+		}
+	}
+	if len(several) == 0 {
+		return 0
+	}
+	seen := map[string]bool{}
+	for _, job := range w.Jobs.All() {
+		if seen[job.ID] {
+			n++
+		} else if several[hash(job.ID)] {
+			seen[strings.Clone(job.ID)] = true
+		}
+	}
+	return n
 }
 
 // HoursOfDay counts the submissions of the window by the hour of the day in a time zone.
@@ -449,7 +486,8 @@ func (p *printer) kinds(info *Info) {
 		{info.UntilLimit, "run until their limit"}, {info.Failing, "end with an exit code"},
 		{info.Cancelled, "cancelled by the user"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
-		{info.Endless, "without run time and limit"}, {info.NodeEvents, "node events"},
+		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},
+		{info.NodeEvents, "node events"},
 		{info.Reservations, "reservation events"}, {info.Actions, "actions"},
 		{info.Unusable, "unusable records"},
 	} {

@@ -76,6 +76,22 @@ func TestInfoNeverStarted(t *testing.T) {
 	}
 }
 
+// TestDuplicateIDs: jobs whose ID an earlier job has are counted and shown.
+func TestDuplicateIDs(t *testing.T) {
+	w := &workload.Workload{}
+	for i, id := range []string{"a", "b", "a", "c", "a", "b"} {
+		w.Jobs.Append(&hpc.Job{ID: id, Submit: hpc.Unix(int64(1000 + i)), Request: hpc.Request{Tasks: 1}})
+	}
+	info := workload.NewInfo(w)
+	var text bytes.Buffer
+	if err := info.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if info.DuplicateIDs != 3 || !strings.Contains(text.String(), "3 have the ID of another job") {
+		t.Errorf("%d duplicates:\n%s", info.DuplicateIDs, &text)
+	}
+}
+
 func TestInfo(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Actions = []hpc.Action{{At: w.Epoch, Shell: "date"}, {At: w.Epoch, Run: []string{"scontrol", "reconfigure"}}}

@@ -422,7 +422,7 @@ func TestAccounts(t *testing.T) {
 	if err != nil || hidden != 2 {
 		t.Fatalf("%d hidden, %v", hidden, err)
 	}
-	set := associations.Read([]byte(commands), accountsFile, "vale")
+	set := associations.Read([]byte(commands), accountsFile, "vale", "gres/gpu")
 	if len(set.Mistakes) > 0 || set.Accounts["alien"] || !set.Users["ann"]["theory group"] || !set.Users["bob"]["chem"] || !set.QOS["secret"] {
 		t.Errorf("mistakes %q, accounts %v, users %v in\n%s", set.Mistakes, set.Accounts, set.Users, commands)
 	}

@@ -128,7 +128,8 @@ func (f *finder) partitions() {
 // qos adds the other QOS that the user's association has and the partition allows.
 func (f *finder) qos() {
 	commands, _ := f.cluster.AccountCommands(f.q.Workload.Submitters())
-	declared := associations.Read(commands, f.cluster.AccountsFile, f.cluster.Name)
+	tracked, _ := f.cluster.Get("AccountingStorageTRES")
+	declared := associations.Read(commands, f.cluster.AccountsFile, f.cluster.Name, tracked)
 	names := make([]string, 0, len(declared.QOS))
 	for name := range declared.QOS {
 		names = append(names, name)

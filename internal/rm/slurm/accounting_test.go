@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/workload"
 )
@@ -176,6 +177,59 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 		if strings.Contains(line, "Unknown option") || strings.Contains(line, "Nothing new added") || strings.Contains(line, "Invalid value") {
 			t.Errorf("sacctmgr: %s", line)
 		}
+	}
+}
+
+// TestMistypedTRES: package associations knows which lists of resources sacctmgr refuses, and which
+// resources the abbreviations mean.
+func TestMistypedTRES(t *testing.T) { eachSlurm(t, testMistypedTRES) }
+
+func testMistypedTRES(t *testing.T, slurm *install.Installation) {
+	lists := []string{
+		"cpu=4", "cpus=4", "CPU=4", "c=4", "cpu=4,nodes=2", "node=2", "no=2", "nodes=2", "memory=4G", "mem=4G", "m=4096", "gpu=1",
+		"gpus=1", "gres/gpu=1", "gres/gpus=1", "gres:gpu=1", "g/gpu=1", "gres/gpu:v100=1", "gres/gpu:h100=1", "license/matlab=1",
+		"matlab=1", "energy=5", "billing=9", "bill=9", "vmem=7", "fs/disk=3", "disk=3", "cpu", "cpu:4", "1=4", "core=4",
+	}
+	var commands strings.Builder
+	for i, list := range lists {
+		fmt.Fprintf(&commands, "add qos q%d GrpTRES=%s\n", i, list)
+	}
+	const tracked = "gres/gpu,gres/gpu:v100,license/matlab"
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none",
+		"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageTRES="+tracked, "ClusterName=tiny", "ClusterName=tiny\nLicenses=matlab:2")
+	files["accounts.sacctmgr"] = commands.String() + "add cluster tiny\n"
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
+	s.workload.Epoch = epoch
+	e := s.start(t.Context(), t)
+	text, err := e.database.List(t.Context(), "qos", "format=name,grptres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, limits, _ := strings.Cut(strings.TrimSpace(line), "|")
+		taken[name] = strings.TrimSuffix(limits, "|")
+	}
+	known := associations.Read([]byte(files["accounts.sacctmgr"]), "a", "tiny", tracked)
+	for i, list := range lists {
+		name := fmt.Sprintf("q%d", i)
+		limits, added := taken[name]
+		policy := known.Policies[name]
+		if added != (policy != nil) {
+			t.Errorf("GrpTRES=%s: sacctmgr adds the QOS: %v, package associations: %v", list, added, policy != nil)
+			continue
+		}
+		if resource, _, _ := strings.Cut(limits, "="); added && list != "1=4" && len(policy.GrpTRES) == 1 {
+			if _, same := policy.GrpTRES[resource]; !same {
+				t.Errorf("GrpTRES=%s: sacctmgr limits %s, package associations %v", list, limits, policy.GrpTRES)
+			}
+		}
+	}
+	if len(taken) < 10 || len(taken) == len(lists)+1 {
+		t.Errorf("sacctmgr added %d QOS: %v", len(taken), taken)
+	}
+	if len(e.takeWarnings()) != 1 {
+		t.Error("no warning says that sacctmgr refused commands")
 	}
 }
 

@@ -96,7 +96,7 @@ add user name=d:e account=bio ` + qos + `
 			t.Errorf("missing %q: no %q", r.Missing, want)
 		}
 	}
-	if set := associations.Read([]byte(accounts), "accounts.sacctmgr", "vale"); len(set.Mistakes) > 0 {
+	if set := associations.Read([]byte(accounts), "accounts.sacctmgr", "vale", "gres/gpu"); len(set.Mistakes) > 0 {
 		t.Errorf("mistakes %v", set.Mistakes)
 	}
 }

@@ -2,8 +2,10 @@ package transform
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -12,7 +14,8 @@ import (
 // Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for a duration.
 // The reservation exists from the beginning of the workload, as if it had been announced: a job
 // does not start if it would run into the reservation, but jobs that already run may. The error
-// says what is wrong with an argument. The step fails for an instant before the workload begins.
+// says what is wrong with an argument. The step fails for an instant before the workload begins, and
+// for nodes that the cluster does not have.
 func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error) {
 	switch {
 	case length <= 0 || length == hpc.Unlimited:
@@ -24,7 +27,10 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 	if nodes != "ALL" {
 		text += "/" + nodes
 	}
-	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+		if err := env.hasNodes(nodes); err != nil {
+			return 0, err
+		}
 		begin := w.Start
 		if begin == 0 {
 			begin = w.Epoch
@@ -46,4 +52,21 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: begin, Action: "create", Reservation: reservation})
 		return 0, nil
 	}}, nil
+}
+
+// hasNodes returns an error for a host list with a name that no node of the cluster has.
+func (env *Environment) hasNodes(list string) error {
+	if strings.EqualFold(list, "ALL") {
+		return nil
+	}
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return fmt.Errorf("nodes %s: %w", list, err)
+	}
+	for _, name := range names {
+		if env.NodeNames != nil && !env.NodeNames[name] {
+			return fmt.Errorf("node %s does not exist in the cluster (want names of its slurm.conf, or ALL)", name)
+		}
+	}
+	return nil
 }

@@ -54,6 +54,17 @@ func TestMaintenance(t *testing.T) {
 	if _, err := Maintenance(start, 0, ""); err == nil {
 		t.Error("a maintenance of no time")
 	}
+	unknown, err := Maintenance(start, time.Hour, "n[4-5]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	four := Environment{NodeNames: map[string]bool{"n1": true, "n2": true, "n3": true, "n4": true}}
+	if _, _, err := Apply(w, four, unknown); err == nil || !strings.Contains(err.Error(), "node n5 does not exist in the cluster") {
+		t.Errorf("error %v, want one about n5", err)
+	}
+	if _, _, err := Apply(w, four, some, whole); err != nil {
+		t.Error(err)
+	}
 	early, err := Maintenance(start.Add(-time.Second), time.Hour, "")
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,8 @@ type Environment struct {
 	Seed uint64
 	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
 	Partitions map[string]Partition
+	// NodeNames are the names of the cluster's nodes, or nil if the cluster is unknown.
+	NodeNames map[string]bool
 	// Place gives nodes to the jobs that run when a window begins and whose nodes were not recorded.
 	// It returns how many jobs got nodes. If Place is nil, or gives a job no nodes, the window leaves
 	// the job out.

@@ -35,6 +35,7 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
+	tracked  resources
 	adds     bool // whether the commands add a cluster; if not, rmreplay adds the cluster first
 	line     int  // of the present command
 	users    map[string][]*Association
@@ -45,8 +46,9 @@ type Set struct {
 // maxMistakes is the number of mistakes after which Read gives up.
 const maxMistakes = 1000
 
-// Read reads the commands for a cluster. Mistakes begin with name, the name of the file.
-func Read(commands []byte, name, cluster string) *Set {
+// Read reads the commands for a cluster. Mistakes begin with name, the name of the file. tracked is
+// the cluster's AccountingStorageTRES.
+func Read(commands []byte, name, cluster, tracked string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}},
 		QOS:      map[string]bool{"normal": true},
@@ -54,6 +56,7 @@ func Read(commands []byte, name, cluster string) *Set {
 		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1},
 			{Account: "root", User: "root", Shares: 1}},
 		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{}, adds: AddsCluster(string(commands)),
+		tracked: resourcesOf(tracked),
 	}
 	cluster = strings.ToLower(cluster)
 	err := lines.Each(bytes.NewReader(commands), name, func(number int, line []byte) error {
@@ -108,6 +111,9 @@ func (s *Set) command(text, cluster string, line int) error {
 		}
 	}
 	if err := s.references(c); err != nil {
+		return err
+	}
+	if err := s.resources(c); err != nil {
 		return err
 	}
 	if verb.name == "add" && s.adds && len(s.clusters) == 0 && (c.entity.name == "account" || c.entity.name == "user") {

@@ -33,7 +33,7 @@ list associations format=Account,User tree withd
 `
 
 func TestSite(t *testing.T) {
-	s := Read([]byte(site), "a", "vale")
+	s := Read([]byte(site), "a", "vale", "gres/gpu")
 	if len(s.Mistakes) > 0 {
 		t.Errorf("mistakes in commands that sacctmgr takes:\n%s", strings.Join(s.Mistakes, "\n"))
 	}
@@ -50,7 +50,7 @@ func TestSamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := Read(data, path, cluster); len(s.Mistakes) > 0 {
+		if s := Read(data, path, cluster, "gres/gpu"); len(s.Mistakes) > 0 {
 			t.Errorf("%s", strings.Join(s.Mistakes, "\n"))
 		}
 	}
@@ -69,6 +69,9 @@ func TestMistakes(t *testing.T) {
 		"add account b fairshar=3":                  "",
 		"add account b fiarshare=3":                 "a:3: fiarshare: not an option of add account; did you mean fairshare?",
 		"add account b GrpJobs=many":                "a:3: grpjobs=many: not a whole number (want -1 for no limit)",
+		"add account b GrpTRES=cpu=4,gres/gpu=1":    "",
+		"add account b GrpTRES=cpus=4":              "a:3: grptres=cpus=4: the cluster does not track \"cpus\" (want cpu, mem, energy, node, billing, vmem, pages, fs/disk, gres/gpu); did you mean cpu?",
+		"add account b GrpTRES=cpu":                 "a:3: grptres=cpu: \"cpu\" has no amount (want cpu=10)",
 		"add account b GrpJobs=":                    "a:3: grpjobs=: no value",
 		"add account b parent=physcis":              "a:3: account physcis: no command above declares it; did you mean physics?",
 		"add account physics":                       "a:3: account physics is declared twice (first in line 1)",
@@ -85,7 +88,7 @@ func TestMistakes(t *testing.T) {
 		"add account b # a note":                    `a:3: "#": sacctmgr knows no comment behind a command (want it in a line of its own)`,
 		"add account" + strings.Repeat(" x", 127):   "a:3: more than 128 words",
 	} {
-		s := Read([]byte(head+text+"\n"), "a", "vale")
+		s := Read([]byte(head+text+"\n"), "a", "vale", "gres/gpu")
 		var wanted []string
 		if want != "" {
 			wanted = []string{want}
@@ -110,7 +113,7 @@ func TestClusterFirst(t *testing.T) {
 			"a:1: QOS long: no command above declares it", "a:3: QOS high: no command above declares it", "a:4: add account: " + none,
 			"a:5: add user: " + none},
 	} {
-		s := Read([]byte(text), "a", "vale")
+		s := Read([]byte(text), "a", "vale", "gres/gpu")
 		if !slices.Equal(s.Mistakes, want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", text, s.Mistakes, want)
 		}
@@ -125,7 +128,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(site)
 	f.Add("add user ' \"\nremove x =\nmodify cluster where=set set where")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := Read([]byte(text), "a", "vale")
+		s := Read([]byte(text), "a", "vale", "gres/gpu")
 		if len(s.Mistakes) > maxMistakes+1 {
 			t.Errorf("%d mistakes", len(s.Mistakes))
 		}
@@ -144,7 +147,7 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := Read(commands, "a", "tiny"); len(s.Mistakes) > 0 {
+	if s := Read(commands, "a", "tiny", "gres/gpu"); len(s.Mistakes) > 0 {
 		t.Error(strings.Join(s.Mistakes, "\n"))
 	}
 	for _, e := range []string{"account", "user", "qos"} {
@@ -169,7 +172,7 @@ func TestReadersAtOnce(t *testing.T) {
 		fmt.Fprintf(&accounts, "add user u%d account=a\n", i)
 	}
 	for range 100 {
-		s := Read([]byte(accounts.String()), "accounts", "c")
+		s := Read([]byte(accounts.String()), "accounts", "c", "")
 		begin := make(chan struct{})
 		var readers sync.WaitGroup
 		for range 8 {

@@ -201,6 +201,7 @@ const (
 	isList       // names, separated by commas
 	isCount      // a number, or -1 for no limit
 	isShare      // a number or "parent"
+	isTRES       // trackable resources, checked by [Set.resources]
 )
 
 func (k kind) check(value string) error {
@@ -276,13 +277,14 @@ var (
 	limitOptions = conditionOptions.
 			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes",
 			"MaxNodesPerJob", "MinPrioThresh").
-		with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall",
-			"MaxCPUMinsPerJob",
-			"MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob", "MaxWallDurationPerJob", "Priority")
+		with(isTRES, "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob").
+		with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpWall", "MaxCPUMinsPerJob", "MaxWallDurationPerJob",
+			"Priority")
 
 	associationOptions = limitOptions.
 				with(isCount, "MaxJobs", "MaxJobsAccrue", "MaxSubmitJobs").
-				with(isText, "MaxCPURunMins", "MaxTRESRunMins").
+				with(isText, "MaxCPURunMins").
+				with(isTRES, "MaxTRESRunMins").
 				with(isShare, "Fairshare", "Shares").
 				with(isList, "QOS", "QosLevel", "DefaultQOS", "Cluster", "Clusters")
 
@@ -299,9 +301,9 @@ var (
 	qosOptions = limitOptions.with(isList, "Name", "Names", "Preempt").
 			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor",
 			"UsageThreshold",
-			"MaxCPUMins", "MaxCPUs", "MaxTRES", "MaxTRESMins", "MaxWall",
-			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA",
-			"MinTRESPerJob").
+			"MaxCPUMins", "MaxCPUs", "MaxWall").
+		with(isTRES, "MaxTRES", "MaxTRESMins", "MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA",
+			"MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MinTRESPerJob").
 		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU",
 			"MaxJobsPerAccount", "MaxJobsPA",
 			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser",

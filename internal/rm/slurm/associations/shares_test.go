@@ -19,7 +19,7 @@ add account dash-
 add user eve- account=dash-
 modify user ben set fairshare=0
 modify account physics set GrpJobs=-1
-`), "a", "vale")
+`), "a", "vale", "")
 	if len(s.Mistakes) > 0 {
 		t.Fatal(s.Mistakes)
 	}

@@ -12,7 +12,7 @@ import (
 
 func read(t *testing.T, commands string, fairTree bool, release slurmspec.Release) *Accounts {
 	t.Helper()
-	set := associations.Read([]byte(commands), "a", "tiny")
+	set := associations.Read([]byte(commands), "a", "tiny", "gres/gpu")
 	if len(set.Mistakes) > 0 {
 		t.Fatal(set.Mistakes)
 	}

@@ -96,7 +96,7 @@ func TestResets(t *testing.T) {
 
 // TestPower checks that the decay over a time is the correctly rounded power.
 func TestPower(t *testing.T) {
-	f := New(accounts.New(associations.Read(nil, "a", "tiny"), tres.New(""), true, slurmspec.R2205),
+	f := New(accounts.New(associations.Read(nil, "a", "tiny", ""), tres.New(""), true, slurmspec.R2205),
 		Settings{FairTree: true, HalfLife: 7200}, 0, 0)
 	if got := f.power(300); got != 0.971536548970295 &&
 		math.Abs(got-0.971536548970295) > 5e-16 { // slurmctld logs 15 digits
@@ -115,7 +115,7 @@ add qos strict usagethreshold=0.4 flags=EnforceUsageThreshold
 add qos lax usagethreshold=0.4
 add account x fairshare=9
 add user ann account=x qos=strict,lax
-`), "a", "tiny")
+`), "a", "tiny", "")
 	a := accounts.New(set, tres.New(""), true, slurmspec.R2205)
 	f := New(a, Settings{FairTree: true, HalfLife: 7200, Dampening: 1, Release: slurmspec.R2205}, 0, 0)
 	ann, strict := a.Find("ann", "", ""), a.QOS["strict"]

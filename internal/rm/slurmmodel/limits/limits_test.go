@@ -21,7 +21,7 @@ type site struct {
 
 func newSite(t *testing.T, commands string, release slurmspec.Release) site {
 	t.Helper()
-	set := associations.Read([]byte("add cluster tiny\n"+commands), "a", "tiny")
+	set := associations.Read([]byte("add cluster tiny\n"+commands), "a", "tiny", "gres/gpu")
 	if len(set.Mistakes) > 0 {
 		t.Fatal(set.Mistakes)
 	}
@@ -236,7 +236,7 @@ add qos q grptres=cpu=1000 maxjobspu=1000 maxtrespu=cpu=900,node=50
 add account top grptres=cpu=5000,node=900
 add account x parent=top grptresmins=cpu=100000000
 add user ann account=x qos=normal,q maxjobs=500
-`), "a", "tiny")
+`), "a", "tiny", "gres/gpu")
 	a := accounts.New(set, tres.New("gres/gpu"), true, slurmspec.R2205)
 	l := New(a, nil, accounts.Enforcement{Associations: true, Limits: true}, false, slurmspec.R2205)
 	j := &Job{Association: a.Find("ann", "", ""), User: "ann", QOS: a.QOS["q"], Minutes: 60, Partition: &Partition{}}

@@ -209,7 +209,7 @@ func (m *model) boot(second int64) {
 	get := m.cluster.Get
 	tracked, _ := get("AccountingStorageTRES")
 	m.table = tres.New(tracked)
-	m.set = associations.Read(m.cluster.Accounts, "accounts", m.cluster.Name)
+	m.set = associations.Read(m.cluster.Accounts, "accounts", m.cluster.Name, "gres/gpu")
 	if len(m.set.Mistakes) > 0 {
 		m.t.Fatal(m.set.Mistakes)
 	}

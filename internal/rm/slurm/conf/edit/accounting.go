@@ -107,9 +107,10 @@ func (e *editor) checkCommand(command string) error {
 	const name = "accounts"
 	text := strings.TrimRight(string(e.site.Accounts), "\n") + "\n"
 	before := text + strings.Join(e.commands, "\n") + "\n"
-	known := associations.Read([]byte(before), name, e.site.Name).Mistakes
+	tracked := e.get("AccountingStorageTRES")
+	known := associations.Read([]byte(before), name, e.site.Name, tracked).Mistakes
 	prefix := fmt.Sprintf("%s:%d: ", name, strings.Count(before, "\n")+1)
-	for _, mistake := range associations.Read([]byte(before+command+"\n"), name, e.site.Name).Mistakes {
+	for _, mistake := range associations.Read([]byte(before+command+"\n"), name, e.site.Name, tracked).Mistakes {
 		if what, of := strings.CutPrefix(mistake, prefix); of && !slices.Contains(known, mistake) {
 			return errors.New(what)
 		}

@@ -284,7 +284,7 @@ func exists[V any](what, name string, declared map[string]V) error {
 // declared returns what the site's commands for sacctmgr declare.
 func (e *editor) declared() *associations.Set {
 	if e.accounts == nil {
-		e.accounts = associations.Read(e.site.Accounts, e.site.AccountsFile, e.site.Name)
+		e.accounts = associations.Read(e.site.Accounts, e.site.AccountsFile, e.site.Name, e.get("AccountingStorageTRES"))
 	}
 	return e.accounts
 }
