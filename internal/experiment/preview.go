@@ -30,7 +30,7 @@ func FindTarget(named string) (Target, error) {
 			return Target{}, fieldError("slurm", "%w", missing)
 		}
 		if err := conf.CheckRelease(release); err != nil {
-			return Target{}, fieldError("slurm", "%w", err)
+			return Target{}, fieldError("slurm", "%s: %w", named, err)
 		}
 		return Target{release: release}, nil
 	}

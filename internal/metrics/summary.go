@@ -133,12 +133,28 @@ func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := opts.outside(rows); err != nil {
+		return nil, err
+	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
 	if opts.Columns > 0 {
 		s.Course = NewCourse(rows, opts.WithManifest(&r.Manifest), opts.Columns)
 	}
 	s.IO, err = NewIO(rows, &r.Manifest)
 	return s, err
+}
+
+// outside returns an error if no job was there between From and To: all ended before, or were submitted after.
+func (o Options) outside(rows []run.Row) error {
+	first, last := hpc.Never, hpc.Time(0)
+	for i := range rows {
+		first, last = min(first, rows[i].Submit), max(last, rows[i].Submit, rows[i].End)
+	}
+	if last == 0 || (o.From == 0 || o.From <= last) && (o.To == 0 || o.To >= first) {
+		return nil
+	}
+	return fmt.Errorf("the figures from %s to %s: outside the run, whose jobs go from %s to %s",
+		cmp.Or(o.From, first), cmp.Or(o.To, last), first, last)
 }
 
 // NewSummary is [FromRun] for rows that the caller has read ([run.Run.Histories]), without

@@ -88,7 +88,7 @@ func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration
 		}
 		newUsers = f.newUsers(w, sessions)
 	}
-	latest := latestOf(w)
+	latest := w.LatestSubmissions()
 	return func(by time.Duration, seed uint64) Controller {
 		c := newUsers(seed)
 		if by > 0 {

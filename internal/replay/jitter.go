@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload"
 )
 
 // jitter is a [Controller] that moves the submissions of another controller.
@@ -13,21 +12,7 @@ type jitter struct {
 	Controller
 	by     time.Duration
 	seed   uint64
-	latest map[int]hpc.Time // see latestOf
-}
-
-// latestOf returns the latest submission of each array of which tasks run when the window begins: the first start of
-// such a task. The keys are indices in the workload.
-func latestOf(w *workload.Workload) map[int]hpc.Time {
-	arrays, latest := arraysOf(w), map[int]hpc.Time{}
-	for i, job := range w.Jobs.All() {
-		for _, task := range arrays[job.ID] {
-			if at, known := latest[i]; !known || task.Recorded.Start < at {
-				latest[i] = task.Recorded.Start
-			}
-		}
-	}
-	return latest
+	latest map[int]hpc.Time // of arrays, by their indices in the workload ([workload.Workload.LatestSubmissions])
 }
 
 // Begin implements [Controller].

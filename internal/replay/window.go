@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
@@ -15,7 +14,7 @@ import (
 
 // NewWindow describes a workload's window for a resource manager. The workload must have a window.
 func NewWindow(w *workload.Workload) rm.Window {
-	win := rm.Window{Begin: w.Begin(), Start: w.Start, Named: namedFirst(w), Arrays: arraysOf(w)}
+	win := rm.Window{Begin: w.Begin(), Start: w.Start, Named: namedFirst(w), Arrays: w.CutArrays()}
 	win.Open, win.Later = workload.ReservationsAt(w.Reservations, w.Start)
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
@@ -43,37 +42,6 @@ func BeforeWindow(w *workload.Workload) string {
 	const layout = "2006-01-02 15:04 MST"
 	return fmt.Sprintf("plays %s to %s before the window: %s when it begins, and started then",
 		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
-}
-
-// arraysOf returns the arrays of which some tasks run when the window begins and others wait
-// ([rm.Window]).
-func arraysOf(w *workload.Workload) map[string]map[int]*hpc.Job {
-	running := map[string]map[int]*hpc.Job{}
-	for i, job := range w.Jobs.All() {
-		on := max(0, strings.LastIndexByte(job.ID, '_'))
-		array := job.ID[:on]
-		task, err := strconv.Atoi(strings.TrimPrefix(job.ID[on:], "_"))
-		if err != nil || task < 0 || job.Array != "" || !w.Preset(job) {
-			continue
-		}
-		if running[array] == nil {
-			running[array] = map[int]*hpc.Job{}
-		}
-		running[array][task] = w.Jobs.At(i)
-	}
-	arrays := map[string]map[int]*hpc.Job{}
-	for _, job := range w.Jobs.All() {
-		tasks, cut := running[job.ID]
-		if !cut || job.Array == "" {
-			continue
-		}
-		if array, err := hpc.ParseArray(job.Array); err == nil && !slices.ContainsFunc(array.Tasks, func(task int) bool {
-			return tasks[task] != nil
-		}) {
-			arrays[job.ID] = tasks
-		}
-	}
-	return arrays
 }
 
 // namedFirst returns, for each reservation, when the first job that names it is submitted. It

@@ -20,14 +20,15 @@ import (
 // Shake moves every submission by up to the given time in either direction. The schedules of
 // several seeds then show how much of a result is chance: Tsafrir and Feitelson, "Instability in
 // parallel job scheduling simulation" (IPDPS 2006), call it shaking the input. A job stays on its
-// side of the window's start, and after the jobs on which it depends. It returns an error if
-// maxShift is not above 0.
+// side of the window's start, after the jobs on which it depends, and before the start of its tasks
+// that run when the window begins. It returns an error if maxShift is not above 0.
 func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)
 	}
-	return Step{fmt.Sprintf("--shake %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{fmt.Sprintf("--jitter %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
 		at := make(map[string]hpc.Time, w.Jobs.Len())
+		latest := w.LatestSubmissions()
 		n := 0
 		for i, job := range w.Jobs.All() { // in the order of their submission
 			shift := time.Duration((2*env.rng.Float64() - 1) * float64(maxShift)).Round(time.Millisecond)
@@ -40,6 +41,9 @@ func Shake(maxShift time.Duration) (Step, error) {
 			}
 			for _, earlier := range dependsOn(job) {
 				to = max(to, at[earlier])
+			}
+			if start, cut := latest[i]; cut {
+				to = min(to, start)
 			}
 			job.Submit, at[job.ID] = to, to
 			w.Jobs.Set(i, job)

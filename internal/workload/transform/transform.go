@@ -87,7 +87,8 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 // streamOf returns the seed of a step's own random numbers.
 func streamOf(i int, text string) uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %s", i, text) // a hash never returns an error
+	text = strings.Replace(text, "--jitter ", "--shake ", 1) // with its former name a seed draws what it drew before
+	_, _ = fmt.Fprintf(h, "%d %s", i, text)                  // a hash never returns an error
 	return h.Sum64()
 }
 

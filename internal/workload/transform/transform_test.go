@@ -579,6 +579,24 @@ func TestMapPartition(t *testing.T) {
 
 // TestShake: a submission moves by at most the given time. It stays on its side of the window's
 // start and after the jobs on which it depends.
+// Jitter does not move an array behind the start of its tasks that run when the window begins.
+func TestShakeCutArray(t *testing.T) {
+	task, rest := job("a_1", -2, 1, time.Hour, time.Hour), job("a", -2, 1, time.Hour, time.Hour)
+	task.Recorded = &hpc.Recorded{Start: epoch.Add(-100 * time.Second)}
+	rest.Array, rest.Recorded = "2-9%3", nil
+	in := &workload.Workload{Epoch: epoch, Start: epoch, Jobs: workload.JobsOf(task, rest)}
+	in.Sort()
+	for seed := range uint64(20) {
+		w, _, err := Apply(in, Environment{Seed: seed}, must(Shake(time.Minute)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := byID(w, "a").Submit; at > task.Recorded.Start {
+			t.Errorf("seed %d: submitted at %s, after the start of a task at %s", seed, at, task.Recorded.Start)
+		}
+	}
+}
+
 func TestShake(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		in := &workload.Workload{Epoch: epoch, Start: epoch}

@@ -1,0 +1,54 @@
+package workload
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// CutArrays returns the arrays of which some tasks run when the window begins and others wait, by their IDs, with the
+// running tasks by their numbers. In the workload each running task is a job of its own, ID_TASK.
+func (w *Workload) CutArrays() map[string]map[int]*hpc.Job {
+	running := map[string]map[int]*hpc.Job{}
+	for i, job := range w.Jobs.All() {
+		on := max(0, strings.LastIndexByte(job.ID, '_'))
+		array := job.ID[:on]
+		task, err := strconv.Atoi(strings.TrimPrefix(job.ID[on:], "_"))
+		if err != nil || task < 0 || job.Array != "" || !w.Preset(job) {
+			continue
+		}
+		if running[array] == nil {
+			running[array] = map[int]*hpc.Job{}
+		}
+		running[array][task] = w.Jobs.At(i)
+	}
+	arrays := map[string]map[int]*hpc.Job{}
+	for _, job := range w.Jobs.All() {
+		tasks, cut := running[job.ID]
+		if !cut || job.Array == "" {
+			continue
+		}
+		if array, err := hpc.ParseArray(job.Array); err == nil && !slices.ContainsFunc(array.Tasks, func(task int) bool {
+			return tasks[task] != nil
+		}) {
+			arrays[job.ID] = tasks
+		}
+	}
+	return arrays
+}
+
+// LatestSubmissions returns, for each of [Workload.CutArrays], the first start of a task that runs when the window
+// begins: the array was submitted before. The keys are indices of the arrays in the workload.
+func (w *Workload) LatestSubmissions() map[int]hpc.Time {
+	arrays, latest := w.CutArrays(), map[int]hpc.Time{}
+	for i, job := range w.Jobs.All() {
+		for _, task := range arrays[job.ID] {
+			if at, known := latest[i]; !known || task.Recorded.Start < at {
+				latest[i] = task.Recorded.Start
+			}
+		}
+	}
+	return latest
+}
