@@ -66,7 +66,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	case len(s.Lost) > 0:
 		before = "started before its last start"
 	}
-	s.Ahead.render(&b, "ahead", "were in the queue of its partition at its submission and "+before)
+	s.Ahead.render(&b, "ahead", quantity.Plural(s.Ahead.Jobs, "was", "were")+
+		" in the queue of its partition at its submission and "+before)
 	s.Overtook.render(&b, "overtook", "came to this queue later and "+before)
 	for i, h := range s.Holders {
 		label := ""

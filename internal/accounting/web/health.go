@@ -30,8 +30,8 @@ var healthPanels = []*panel{
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own " +
-		"count. Those of several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant at which slurmctld was " +
+		"asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started " +
 		"otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
