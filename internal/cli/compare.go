@@ -74,9 +74,9 @@ For single runs, too, it prints:
   divergence   the first difference between the first runs of both sides: the job, the
                date, the queue and the nodes, and why, as far as the records show it
   groups       metrics of groups of jobs, with --by
-  fairness     with --fairness, how equally users, accounts, QOS and jobs were served;
-               with --fair-start, which jobs were delayed by jobs that came later (both
-               as in rmreplay metrics)
+  fairness     with --fairness or --json, how equally users, accounts, QOS and jobs were
+               served; with --fair-start, which jobs were delayed by jobs that came
+               later (both as in rmreplay metrics)
 
 ` + notValidHelp,
 		Example: `  rmreplay compare demo/run demo/run2

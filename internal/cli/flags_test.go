@@ -6,14 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/jobtable"
+	"rmreplay/internal/workload/transform"
 )
 
 // everyCommand calls f for every command that is not hidden.
@@ -92,6 +96,36 @@ func TestEarlierNames(t *testing.T) {
 			t.Errorf("%s: the help shows --%s", c.command, c.earlier)
 		}
 	}
+}
+
+// TestFilterFields: the helps and the document of --filter list the fields that an expression can use.
+func TestFilterFields(t *testing.T) {
+	page, err := os.ReadFile("../../docs/TRANSFORMS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := regexp.MustCompile("`[^`]*`").FindAllString(between(string(page), "over these fields:", "\n## "), -1)
+	fields := transform.Names(transform.Fields{})
+	for _, c := range []struct {
+		document, list string
+		want           []string
+	}{
+		{"docs/TRANSFORMS.md", strings.ReplaceAll(strings.Join(spans, " "), "`", ""), fields},
+		{"workload transform --help", between(string(invoke(t, "workload", "transform", "--help")), "may use\n\n", "\n\n"), fields},
+		{"jobs --help", between(string(invoke(t, "jobs", "--help")), "to the job:\n\n", "\n\n"), jobtable.FilterFields()},
+	} {
+		got := slices.Compact(slices.Sorted(slices.Values(strings.Fields(c.list))))
+		if diff := cmp.Diff(slices.Sorted(slices.Values(c.want)), got); diff != "" {
+			t.Errorf("%s: fields (-want +got)\n%s", c.document, diff)
+		}
+	}
+}
+
+// between returns the text between two texts, the second of which follows the first.
+func between(text, before, after string) string {
+	_, text, _ = strings.Cut(text, before)
+	text, _, _ = strings.Cut(text, after)
+	return text
 }
 
 // completions returns the completions of a command line, as the shell's script gets them.

@@ -110,12 +110,14 @@ On a terminal, small pictures show the use of the machine, the queue and the wai
 time.
 
 --fairness shows how equally users, accounts, QOS and jobs were served: the Gini
-coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json
-always has them. --fair-start counts the jobs that started later than they would have
-without the jobs that came after them (fair start time; Sabin et al., 2004). It
-simulates each job that waited, with a policy of simulate (own is easy-textbook for runs
-of Slurm and of its model). The figures are exact for a run of the simulator with that
-policy, and approximate for other runs; the output says which.
+coefficient and Jain's index of their mean waits and mean bounded slowdowns.
+--fair-start shows that too, and counts the jobs that started later than they would have
+without the jobs that came after them (fair start time; Sabin et al., 2004). --json has
+these figures only with these flags.
+
+--fair-start simulates each job that waited, with a policy of simulate (own is
+easy-textbook for runs of Slurm and of its model). The figures are exact for a run of the
+simulator with that policy, and approximate for other runs; the output says which.
 
 ` + notValidHelp,
 		Example: `  rmreplay metrics demo/run
@@ -156,7 +158,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 		return console.BadInput(err)
 	}
 	if !opts.fairness && opts.fairStart == "" {
-		summary.Fairness = nil // not on the first screen
+		summary.Fairness = nil // replay and simulate do not print it either
 	}
 	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)
 }

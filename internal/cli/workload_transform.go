@@ -58,10 +58,7 @@ that change the workload apply in the order in which they are given, and may be 
 
 --filter keeps the jobs for which an expression is true. The expression may use
 
-  id name user group account partition qos reservation constraint gres dependency
-  nodes cpus tasks switches array preset exit_code cancelled state
-  time_limit_s run_time_s submit_s hour weekday
-
+` + console.Words(transform.Names(transform.Fields{})) + `
 and ==, <, in, and, or, not, matches, startsWith and the rest of the language of
 expr-lang.org. hour and weekday are those of the submission in UTC.
 

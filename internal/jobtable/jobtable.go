@@ -71,6 +71,13 @@ type Fields struct {
 	WaitUnknown       float64 `expr:"wait_unknown_s"`
 }
 
+// FilterFields returns the names of the fields that a filter can use beyond those of
+// `workload transform --filter`, in the order of [Fields].
+func FilterFields() []string {
+	workload := transform.Names(transform.Fields{})
+	return slices.DeleteFunc(transform.Names(Fields{}), func(name string) bool { return slices.Contains(workload, name) })
+}
+
 // Table is the result.
 type Table struct {
 	Columns []*Column

@@ -68,3 +68,21 @@ func (o Output) PrintJSON(v any) error {
 func (o Output) Say(format string, args ...any) {
 	_, _ = io.WriteString(o.Stderr, inert.Lines(fmt.Sprintf(format+"\n", args...)))
 }
+
+// helpColumns is the width of help texts.
+const helpColumns = 88
+
+// Words lists words in indented lines of a help text.
+func Words(words []string) string {
+	var b strings.Builder
+	column := helpColumns
+	for _, word := range words {
+		if column+1+len(word) > helpColumns {
+			b.WriteString("\n ")
+			column = 1
+		}
+		b.WriteString(" " + word)
+		column += 1 + len(word)
+	}
+	return strings.TrimPrefix(b.String(), "\n") + "\n"
+}

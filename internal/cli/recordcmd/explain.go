@@ -41,7 +41,7 @@ resource manager's number.
 Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as
 rmreplay metrics does, the ten largest causes with hours and examples, and whose jobs
 used the processors meanwhile. --filter, --start and --end choose jobs, and --by divides
-them into groups.
+them into groups. --filter takes the expressions of rmreplay jobs.
 
 With --at it explains why the queue waited at an instant: limits, reservations, nodes
 that were down, many jobs of one user, jobs that fit but that backfill did not consider,

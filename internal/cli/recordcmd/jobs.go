@@ -31,11 +31,10 @@ func Jobs(out console.Output) *cobra.Command {
 --filter takes the expressions of rmreplay workload transform, over the same fields and
 over what happened to the job:
 
-  task, started, ended, wait_s, ran_s, turnaround_s, slowdown, start_s, end_s,
-  node_count, processors, node_list, priority, restarts, signal, reason
-
+` + console.Words(jobtable.FilterFields()) + `
 A duration is in seconds; it is -1 if the job did not get that far. start_s and end_s
 count from the beginning of the workload, as submit_s does. state is the state in the run.
+run_time_s is how long the job would run undisturbed, and ran_s is end - start.
 
 The columns are
 

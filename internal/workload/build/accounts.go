@@ -12,11 +12,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// names are the users, accounts and QOS that the jobs of a workload name. Slurm keeps accounts
-// and QOS in lower case (sacctmgr(1)).
+// names are the users, accounts and QOS that the jobs of a workload name, and the other QOS that
+// its associations need. Slurm keeps accounts and QOS in lower case (sacctmgr(1)).
 type names struct {
 	users map[string]*submitter
-	qos   map[string]bool
+	qos   map[string]bool // and whether a job names the QOS
 }
 
 // submitter is a user as the jobs name it.
@@ -33,7 +33,7 @@ const defaultAccount = "default"
 
 // namesOf collects the names in a workload's jobs.
 func namesOf(w *workload.Workload) *names {
-	n := &names{users: make(map[string]*submitter), qos: map[string]bool{normalQOS: true}}
+	n := &names{users: make(map[string]*submitter), qos: map[string]bool{normalQOS: false}}
 	for _, job := range w.Jobs.All() {
 		if job.QOS != "" {
 			n.qos[strings.ToLower(job.QOS)] = true
@@ -110,17 +110,41 @@ func (r *Result) accountsOfJobs(n *names) {
 		return
 	}
 	r.Accounts = n.commands()
-	accounts := make(map[string]bool)
+	accounts := make(map[string]bool) // and whether a job names the account
 	for _, u := range n.users {
 		for _, account := range u.accounts() {
-			accounts[account] = true
+			accounts[account] = accounts[account] || u.jobs[account] > 0
 		}
 	}
-	r.Missing = append(r.Missing,
-		fmt.Sprintf("accounts.sacctmgr has the %d %s, %d %s and %d QOS that the jobs name,"+
-			" without limits, shares and priorities, which are not known (want --accounts with the output of sacctmgr dump)",
-			len(accounts), quantity.Plural(len(accounts), "account", "accounts"), len(n.users),
-			quantity.Plural(len(n.users), "user", "users"), len(n.qos)))
+	var also []string
+	namedAccounts, others := count(accounts)
+	if len(others) > 0 {
+		also = append(also, "account "+strings.Join(others, ", "))
+	}
+	namedQOS, others := count(n.qos)
+	if len(others) > 0 {
+		also = append(also, "QOS "+strings.Join(others, ", "))
+	}
+	beside := ""
+	if len(also) > 0 {
+		beside = fmt.Sprintf(" (also %s, which no job names)", strings.Join(also, " and "))
+	}
+	r.Missing = append(r.Missing, fmt.Sprintf("accounts.sacctmgr has the %d %s, %d %s and %d QOS that the jobs name%s, "+
+		"without limits, shares and priorities, which are not known (want --accounts with the output of sacctmgr dump)",
+		namedAccounts, quantity.Plural(namedAccounts, "account", "accounts"), len(n.users),
+		quantity.Plural(len(n.users), "user", "users"), namedQOS, beside))
+}
+
+// count returns how many names are true, and the other names in their order.
+func count(names map[string]bool) (named int, others []string) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] {
+			named++
+		} else {
+			others = append(others, name)
+		}
+	}
+	return named, others
 }
 
 // usersOfJobs adds the users without a number in the source, and gives them new numbers.

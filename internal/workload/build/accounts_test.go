@@ -90,7 +90,7 @@ add user name=d:e account=bio ` + qos + `
 	}
 	said := strings.Join(r.Missing, "\n")
 	for _, want := range []string{
-		"has the 3 accounts, 4 users and 3 QOS that the jobs name", "gives 2 users without a known UID", "1 user whose name",
+		"has the 2 accounts, 4 users and 3 QOS that the jobs name (also account default, which no job names), without limits", "gives 2 users without a known UID", "1 user whose name",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("missing %q: no %q", r.Missing, want)
@@ -132,6 +132,7 @@ func TestPartitionsOfJobs(t *testing.T) {
 		"partition closed has AllowGroups=chem,bio, which refuses 1 job of ann: in the file users give them one of these groups (name:uid:group:gid:GROUP)",
 		"partition closed has AllowAccounts=bio, which refuses 1 job of ann: add account physics to AllowAccounts",
 		"partition denied has DenyAccounts=physics, which refuses 1 job of ann: take account physics out",
+		"has the 2 accounts, 2 users and 1 QOS that the jobs name (also QOS normal, part_batch, urgent, which no job names), without limits",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)

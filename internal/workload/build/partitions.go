@@ -40,8 +40,9 @@ func (n *names) addPartitions(cluster *conf.Cluster) {
 	for i := range cluster.Partitions {
 		p := &cluster.Partitions[i]
 		for _, name := range append(slices.Clone(p.AllowQOS), p.QOS) {
-			if name != "" {
-				n.qos[strings.ToLower(name)] = true
+			name = strings.ToLower(name)
+			if _, known := n.qos[name]; !known && name != "" {
+				n.qos[name] = false
 			}
 		}
 	}

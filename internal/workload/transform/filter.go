@@ -79,6 +79,17 @@ func Compile(text string, env any) (*vm.Program, error) {
 	return program, nil
 }
 
+// Names returns the names that expressions use for the fields of env, a struct as for [Compile],
+// in the order of the struct.
+func Names(env any) (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(env)) {
+		if name := f.Tag.Get("expr"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // otherNames maps names that people may try to the names of fields.
 var otherNames = map[string]string{
 	"acct": "account", "cores": "cpus", "duration": "run_time_s", "elapsed": "run_time_s", "exitcode": "exit_code",
@@ -108,12 +119,7 @@ func meantField(problem string, env any) string {
 	if compared := regexp.MustCompile(`(==|!=|\bin|,|\[)\s*` + m[1] + `\b`); compared.MatchString(problem) {
 		return fmt.Sprintf("; want a text in quotes: %q", m[1])
 	}
-	var fields []string
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(env)) {
-		if name := f.Tag.Get("expr"); name != "" {
-			fields = append(fields, name)
-		}
-	}
+	fields := Names(env)
 	meant := otherNames[strings.ToLower(m[1])]
 	if !slices.Contains(fields, meant) {
 		meant = spelling.Nearest(strings.ToLower(m[1]), max(1, len(m[1])/3), fields)
