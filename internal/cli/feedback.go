@@ -41,7 +41,8 @@ const feedbackHelp = `With --feedback think-time, each user's submissions are di
 begins when the sessions on which it depends have ended and the recorded think time has
 passed; its jobs keep their distances from its first job. The models adjusted, fluid and
 distribution are those of Zakay and Feitelson. The workload must have recorded ends: use a
-run, or a log that has them. docs/FEEDBACK.md says how sessions are found, and compares the models.`
+run, or a log that has them. docs/FEEDBACK.md says how sessions are found, and compares
+the models.`
 
 // users returns the model of users that the flags ask for.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {

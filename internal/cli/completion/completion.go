@@ -22,9 +22,9 @@ func Command(out console.Output) *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script for completion in bash, zsh or fish",
 		Long: `Prints a script. With it, the shell completes commands, flags, and the values of flags:
-policies, formats, models, clock models, groups, time zones and the like. "make install" installs
-the scripts where the shells look for them. The script for bash needs the package
-bash-completion.`,
+policies, formats, models, clock models, groups, time zones and the like. "make install"
+installs the scripts where the shells look for them. The script for bash needs the
+package bash-completion.`,
 		Example: `  source <(rmreplay completion bash)
   rmreplay completion zsh > ~/.zfunc/_rmreplay
   rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
