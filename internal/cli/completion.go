@@ -3,34 +3,64 @@ package cli
 import (
 	"fmt"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/workload/build"
 	"rmreplay/internal/workload/chart"
+	"rmreplay/internal/workload/generate"
 )
 
 // flagValues are the values that a shell completes.
 var flagValues = completion.Values{
-	"by":               console.Groupings,
-	"clock":            func() []string { return []string{"frozen", "measured", "measured=", "charged="} },
-	"feedback":         modelNames,
-	"from":             kindNames,
-	"launch-delay":     func() []string { return delays },
-	"prolog-delay":     func() []string { return delays },
-	"epilog-delay":     func() []string { return delays },
-	"on":               func() []string { return []string{onLocal, onSlurm} },
-	"plot-format":      func() []string { return chart.Formats },
-	"policy":           policyNames,
-	"sessions":         func() []string { return []string{"arrival:60m", "last:20m", "max:20m"} },
-	"ties":             func() []string { return []string{string(sim.EndsFirst), string(sim.ArrivalsFirst)} },
-	"time-limit":       func() []string { return []string{limitAsked, limitTwice} },
-	"time-limit-model": func() []string { return []string{"tsafrir"} },
-	"timezone":         func() []string { return zones },
-	"to":               formats.Names,
+	"--arrivals":              these("none", "recent", "recorded"),
+	"--by":                    console.Groupings,
+	"--clock":                 these("frozen", "measured", "measured="),
+	"simulate --clock":        these("frozen", "charged="),
+	"--engine":                these("simulator", "slurm"),
+	"--epilog-delay":          these(delays...),
+	"--fair-start":            func() []string { return append(policyNames(), fairstart.OwnPolicy+"\tthe policy of the run") },
+	"--feedback":              modelNames,
+	"--format":                these(service.ExportFormats...),
+	"accounting --from":       func() []string { return append(formats.AccountingNames(), string(build.Slurmdbd), string(build.Auto)) },
+	"workload build --from":   kindNames,
+	"--io-schedule":           these(strategies...),
+	"--keep":                  these("hosts", "cluster"),
+	"--launch-delay":          these(delays...),
+	"predict train --model":   these("linear", "forest", "boost"),
+	"--models":                these(models...),
+	"--on":                    these(onLocal, onSlurm),
+	"--plot-format":           these(chart.Formats...),
+	"forecast --policy":       allPolicyNames,
+	"simulate --policy":       allPolicyNames,
+	"sweep --policy":          these(experiment.SlurmPolicy),
+	"tune --policy":           these(experiment.SlurmPolicy),
+	"--prolog-delay":          these(delays...),
+	"--run-times":             these(append([]string{"history", "limits"}, models...)...),
+	"--sessions":              these("arrival:60m", "last:20m", "max:20m"),
+	"workload generate --set": these(generate.IOSets...),
+	"--store":                 these(service.Embedded, service.Elasticsearch),
+	"--strategy":              these(strategies...),
+	"--target":                these("run-time", "memory", "io"),
+	"--ties":                  these(string(sim.EndsFirst), string(sim.ArrivalsFirst)),
+	"--time-limit":            these(limitAsked, limitTwice),
+	"--time-limit-model":      these("tsafrir"),
+	"--timezone":              these(zones...),
+	"--to":                    formats.Names,
 }
+
+func these(values ...string) func() []string { return func() []string { return values } }
+
+// models are the models of run times, and strategies those of plans with a file system.
+var (
+	models     = []string{"limit", "last2", "class", "linear", "forest", "boost"}
+	strategies = []string{"baseline", "aware", "two-group"}
+)
 
 // delays are the distributions of delays.
 var delays = []string{"uniform:", "exp:", "lognormal:"}
@@ -46,6 +76,11 @@ func policyNames() (names []string) {
 		names = append(names, fmt.Sprintf("%s\t%s", p.Name, p.Doc))
 	}
 	return names
+}
+
+// allPolicyNames also has the policy that is a model of Slurm.
+func allPolicyNames() []string {
+	return append(policyNames(), experiment.SlurmPolicy+"\ta model of Slurm's own scheduler")
 }
 
 func kindNames() (names []string) {

@@ -143,6 +143,7 @@ const anyFile, noFile, directories = ":0", ":4", ":16"
 
 func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
+		"simulate --policy sl":                   {"slurm\t", noFile},
 		"simulate --policy e":                    {"easy\t", "easy-textbook\t", noFile},
 		"simulate --ties ":                       {"ends-first", "arrivals-first", noFile},
 		"simulate --time-limit ":                 {"asked", "twice-run-time", noFile},
@@ -175,6 +176,111 @@ func TestCompletion(t *testing.T) {
 	if got := completions(t, "simulate", "--pro"); strings.Contains(got, "procs") || !strings.Contains(got, "--processors") {
 		t.Errorf("an earlier name is completed:\n%s", got)
 	}
+}
+
+// choices finds the list of all values in the usage of a flag whose value is called kind: "KIND of
+// the source: auto, sacct or pbs".
+func choices(kind, usage string) []string {
+	list := regexp.MustCompile(`(?:: |\b` + regexp.QuoteMeta(kind) + ` )((?:[a-z][\w-]*, )*[a-z][\w-]*),? or ([a-z][\w-]*)(?:$|[ ,;)])`)
+	m := list.FindStringSubmatch(usage)
+	if m == nil || m[1] == "one" && m[2] == "more" {
+		return nil
+	}
+	return append(strings.Split(m[1], ", "), m[2])
+}
+
+// TestCompletedChoices: for every flag whose usage lists all values, the shell completes these values.
+func TestCompletedChoices(t *testing.T) {
+	listed := 0
+	everyCommand(t, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			kind, usage := pflag.UnquoteUsage(f)
+			want := choices(kind, usage)
+			if want == nil || f.Hidden || f.Value.Type() == "int" || f.Value.Type() == "bool" {
+				return
+			}
+			listed++
+			got := completed(t, c, f.Name)
+			slices.Sort(want)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s --%s: %s\ncompletion (-want +got)\n%s", c.CommandPath(), f.Name, usage, diff)
+			}
+		})
+	})
+	if listed < 15 {
+		t.Errorf("only %d usages list values", listed)
+	}
+}
+
+// readsFirst are commands and flags that read their input before they check the values of flags.
+var readsFirst = regexp.MustCompile(`^rmreplay (accounting (import|reconcile|serve) |forecast |rerun |replay --io-schedule$)`)
+
+// TestCompletedValues: commands refuse unknown values of flags, and none of the values that the shell
+// completes. The commands find no input, and end.
+func TestCompletedValues(t *testing.T) {
+	t.Chdir(t.TempDir())
+	everyCommand(t, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			name := c.CommandPath() + " --" + f.Name
+			if f.Hidden || f.Value.Type() == "bool" || readsFirst.MatchString(name) {
+				return
+			}
+			values := completed(t, c, f.Name)
+			if len(values) == 0 {
+				return
+			}
+			said := func(value string) string { return saidOf(t, c, f, value) }
+			if f.Value.Set("nonsense") != nil { // then the command need not run
+				said = func(value string) string { return fmt.Sprintf("%s: %v", value, f.Value.Set(value)) }
+			}
+			refusal := said("nonsense")
+			if !strings.Contains(refusal, "nonsense") {
+				t.Errorf("%s nonsense: not refused, but %s", name, refusal)
+			}
+			for _, value := range values {
+				begins := strings.HasSuffix(value, ":") || strings.HasSuffix(value, "=") // and the user goes on
+				if text := said(value); !begins && text == strings.ReplaceAll(refusal, "nonsense", value) {
+					t.Errorf("%s %s: completed, but refused: %s", name, value, text)
+				}
+			}
+		})
+	})
+}
+
+// saidOf runs a command with a flag's value and absent files, as its usage names the files, and
+// returns its error.
+func saidOf(t *testing.T, c *cobra.Command, f *pflag.Flag, value string) string {
+	t.Helper()
+	words := strings.Fields(c.CommandPath())[1:]
+	usage := strings.Fields(c.Use)[1:]
+	for i, word := range usage {
+		if strings.HasPrefix(word, "[") || strings.HasPrefix(word, "--"+f.Name) || i > 0 && usage[i-1] == "--"+f.Name {
+			continue
+		}
+		if strings.ToUpper(word) == word {
+			word = "absent/" + strings.TrimSuffix(word, "...")
+		}
+		words = append(words, word)
+	}
+	if f := c.Flags().Lookup("output"); f != nil && !slices.Contains(words, "-o") {
+		words = append(words, "-o", "absent/output")
+	}
+	var errOut bytes.Buffer
+	execute(t.Context(), append(words, "--"+f.Name, value), &bytes.Buffer{}, &errOut)
+	return errOut.String()
+}
+
+// completed returns the values that the shell completes for a flag, without their descriptions.
+func completed(t *testing.T, c *cobra.Command, flag string) (values []string) {
+	t.Helper()
+	words := append(strings.Fields(c.CommandPath())[1:], "--"+flag, "")
+	for line := range strings.Lines(completions(t, words...)) {
+		if value, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); value != "" && !strings.HasPrefix(value, ":") {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // Bash, if it is installed, loads the script and completes with it.

@@ -22,7 +22,7 @@ func Command(out console.Output) *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script for completion in bash, zsh or fish",
 		Long: `Prints a script. With it, the shell completes commands, flags, and the values of flags:
-policies, formats, models, clock models, groups and time zones. "make install" installs
+policies, formats, models, clock models, groups, time zones and the like. "make install" installs
 the scripts where the shells look for them. The script for bash needs the package
 bash-completion.`,
 		Example: `  source <(rmreplay completion bash)
@@ -44,8 +44,20 @@ bash-completion.`,
 	}
 }
 
-// Values lists the values of flags by their names, for flags with known values.
+// Values lists the values of flags with known values. A key is a flag of all commands, such as
+// "--to", or of one command and those below it, such as "predict train --model", which comes first.
 type Values map[string]func() []string
+
+// of returns the values of a command's flag, or nil if they are not known.
+func (v Values) of(c *cobra.Command, flag string) func() []string {
+	words := strings.Fields(c.CommandPath())[1:] // without the program
+	for n := len(words); n >= 0; n-- {
+		if values := v[strings.Join(append(slices.Clone(words[:n]), "--"+flag), " ")]; values != nil {
+			return values
+		}
+	}
+	return nil
+}
 
 // Register registers the completion of flags and arguments for root and every command below it:
 // known values, and files or directories if the usage says that the value is a path. namesFile
@@ -58,7 +70,7 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 		if f.Value.Type() == "bool" {
 			return
 		}
-		if err := root.RegisterFlagCompletionFunc(f.Name, values.of(f, namesFile(f))); err != nil {
+		if err := root.RegisterFlagCompletionFunc(f.Name, complete(f, values.of(root, f.Name), namesFile(f))); err != nil {
 			panic(err) // the flag is the command's own
 		}
 	})
@@ -71,10 +83,9 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 	}
 }
 
-// of returns the completion of a flag's values.
-func (v Values) of(f *pflag.Flag, path bool) cobra.CompletionFunc {
-	values, ok := v[f.Name]
-	if !ok || path { // slurm install --from is a file, workload build --from a kind
+// complete returns the completion of a flag's values, which are nil if they are not known.
+func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
+	if values == nil || path {
 		kind, _ := pflag.UnquoteUsage(f)
 		return completePath(kind)
 	}
