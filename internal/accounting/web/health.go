@@ -64,7 +64,7 @@ func (p *panel) explainBlank(t *table) {
 			figures = figures || c.Name == "covered" && value(row[i]) > 0
 		}
 		for _, i := range t.series {
-			if value(row[i]) != 0 {
+			if known(row[i]) != 0 {
 				return
 			}
 		}
@@ -224,8 +224,8 @@ func (r *request) healthRange() condition {
 const coveredColumn = 2
 
 // levels makes a table from the rows of fromHealth. After the bucket, a row has the covered time
-// and a number for each of columns. Buckets without figures have zeros; a note says how many there
-// are.
+// and a number for each of columns. The numbers of buckets without figures are not known; a note says
+// how many such buckets there are.
 func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.buckets())
 	t.levels = true
@@ -236,9 +236,8 @@ func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
 	t.Columns = append(t.Columns, column{"covered", "time with figures", "s", seconds})
 	t.Columns = append(t.Columns, columns...)
 	for i := range t.Rows {
-		for range len(columns) + 1 {
-			t.Rows[i] = append(t.Rows[i], 0.0)
-		}
+		t.Rows[i] = append(t.Rows[i], 0.0)
+		t.Rows[i] = append(t.Rows[i], make([]any, len(columns))...)
 	}
 	known := make(map[int64]bool)
 	for _, row := range raw {

@@ -70,6 +70,11 @@ func TestHealth(t *testing.T) {
 		if levels := c.panel != "health-requests" && !strings.Contains(c.panel, "exits") && c.panel != "health-request-time"; levels && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "20") || !strings.Contains(r.Notes[0], "without figures")) {
 			t.Errorf("%s: %q", c.panel, r.Notes)
 		}
+		for _, row := range r.Rows { // a number that is not known is null, never 0
+			if r.Columns[2].Name == "covered" && (row[2] == 0.0) != (row[3] == nil) {
+				t.Errorf("%s: %v", c.panel, row)
+			}
+		}
 		text := s.get("api/v1/panels/"+c.panel+"?last=all&format=csv&f=cluster%3Dvale", http.StatusOK)
 		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != len(r.Rows)+1 || !strings.Contains(lines[0], c.column) {
 			t.Errorf("%s: %.300s", c.panel, text)
