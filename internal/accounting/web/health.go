@@ -31,7 +31,8 @@ var healthPanels = []*panel{
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant at which slurmctld was " +
-		"asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
+		"asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
+		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started " +
 		"otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
@@ -269,7 +270,7 @@ func (s *sizes) whyGaps(names []string) string {
 		}
 	}
 	const silent, replayed = "nobody asked slurmctld, or it did not answer", "the record of a replay has figures for " +
-		"every ten minutes of its virtual time"
+		"every ten minutes of its virtual time, with the measured clock for every hour"
 	switch {
 	case sites && runs:
 		return silent + "; " + replayed

@@ -116,7 +116,7 @@ add user ben account=physics partition=gpu defaultqos=high
 add user ben account=physics grptresmins=billing=7 grpwall=60
 add account moved
 modify account late set parent=moved
-`), "a", "tiny", "")
+`), "a", "tiny", "gres/gpu")
 	if len(set.Mistakes) > 0 {
 		t.Fatal(set.Mistakes)
 	}
