@@ -18,16 +18,20 @@ import (
 
 // flagValues are the values that a shell completes.
 var flagValues = completion.Values{
-	"--arrivals":              these("none", "recent", "recorded"),
-	"--by":                    console.Groupings,
-	"--clock":                 these("frozen", "measured", "measured="),
-	"simulate --clock":        these("frozen", "charged="),
-	"--engine":                these("simulator", "slurm"),
-	"--epilog-delay":          these(delays...),
-	"--fair-start":            func() []string { return append(policyNames(), fairstart.OwnPolicy+"\tthe policy of the run") },
-	"--feedback":              modelNames,
-	"--format":                these(service.ExportFormats...),
-	"accounting --from":       func() []string { return append(formats.AccountingNames(), string(build.Slurmdbd), string(build.Auto)) },
+	"--arrivals":       these("none", "recent", "recorded"),
+	"--by":             console.Groupings,
+	"--clock":          these("frozen", "measured", "measured="),
+	"simulate --clock": these("frozen", "charged="),
+	"--engine":         these("simulator", "slurm"),
+	"--epilog-delay":   these(delays...),
+	"--fair-start": func() []string {
+		return append(policyNames(), fairstart.OwnPolicy+"\tthe policy of the run")
+	},
+	"--feedback": modelNames,
+	"--format":   these(service.ExportFormats...),
+	"accounting --from": func() []string {
+		return append(formats.AccountingNames(), string(build.Slurmdbd), string(build.Auto))
+	},
 	"workload build --from":   kindNames,
 	"--io-schedule":           these(strategies...),
 	"--keep":                  these("hosts", "cluster"),

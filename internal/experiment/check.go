@@ -101,13 +101,7 @@ func declaredBy(cluster *conf.Cluster) *associations.Set {
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil
 	}
-	return readAccounts(cluster, cluster.Accounts)
-}
-
-// readAccounts reads commands for the accounting of a cluster.
-func readAccounts(c *conf.Cluster, commands []byte) *associations.Set {
-	tracked, _ := c.Get("AccountingStorageTRES")
-	return associations.Read(commands, c.AccountsFile, c.Name, tracked)
+	return admission.Declared(cluster, cluster.Accounts)
 }
 
 // refusedCommands says which commands of a cluster's file sacctmgr refuses; "" if it accepts all.

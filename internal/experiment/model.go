@@ -166,7 +166,7 @@ func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 	}
 	if c.Accounting() {
 		commands, _ := c.AccountCommands(users)
-		out.Associations = readAccounts(c, commands)
+		out.Associations = admission.Declared(c, commands)
 	}
 	return out
 }

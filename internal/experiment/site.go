@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
@@ -85,7 +86,7 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
 	}
-	declared := readAccounts(c, c.Accounts)
+	declared := admission.Declared(c, c.Accounts)
 	for name, policy := range declared.Policies {
 		q := workload.SiteQOS{Name: name}
 		if policy.MaxWall != nil {
@@ -230,7 +231,7 @@ func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 		return c
 	}
 	accounts, _ := c.AccountCommands(w.Submitters())
-	declared := readAccounts(c, accounts)
+	declared := admission.Declared(c, accounts)
 	commands := complete.Associations(w, declared.Accounts, declared.QOS)
 	if commands == "" {
 		return c

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
@@ -118,15 +117,15 @@ func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 	if q.states != nil || LikeSlurm(spec) {
 		return nil
 	}
-	running := map[string]int{}
+	cut := q.Workload.CutArrays()
 	for _, job := range q.Workload.Jobs.All() {
-		if end := strings.LastIndexByte(job.ID, '_'); end > 0 && q.Workload.Preset(job) && !q.past[job.ID] {
-			running[job.ID[:end]]++
+		n := 0
+		for _, task := range cut[job.ID] {
+			if !q.past[task.ID] {
+				n++
+			}
 		}
-	}
-	for _, job := range q.Workload.Jobs.All() {
-		array, err := hpc.ParseArray(job.Array)
-		if n := running[job.ID]; n > 0 && job.Array != "" && err == nil && array.Limit > 0 {
+		if array, err := hpc.ParseArray(job.Array); n > 0 && err == nil && array.Limit > 0 {
 			notes = append(notes, fmt.Sprintf("array %s: this engine does not count the array's %s towards its limit of %d, so "+
 				"its other tasks may start too early here (want --policy slurm, or --from-start)", job.ID,
 				quantity.Regular(n, "running task"), array.Limit))

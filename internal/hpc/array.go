@@ -99,3 +99,13 @@ func arrayNumber(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil
 }
+
+// SplitTask divides the ID of a job that is a task of an array, ARRAY_TASK. ok is false for other IDs.
+func SplitTask(id string) (array string, task int, ok bool) {
+	on := strings.LastIndexByte(id, '_')
+	if on <= 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(id[on+1:], 10, 31)
+	return id[:on], int(n), err == nil
+}

@@ -1,6 +1,7 @@
 package hpc
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,4 +86,15 @@ func FuzzParseArray(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestSplitTask(t *testing.T) {
+	for id, want := range map[string]string{
+		"17_3": "17 3 true", "a_b_0": "a_b 0 true", "17_03": "17 3 true", "17": "", "17_": "", "_3": "", "17_*": "", "17_-1": "", "17_4294967296": "",
+	} {
+		array, task, ok := SplitTask(id)
+		if got := fmt.Sprint(array, " ", task, " ", ok); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %s, want %q", id, got, want)
+		}
+	}
 }

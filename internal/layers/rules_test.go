@@ -246,7 +246,7 @@ var rules = []rule{
 	}, nil,
 		"Slurm's commands are one source of a queue; a forecast knows none"},
 	{"use cases", "internal/forecast/sooner", []string{
-		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/slurmspec",
+		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/slurmspec",
 	}, offline,
 		"what a user may change follows from the site's rules; who tries it has the time and the quota"},
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/quantity"}, computes,

@@ -2,8 +2,6 @@ package workload
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"rmreplay/internal/hpc"
 )
@@ -13,10 +11,8 @@ import (
 func (w *Workload) CutArrays() map[string]map[int]*hpc.Job {
 	running := map[string]map[int]*hpc.Job{}
 	for i, job := range w.Jobs.All() {
-		on := max(0, strings.LastIndexByte(job.ID, '_'))
-		array := job.ID[:on]
-		task, err := strconv.Atoi(strings.TrimPrefix(job.ID[on:], "_"))
-		if err != nil || task < 0 || job.Array != "" || !w.Preset(job) {
+		array, task, ok := hpc.SplitTask(job.ID)
+		if !ok || job.Array != "" || !w.Preset(job) {
 			continue
 		}
 		if running[array] == nil {

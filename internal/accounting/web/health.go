@@ -240,13 +240,13 @@ func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
 		t.Rows[i] = append(t.Rows[i], 0.0)
 		t.Rows[i] = append(t.Rows[i], make([]any, len(columns))...)
 	}
-	known := make(map[int64]bool)
+	covered := make(map[int64]bool)
 	for _, row := range raw {
 		k, ok := row[0].(int64)
 		if !ok || k < 0 || int(k) >= len(t.Rows) {
 			continue
 		}
-		known[k] = true
+		covered[k] = true
 		for i, v := range row[1:] {
 			if v == nil {
 				v = 0.0
@@ -254,7 +254,7 @@ func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
 			t.Rows[k][2+i] = v
 		}
 	}
-	if gaps := len(t.Rows) - len(known); gaps > 0 {
+	if gaps := len(t.Rows) - len(covered); gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
 			fmt.Sprintf(" of %d without figures: %s.", len(t.Rows), s.whyGaps(r.clusters())))
 	}

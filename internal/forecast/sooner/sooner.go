@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/admission"
-	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
 )
@@ -128,8 +127,7 @@ func (f *finder) partitions() {
 // qos adds the other QOS that the user's association has and the partition allows.
 func (f *finder) qos() {
 	commands, _ := f.cluster.AccountCommands(f.q.Workload.Submitters())
-	tracked, _ := f.cluster.Get("AccountingStorageTRES")
-	declared := associations.Read(commands, f.cluster.AccountsFile, f.cluster.Name, tracked)
+	declared := admission.Declared(f.cluster, commands)
 	names := make([]string, 0, len(declared.QOS))
 	for name := range declared.QOS {
 		names = append(names, name)

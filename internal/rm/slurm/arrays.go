@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -112,10 +111,8 @@ func (j *jobs) submitPreset(job *hpc.Job) error {
 // cutTask returns the array and the number of a preset job that is a task of one of the window's
 // arrays.
 func (j *jobs) cutTask(job *hpc.Job) (array string, task int, cut bool) {
-	on := max(0, strings.LastIndexByte(job.ID, '_'))
-	array = job.ID[:on]
-	task, err := strconv.Atoi(strings.TrimPrefix(job.ID[on:], "_"))
-	return array, task, err == nil && j.cut[array][task] != nil
+	array, task, cut = hpc.SplitTask(job.ID)
+	return array, task, cut && j.cut[array][task] != nil
 }
 
 // submitTask submits a preset job as a task of its array. It submits the job by itself if slurmctld

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -332,12 +331,8 @@ func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
 	}
 	plain := maps.Clone(ids)
 	for id := range plain {
-		on := strings.LastIndexByte(id, '_')
-		if on < 0 || !arrays[id[:on]] {
-			continue
-		}
-		if _, err := strconv.ParseUint(id[on+1:], 10, 32); err == nil {
-			ids[id] = plain[id[:on]] + id[on:]
+		if array, _, ok := hpc.SplitTask(id); ok && arrays[array] {
+			ids[id] = plain[array] + strings.TrimPrefix(id, array)
 		}
 	}
 	return ids

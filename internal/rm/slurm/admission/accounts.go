@@ -11,8 +11,15 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
 )
+
+// Declared returns what commands for sacctmgr declare in the accounting of a cluster.
+func Declared(c *conf.Cluster, commands []byte) *associations.Set {
+	tracked, _ := c.Get("AccountingStorageTRES")
+	return associations.Read(commands, cmp.Or(c.AccountsFile, "accounts"), c.Name, tracked)
+}
 
 func (s *Site) accountsFile() string {
 	return filepath.Base(cmp.Or(s.cluster.AccountsFile, "accounts.sacctmgr"))

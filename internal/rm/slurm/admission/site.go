@@ -77,8 +77,7 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	}
 	if cluster.Accounting() && !o.WithoutAccounting {
 		commands, _ := cluster.AccountCommands(submitters)
-		tracked, _ := cluster.Get("AccountingStorageTRES")
-		s.accounts = associations.Read(commands, cmp.Or(cluster.AccountsFile, "accounts"), cluster.Name, tracked)
+		s.accounts = Declared(cluster, commands)
 		s.readEnforcement()
 	}
 	if err := s.readKeys(); err != nil {
