@@ -39,18 +39,21 @@ func (c *Comparison) Answer(p *Pair) string {
 		change, jobs = is-was, fmt.Sprintf("jobs that start in both (%d)", n)
 	}
 	var text string
+	texts := waitTexts(wait, is, was)
 	switch {
+	case math.Abs(float64(change)) < 0.5 && texts[0] == texts[1]:
+		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline), texts[0])
 	case math.Abs(float64(change)) < 0.5:
-		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline),
-			quantity.Duration(is))
+		text = fmt.Sprintf("On average, %s wait about as long in %s as in %s: %s and %s", jobs, name(p.Set),
+			name(p.Baseline), texts[0], texts[1])
 	default:
 		how := "longer"
 		if change < 0 {
 			how = "shorter"
 		}
 		text = fmt.Sprintf("On average, %s wait %s %s in %s than in %s: %s instead of %s", jobs,
-			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline),
-			quantity.Duration(is), quantity.Duration(was))
+			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline), texts[0],
+			texts[1])
 	}
 	text += c.rejections(p.Set, p)
 	if early != "" {
@@ -78,6 +81,23 @@ func (c *Comparison) Answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// waitTexts writes the mean waits of a figure. If durations in their two largest units would make different waits look
+// equal, it writes seconds, as the table of figures does.
+func waitTexts(wait *Metric, means ...metrics.Float) []string {
+	durations, seconds, waitOf := make([]string, len(means)), make([]string, len(means)), map[string]string{}
+	ambiguous := false
+	for i, mean := range means {
+		durations[i], seconds[i] = quantity.Duration(mean), wait.Format(mean)+quantity.Space+"s"
+		other, seen := waitOf[durations[i]]
+		ambiguous = ambiguous || seen && other != seconds[i]
+		waitOf[durations[i]] = seconds[i]
+	}
+	if ambiguous {
+		return seconds
+	}
+	return durations
 }
 
 // endedEarly returns the letters of a pair's sides that have a run that ended early, or "".
@@ -211,8 +231,13 @@ func (c *Comparison) order() string {
 			return cmp.Or(cmp.Compare(m.Sets[a].Mean, m.Sets[b].Mean), cmp.Compare(a, b))
 		})
 		var list []string
-		for _, set := range sets {
-			text := Letter(set) + " " + quantity.Duration(m.Sets[set].Mean)
+		means := make([]metrics.Float, len(sets))
+		for k, set := range sets {
+			means[k] = m.Sets[set].Mean
+		}
+		for k, wait := range waitTexts(m, means...) {
+			set := sets[k]
+			text := Letter(set) + " " + wait
 			if !valid(set) {
 				text += " (not valid)"
 			}
