@@ -485,13 +485,37 @@ func exports(t *testing.T, r *reader) {
 	}
 }
 
-// wrongQuery enters a wrong query, sees the error, and corrects the query.
+// wrongQuery enters a wrong query, sees the error, and corrects the query. Meanwhile the panels, which still answer the
+// query before, are as dim as while they load. So they are if the server does not answer.
 func wrongQuery(t *testing.T, r *reader) {
 	r.visit("?last=all")
 	r.Eval(`document.querySelector("[name=q]").value = "user_nam:alice"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
 	r.wait(`document.querySelector("#controls .warning")?.textContent.includes("user_name")`)
+	dim := func(when string, want bool) {
+		t.Helper()
+		var bright, dimmed int
+		r.Eval(`[...document.querySelectorAll("[data-panel] > h2")].filter((e) => getComputedStyle(e).opacity * getComputedStyle(e.parentElement).opacity === 1).length`, &bright)
+		r.Eval(`[...document.querySelectorAll("[data-panel] > h2")].filter((e) => getComputedStyle(e).opacity * getComputedStyle(e.parentElement).opacity < 0.6).length`, &dimmed)
+		if want && (bright > 0 || dimmed == 0) || !want && (bright == 0 || dimmed > 0) {
+			t.Errorf("%s, %d panels are dimmed and %d are not", when, dimmed, bright)
+		}
+	}
+	dim("with a wrong query", true)
 	r.Picture("wrong")
 	r.Eval(`document.querySelector("[name=q]").value = "user_name:user001"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
 	r.wait(`!document.querySelector("#controls .warning")`)
 	r.loaded()
+	dim("after the query was corrected", false)
+	r.Eval(`window.answers = fetch; window.fetch = (url, options) => String(url).includes("/panels/") ? Promise.reject(new Error("lost")) : answers(url, options);
+		document.querySelector("[name=q]").value = "user_name:user002"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`document.querySelector("[data-panel] > .warning")`)
+	r.loaded()
+	dim("without an answer", true)
+	r.Eval(`window.fetch = () => Promise.reject(new Error("lost")); document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`document.querySelector("#status").textContent.includes("lost")`)
+	dim("without a page", true)
+	r.Eval(`window.fetch = answers; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`!document.querySelector("[data-panel] > .warning")`)
+	r.loaded()
+	dim("with answers again", false)
 }

@@ -8,6 +8,12 @@
   const parsed = (text) => new DOMParser().parseFromString(text, "text/html");
   let flight = new AbortController(), timer = 0;
 
+  // outdate marks panels whose content does not answer the request in the URL. A response removes the mark.
+  const outdate = (panels) => panels.forEach((panel) => {
+    panel.removeAttribute("aria-busy");
+    panel.dataset.outdated = "true";
+  });
+
   const say = (text) => { $("#status").textContent = text; };
   const stored = (value) => {
     try {
@@ -66,9 +72,11 @@
           panel.append(...parsed(text).body.childNodes);
         }
         all("details", panel).forEach((d, i) => { d.open = open[i] || false; });
+        delete panel.dataset.outdated;
       });
     } catch (error) {
       if (signal.aborted) return;
+      outdate([panel]);
       all(".warning", panel).forEach((e) => e.remove());
       panel.append(Object.assign(document.createElement("p"), { className: "warning", textContent: `The server does not answer: ${error.message}` }));
     }
@@ -90,12 +98,12 @@
       $("#tip").hidden = true;
       if ($("#controls .warning")) {
         flight.abort();
-        all("[data-panel]").forEach((p) => p.removeAttribute("aria-busy"));
-        return;
+        return outdate(all("[data-panel]"));
       }
       await load();
     } catch (error) {
       if (signal.aborted) return;
+      outdate(all("[data-panel]"));
       say(`The server does not answer: ${error.message}`);
       again();
     }
