@@ -298,6 +298,11 @@ func TestAligned(t *testing.T) {
 		t.Error("the page does not say how the two are aligned")
 	}
 	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
+	for _, query := range []string{both + day, "a=vale&format=json", "b=vale&format=csv", both + "format=csv"} {
+		if text := s.get("api/v1/panels/jobs?"+query, http.StatusBadRequest); !strings.Contains(text, "want f=cluster=NAME") {
+			t.Errorf("%s: %s", query, text)
+		}
+	}
 }
 
 // TestEverything checks that "everything" has the jobs that ended and no others, and that the

@@ -418,6 +418,10 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 		return err
 	}
 	format := q.URL.Query().Get("format")
+	if format != "html" && (r.values.Get("a") != "" || r.values.Get("b") != "") {
+		return bad(errors.New("a and b: JSON and CSV are about one cluster (want f=cluster=NAME, once for each of the two, " +
+			"or format=html)"))
+	}
 	if format != "html" { // v.view does this, too
 		if r, err = v.fromFirstStart(q.Context(), p, r); err != nil {
 			return err
