@@ -387,14 +387,17 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// Vectors of waits leave out preset jobs.
+// Vectors of waits and the jobs of groups leave out preset jobs, whose waits do not count.
 func TestPresetJobs(t *testing.T) {
 	rows := []run.Row{job("preset", 0, 10, 100, "n1"), job("x", 50, 60, 100, "n2")}
 	a, b := single("a", rows...), single("b", rows...)
 	for _, s := range []Set{a, b} {
 		s.Runs[0].Manifest.WindowStart = monday.Add(40 * time.Second)
 	}
-	c := mustCompare(t, Options{EveryJob: true}, a, b)
+	c := mustCompare(t, Options{EveryJob: true, By: []metrics.By{metrics.ByUser}}, a, b)
+	if groups := c.Groups[metrics.ByUser]; len(groups) != 1 || !slices.Equal(groups[0].Jobs, []int{1, 1}) {
+		t.Errorf("groups %+v, want one with the job that started in the window", groups)
+	}
 	if c.Distances.Jobs != 1 || c.Distances.LeftOut != 1 {
 		t.Errorf("%d jobs in the vectors, %d left out, want 1 and 1", c.Distances.Jobs, c.Distances.LeftOut)
 	}

@@ -284,7 +284,7 @@ func correctedFor(table []Metric) (n int) {
 // Group is the table of figures for one group of jobs.
 type Group struct {
 	Name    string   `json:"name"` // empty for jobs without the property
-	Jobs    []int    `json:"jobs"` // in the first run of each set
+	Jobs    []int    `json:"jobs"` // the jobs that have a wait ([metrics.Metrics.Waited]), in the first run of each set
 	Metrics []Metric `json:"metrics"`
 }
 
@@ -314,7 +314,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 		groups[n] = Group{Name: name, Jobs: make([]int, len(tables))}
 		for i := range tables {
 			if m := found[name][&tables[i][0]]; m != nil {
-				groups[n].Jobs[i] = m.Jobs
+				groups[n].Jobs[i] = m.Waited
 			}
 		}
 		var list []gauge

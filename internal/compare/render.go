@@ -466,7 +466,7 @@ func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 			gained -= sum
 		}
 	}
-	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; waits and sums: of jobs that "+
-		"started, share: of all changes\n",
+	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; jobs, waits and sums: of "+
+		"jobs that started in the window, share: of all changes\n",
 		by, losers, (lost / 3600).Text(), winners, (gained / 3600).Text())
 }

@@ -847,7 +847,10 @@ func (r *Report) groups() (Section, error) {
 
 // groupTerms define the columns of the tables of groups.
 func groupTerms() []Term {
-	terms := []Term{{"utilization of a group", "of the whole machine; of a partition, of its own nodes"}}
+	terms := []Term{
+		{"jobs", "the jobs of the group whose waits count: they started in the window"},
+		{"utilization of a group", "by all its jobs, of the whole machine; of a partition, of its own nodes"},
+	}
 	for _, f := range metrics.GroupFigures[1:] {
 		terms = append(terms, Term{f.Label, f.Meaning})
 	}
