@@ -20,11 +20,12 @@ import (
 // the views health and health_counts of the store.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
+		about: "The mean cycle, and above it the longest known one. slurmctld does not tell every cycle: the longest " +
+			"may have been longer.", health: queryCycles("main"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
-		"longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
+		"longest known one, as for the main scheduler. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
 		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
@@ -40,10 +41,10 @@ var healthPanels = []*panel{
 	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
 		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
 		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
-	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.",
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "How many cycles ended for each reason.",
 		health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
-		about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"),
+		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
 		"In a replay, those by rmreplay are its own questions.",
@@ -274,8 +275,9 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
-	gaps := 0
+	gaps, counted := 0, false
 	for _, row := range t.Rows {
+		counted = counted || value(row[coveredColumn]) > 0
 		known := slices.ContainsFunc(row[coveredColumn+1:], func(v any) bool { return v != nil })
 		if len(t.series) == 0 { // nothing was counted in any bar
 			known = value(row[coveredColumn]) > 0
@@ -283,6 +285,10 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		if !known {
 			gaps++
 		}
+	}
+	if counted && len(t.series) == 0 {
+		t.notes = append(t.notes, "None of this was counted. Releases before 23.11 do not count why cycles end, and "+
+			"simulations count neither this nor requests.")
 	}
 	if gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
@@ -308,15 +314,15 @@ func (s *sizes) whyGaps(names []string) string {
 	case sites:
 		return silent
 	}
-	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm; simulations " +
-		"and imported jobs have none"
+	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm and of " +
+		"simulations with --policy slurm; other simulations and imported jobs have none"
 }
 
 func queryCycles(prefix string) func(r *request) condition {
 	return func(r *request) condition {
 		return r.fromHealth(strings.ReplaceAll("sum(@cycles), sum(@us) / nullif(sum(@cycles), 0) / 1e3, "+
 			"max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
-			"greatest(max(@longest_us) - sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3", "@", prefix+"_"))
+			"(max(@longest_us) - least(max(@longest_us), sum(@us) / nullif(sum(@cycles), 0))) / 1e3", "@", prefix+"_"))
 	}
 }
 

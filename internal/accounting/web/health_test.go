@@ -142,7 +142,13 @@ func TestHealthZero(t *testing.T) {
 	if r.Rows[1][3] != 0.0 || r.Rows[1][4] != nil || r.Rows[1][5] != nil {
 		t.Errorf("an interval without a cycle: %v", r.Rows[1])
 	}
-	r = s.panel("health-jobs", "last", "all") // an answer without counters tells the queue
+	if err := s.store.AddHealth(store.Health{Cluster: "old", At: at(0), Interval: time.Minute, Main: store.Cycles{Count: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if r = s.panel("health-main-exits", "last", "all", "f", "cluster=old"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "None of this was counted") {
+		t.Errorf("an old release: %q", r.Notes)
+	}
+	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
 	if len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "1"+quantity.Space+"interval of 5 without figures") {
 		t.Errorf("%q", r.Notes)
 	}
