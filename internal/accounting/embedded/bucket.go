@@ -115,7 +115,3 @@ func number(micros string, edges []time.Time) string {
 	b.WriteString(strings.Repeat(" END", len(runs)-1))
 	return fmt.Sprintf("greatest(least(%s, %d), -1)", b.String(), len(edges)-1)
 }
-
-// Bucket returns the SQL of the number of the bucket, between edges, of a column of instants. The
-// number is -1 before the first edge, and the number of buckets after the last edge and for NULL.
-func Bucket(column string, edges []time.Time) string { return number(micros(column), edges) }

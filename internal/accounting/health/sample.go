@@ -48,9 +48,12 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 		grown(base.BackfillTried, now.BackfillTried)
 	h.Backfill.Sum = grown(base.BackfillSum, now.BackfillSum)
 	h.Backfill.Longest = longest(&h.Backfill, base.BackfillMax, now.BackfillMax)
-	// The counters of requests are not reset at midnight.
+	requested := before.Requests
+	if anew && requestsReset(before.Requests, now.Requests) {
+		requested = nil
+	}
 	h.Counts = slices.Concat(exits(store.MainExit, base.MainExits, now.MainExits),
-		exits(store.BackfillExit, base.BackfillExits, now.BackfillExits), requests(before.Requests, now.Requests))
+		exits(store.BackfillExit, base.BackfillExits, now.BackfillExits), requests(requested, now.Requests))
 	h.Counts = slices.DeleteFunc(h.Counts, func(c store.HealthCount) bool { return c.Count == 0 })
 	slices.SortFunc(h.Counts, func(a, b store.HealthCount) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
@@ -91,6 +94,17 @@ func exits(kind string, before, now []rm.Exits) (list []store.HealthCount) {
 	return list
 }
 
+// requestsReset reports whether the counters of requests were reset between two answers. A start of
+// slurmctld and sdiag --reset reset those of all types; a midnight resets none. Then the counter of
+// some type is smaller.
+func requestsReset(before, now []rm.Requests) bool {
+	later := make(map[string]int64, len(now))
+	for _, r := range now {
+		later[r.Type] = r.Count
+	}
+	return slices.ContainsFunc(before, func(r rm.Requests) bool { return later[r.Type] < r.Count })
+}
+
 func requests(before, now []rm.Requests) (list []store.HealthCount) {
 	earlier := make(map[string]rm.Requests, len(before))
 	for _, r := range before {
@@ -98,10 +112,7 @@ func requests(before, now []rm.Requests) (list []store.HealthCount) {
 	}
 	for _, r := range now {
 		e := earlier[r.Type]
-		if e.Count > r.Count {
-			e = rm.Requests{}
-		}
-		list = append(list, store.HealthCount{Kind: store.Requests, Name: r.Type, Count: r.Count - e.Count,
+		list = append(list, store.HealthCount{Kind: store.Requests, Name: r.Type, Count: grown(e.Count, r.Count),
 			Micros: grown(e.Time, r.Time).Microseconds()})
 	}
 	return list

@@ -20,11 +20,12 @@ import (
 // the views health and health_counts of the store.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
+		about: "The mean cycle, and above it the longest known one. slurmctld does not tell every cycle: the longest " +
+			"may have been longer.", health: queryCycles("main"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
-		"longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
+		"longest known one, as for the main scheduler. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
 		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
@@ -40,10 +41,10 @@ var healthPanels = []*panel{
 	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
 		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
 		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
-	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.",
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "How many cycles ended for each reason.",
 		health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
-		about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"),
+		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
 		"In a replay, those by rmreplay are its own questions.",
@@ -57,20 +58,18 @@ var healthPanels = []*panel{
 const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
 	"one with --clock measured has times."
 
-// explainBlank adds a note to a table whose figures are all 0, because its chart is empty.
+// explainBlank adds a note to a table whose known figures are all 0, because its chart is empty.
 func (p *panel) explainBlank(t *table) {
-	figures := false
+	blank := false
 	for _, row := range t.Rows {
-		for i, c := range t.Columns {
-			figures = figures || c.Name == "covered" && value(row[i]) > 0
-		}
 		for _, i := range t.series {
 			if known(row[i]) != 0 {
 				return
 			}
+			blank = blank || row[i] != nil
 		}
 	}
-	if figures || p.still != "" && len(t.series) > 0 {
+	if blank {
 		t.notes = append(t.notes, cmp.Or(p.still, "All values are 0."))
 	}
 }
@@ -121,8 +120,8 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	}
 }
 
-// schedulers returns the clusters that have figures of their schedulers: the times of the oldest
-// and the newest figure, and the median interval. It refuses requests with other filters than
+// schedulers returns the clusters that have figures of their schedulers: the first second and the
+// last of their intervals, and the median interval. It refuses requests with other filters than
 // clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
@@ -134,7 +133,8 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	if r.values.Get("q") != "" {
 		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
-	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until), " +
+	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(make_timestamp(epoch_us(until) - " +
+		"greatest(interval_us - 1000000, 0))), max(until), " +
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	view := v.store.View()
 	defer view.Close()
@@ -188,77 +188,112 @@ func ofClusters(names []string) condition {
 }
 
 // counters are the columns of health whose sum over time is shown. For the columns in largest, the
-// largest value of a bucket is shown.
+// largest value of a bar is shown.
 var (
-	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us " +
+	counters = strings.Fields("submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
-	largest = strings.Fields(
-		"threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
+	largest = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_queue bf_queue")
 )
 
-// fromHealth returns a query with a row for each bucket of time: the bucket's number, the longest
-// interval in seconds, and what. what is SQL that aggregates over clusters: its input has one row
-// for each cluster, with the cluster's figures in the bucket: the sums of counters, and the largest
-// value of a level, such as the number of running jobs. what can then sum levels over clusters.
+// bars returns the buckets of a panel about schedulers. Unlike those of jobs, the first and the last
+// one are whole even if the range begins or ends within them: so none is shorter than the others, or
+// than the time between two answers of sdiag.
+func (r *request) bars() buckets {
+	b := r.buckets()
+	b.edges = b.round
+	return b
+}
+
+// inBars returns a query that divides the figures among the bars: a row for each interval of a
+// scheduler and each bar that the interval touches. Beside the columns of health, the row has the
+// bar's number (bucket), the seconds of the interval that are in the bar (covered), the same as a
+// share of the interval (share; NULL if no counters are known), and whether sdiag answered in the bar
+// (told). sdiag's times are whole seconds, so the second until is the interval's last one.
+func (r *request) inBars() condition {
+	edges := r.bars().edges
+	bars := make([]string, len(edges)-1)
+	for i := range bars {
+		bars[i] = fmt.Sprintf("(%d::BIGINT, %d, %d)", i, edges[i].UnixMicro(), edges[i+1].UnixMicro())
+	}
+	of := ofClusters(r.clusters())
+	return condition{"SELECT *, greatest(least(high, ended) - greatest(low, begun), 0) / 1e6 AS covered, " +
+		"covered * 1e6 / nullif(interval_us, 0) AS share, told_us >= low AND told_us < high AS told FROM (" +
+		"SELECT *, epoch_us(until) AS told_us, told_us + 1000000 AS ended, ended - interval_us AS begun FROM health WHERE " +
+		"until >= " + embedded.Timestamp(edges[0].Add(-time.Second)) + " AND " + of.sql + ") JOIN (VALUES " +
+		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low", of.args}
+}
+
+// fromHealth returns a query with a row for each bar: its number, the time with figures in seconds,
+// and what. what is SQL that aggregates over clusters: its input has one row for each cluster, with
+// the cluster's figures in the bar. Counters are spread evenly over their intervals. A level, such as
+// the number of running jobs, is the largest one of the bar's answers; what can sum levels over
+// clusters. The longest cycle is that of the intervals that touch the bar; it is at least their mean.
+// A figure that is not known is NULL.
 func (r *request) fromHealth(what string) condition {
-	where := r.healthRange()
-	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"
+	parts := r.inBars()
+	of := "sum(covered) AS covered"
 	for _, name := range counters {
-		of += ", sum(" + name + ") AS " + name
+		of += ", sum(share * " + name + ") AS " + name
 	}
 	for _, name := range largest {
-		of += ", max(" + name + ") AS " + name
+		of += ", max(" + name + ") FILTER (told) AS " + name
 	}
-	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " +
-		embedded.Bucket("until", r.buckets().round) + " AS bucket, cluster, " + of +
-		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
+	of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, "+
+		"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", "main_")
+	of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, "+
+		"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", "bf_")
+	return condition{"SELECT bucket, max(covered), " + what + " FROM (SELECT bucket, cluster, " + of + " FROM (" +
+		parts.sql + ") GROUP BY 1, 2) GROUP BY 1", parts.args}
 }
 
-// healthRange returns the condition that chooses the figures in the request's range of time.
-func (r *request) healthRange() condition {
-	of := ofClusters(r.clusters())
-	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " +
-		of.sql, of.args}
-}
-
-// coveredColumn is the index of the column "time with figures" in a table that levels returns.
+// coveredColumn is the index of the column "time with figures" in the table of a panel about
+// schedulers.
 const coveredColumn = 2
 
+// covered is the column "time with figures".
+var covered = column{"covered", "time with figures", "s", seconds}
+
 // levels makes a table from the rows of fromHealth. After the bucket, a row has the covered time
-// and a number for each of columns. The numbers of buckets without figures are not known; a note says
-// how many such buckets there are.
-func levels(r *request, s *sizes, raw [][]any, columns []column) *table {
-	t := timeTable(r, r.buckets())
+// and a number for each of columns, which is nil if it is not known.
+func levels(r *request, raw [][]any, columns []column) *table {
+	t := timeTable(r, r.bars())
 	t.levels = true
-	if r.shift != 0 {
-		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
-			r.write(moment, r.from.Add(-r.shift))))
-	}
-	t.Columns = append(t.Columns, column{"covered", "time with figures", "s", seconds})
-	t.Columns = append(t.Columns, columns...)
+	t.Columns = slices.Concat(t.Columns, []column{covered}, columns)
 	for i := range t.Rows {
 		t.Rows[i] = append(t.Rows[i], 0.0)
 		t.Rows[i] = append(t.Rows[i], make([]any, len(columns))...)
 	}
-	covered := make(map[int64]bool)
 	for _, row := range raw {
-		k, ok := row[0].(int64)
-		if !ok || k < 0 || int(k) >= len(t.Rows) {
-			continue
+		copy(t.Rows[row[0].(int64)][coveredColumn:], row[1:])
+	}
+	return t
+}
+
+// noteGaps notes how many bars have no figures, and why.
+func (t *table) noteGaps(r *request, s *sizes) {
+	if r.shift != 0 {
+		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
+			r.write(moment, r.from.Add(-r.shift))))
+	}
+	gaps, counted := 0, false
+	for _, row := range t.Rows {
+		counted = counted || value(row[coveredColumn]) > 0
+		known := slices.ContainsFunc(row[coveredColumn+1:], func(v any) bool { return v != nil })
+		if len(t.series) == 0 { // nothing was counted in any bar
+			known = value(row[coveredColumn]) > 0
 		}
-		covered[k] = true
-		for i, v := range row[1:] {
-			if v == nil {
-				v = 0.0
-			}
-			t.Rows[k][2+i] = v
+		if !known {
+			gaps++
 		}
 	}
-	if gaps := len(t.Rows) - len(covered); gaps > 0 {
+	if counted && len(t.series) == 0 {
+		t.notes = append(t.notes, "None of this was counted. Releases before 23.11 do not count why cycles end, and "+
+			"simulations count neither this nor requests.")
+	}
+	if gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
 			fmt.Sprintf(" of %d without figures: %s.", len(t.Rows), s.whyGaps(r.clusters())))
 	}
-	return t
 }
 
 // whyGaps says why there are times without figures of the named schedulers. An empty list means all schedulers.
@@ -279,20 +314,20 @@ func (s *sizes) whyGaps(names []string) string {
 	case sites:
 		return silent
 	}
-	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm; simulations " +
-		"and imported jobs have none"
+	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm and of " +
+		"simulations with --policy slurm; other simulations and imported jobs have none"
 }
 
 func queryCycles(prefix string) func(r *request) condition {
 	return func(r *request) condition {
-		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / "+
-			"1e3, max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
-			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
+		return r.fromHealth(strings.ReplaceAll("sum(@cycles), sum(@us) / nullif(sum(@cycles), 0) / 1e3, "+
+			"max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
+			"(max(@longest_us) - least(max(@longest_us), sum(@us) / nullif(sum(@cycles), 0))) / 1e3", "@", prefix+"_"))
 	}
 }
 
-func shapeCycles(r *request, s *sizes, raw [][]any) *table {
-	t := levels(r, s, raw, []column{
+func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
 		{"cycles", "cycles", "", count}, {"mean", "mean", "ms", number}, {"longest", "longest", "ms", number},
 		{"last", "last", "ms", number}, {"above", "longest less mean", "ms", number},
 	})
@@ -301,14 +336,13 @@ func shapeCycles(r *request, s *sizes, raw [][]any) *table {
 }
 
 func queryDepth(r *request) condition {
-	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - " +
-		"sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
-		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), sum(bf_queue)::DOUBLE, sum(bf_table)::DOUBLE, " +
-		"coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
+	return r.fromHealth("sum(bf_tried) / nullif(sum(bf_cycles), 0), (sum(bf_depth) - sum(bf_tried)) / " +
+		"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), sum(bf_queue)::DOUBLE, " +
+		"sum(bf_table)::DOUBLE, sum(main_depth) / nullif(sum(main_cycles), 0), sum(main_queue)::DOUBLE")
 }
 
-func shapeDepth(r *request, s *sizes, raw [][]any) *table {
-	t := levels(r, s, raw, []column{
+func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
 		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
 		{"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
 		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number},
@@ -322,19 +356,19 @@ func queryQueue(r *request) condition {
 	return r.fromHealth("sum(running)::DOUBLE, sum(pending)::DOUBLE")
 }
 
-func shapeQueue(r *request, s *sizes, raw [][]any) *table {
-	t := levels(r, s, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
+func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
 }
 
 func queryStarts(r *request) condition {
-	return r.fromHealth("sum(backfilled)::DOUBLE, greatest(sum(started) - sum(backfilled), 0)::DOUBLE, " +
-		"sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
+	return r.fromHealth("sum(backfilled), sum(started) - least(sum(backfilled), sum(started)), sum(submitted), " +
+		"sum(completed), sum(cancelled), sum(failed)")
 }
 
-func shapeStarts(r *request, s *sizes, raw [][]any) *table {
-	t := levels(r, s, raw, []column{
+func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
 		{"backfilled", "backfilled", "jobs", count}, {"others", "others", "jobs", count},
 		{"submitted", "submitted", "jobs", count},
 		{"completed", "completed", "jobs", count}, {"cancelled", "cancelled", "jobs", count},
@@ -348,8 +382,8 @@ func queryAgents(r *request) condition {
 	return r.fromHealth("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
 }
 
-func shapeAgents(r *request, s *sizes, raw [][]any) *table {
-	t := levels(r, s, raw, []column{
+func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
 		{"agent_queue", "for nodes", "messages", count}, {"dbd_queue", "for slurmdbd", "messages", count},
 		{"threads", "requests in service", "", count}, {"agents", "agents", "", count},
 	})
@@ -357,17 +391,40 @@ func shapeAgents(r *request, s *sizes, raw [][]any) *table {
 	return t
 }
 
+// queryCounts returns a query with two kinds of rows. A row with a name has the sum of what, over
+// the counts of a kind with that name, in a bar. A row without a name has the time with figures.
 func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
-		where := r.healthRange()
-		where = condition{"kind = ? AND " + where.sql, append([]any{kind}, where.args...)}
-		return condition{"SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, name, sum(" + what +
-			")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
+		parts := r.inBars()
+		return condition{"WITH parts AS (" + parts.sql + ") SELECT bucket, name, sum(share * " + what + ") FROM parts JOIN " +
+			"health_counts USING (cluster, until) WHERE kind = ? AND share > 0 GROUP BY 1, 2 UNION ALL " +
+			"SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered FROM parts GROUP BY 1, 2) " +
+			"GROUP BY 1", append(parts.args, kind)}
 	}
 }
 
 func shapeCounts(unit string, f format) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
-		return plainColours(pivot(r, r.buckets(), raw, unit, f))
+		var named [][]any
+		times := make(map[int64]any)
+		for _, row := range raw {
+			if row[1] == nil {
+				times[row[0].(int64)] = row[2]
+			} else {
+				named = append(named, row)
+			}
+		}
+		t := plainColours(pivot(r, r.bars(), named, unit, f))
+		t.Columns = slices.Insert(t.Columns, coveredColumn, covered)
+		for i := range t.series {
+			t.series[i]++
+		}
+		for i := range t.Rows {
+			t.Rows[i] = slices.Insert(t.Rows[i], coveredColumn, orZero(times[int64(i)]))
+			if t.Rows[i][coveredColumn] == 0.0 {
+				clear(t.Rows[i][coveredColumn+1:])
+			}
+		}
+		return t
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var healthBegin = time.Date(2024, 3, 5, 10, 0, 0, 0, time.UTC)
 
-// addHealth adds an hour of figures of a cluster, one per minute. Minutes 20 to 39 are missing.
+// addHealth adds an hour of figures of a cluster, one at the end of each minute. Minutes 20 to 39 are missing.
 func (s *site) addHealth(cluster string) {
 	s.t.Helper()
 	var list []store.Health
@@ -23,7 +23,7 @@ func (s *site) addHealth(cluster string) {
 			continue
 		}
 		list = append(list, store.Health{
-			Cluster: cluster, At: healthBegin.Add(time.Duration(i) * time.Minute), Interval: time.Minute, Threads: 3, AgentQueue: int64(i), DBDQueue: 1, Pending: int64(100 + i), Running: 7,
+			Cluster: cluster, At: healthBegin.Add(time.Duration(i)*time.Minute + 59*time.Second), Interval: time.Minute, Threads: 3, AgentQueue: int64(i), DBDQueue: 1, Pending: int64(100 + i), Running: 7,
 			Submitted: 5, Started: 4, Backfilled: 1, Completed: 2, Table: 9,
 			Main:     store.Cycles{Count: 10, Sum: 20 * time.Millisecond, Longest: 7 * time.Millisecond, Depth: 500, Last: time.Millisecond, Queue: 50},
 			Backfill: store.Cycles{Count: 2, Sum: 3 * time.Second, Longest: 2 * time.Second, Depth: 200, Tried: 40, Last: time.Second, Queue: 60},
@@ -67,11 +67,11 @@ func TestHealth(t *testing.T) {
 		if got := r.sum(c.column); got < c.want-1e-6 || got > c.want+1e-6 {
 			t.Errorf("%s: the sum of %s is %v (want %v)", c.panel, c.column, got, c.want)
 		}
-		if levels := c.panel != "health-requests" && !strings.Contains(c.panel, "exits") && c.panel != "health-request-time"; levels && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "20") || !strings.Contains(r.Notes[0], "without figures")) {
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "20") || !strings.Contains(r.Notes[0], "without figures") {
 			t.Errorf("%s: %q", c.panel, r.Notes)
 		}
 		for _, row := range r.Rows { // a number that is not known is null, never 0
-			if r.Columns[2].Name == "covered" && (row[2] == 0.0) != (row[3] == nil) {
+			if r.Columns[2].Name != "covered" || (row[2] == 0.0) != (row[3] == nil) {
 				t.Errorf("%s: %v", c.panel, row)
 			}
 		}
@@ -105,6 +105,118 @@ func TestHealth(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestHealthZero distinguishes what did not happen, a true 0, from what nobody counted.
+func TestHealthZero(t *testing.T) {
+	s := serve(t, 50)
+	at := func(minute int) time.Time { return healthBegin.Add(time.Duration(minute)*time.Minute + 59*time.Second) }
+	ping := []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 6, Micros: 3_000_000},
+		{Kind: store.MainExit, Name: "end_job_queue", Count: 4}, {Kind: store.BackfillExit, Name: "end_job_queue", Count: 1}}
+	err := s.store.AddHealth(store.Health{Cluster: "vale", At: at(0), Interval: time.Minute, Counts: ping},
+		store.Health{Cluster: "vale", At: at(1), Interval: time.Minute}, // idle
+		store.Health{Cluster: "vale", At: at(3)},                        // the first answer after a restart
+		store.Health{Cluster: "vale", At: at(4), Interval: time.Minute, Counts: ping})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for panel, first := range map[string]float64{"health-requests": 6, "health-request-time": 3, "health-main-exits": 4, "health-backfill-exits": 1} {
+		r := s.panel(panel, "last", "all")
+		got := r.Columns[2].Name
+		for _, row := range r.Rows {
+			got += fmt.Sprint(row[2:])
+		}
+		if want := fmt.Sprintf("covered[60 %v][60 0][0 <nil>][0 <nil>][60 %v]", first, first); got != want {
+			t.Errorf("%s: %s, want %s", panel, got, want)
+		}
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "2"+quantity.Space+"intervals of 5 without figures") {
+			t.Errorf("%s: %q", panel, r.Notes)
+		}
+		text := s.get("api/v1/panels/"+panel+"?last=all&format=csv", http.StatusOK)
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 6 || !strings.HasSuffix(lines[2], ",60,0") || !strings.HasSuffix(lines[3], ",0,") {
+			t.Errorf("%s: %s", panel, text)
+		}
+	}
+	r := s.panel("health-main", "last", "all") // there was no cycle, whose time would be known
+	if r.Rows[1][3] != 0.0 || r.Rows[1][4] != nil || r.Rows[1][5] != nil {
+		t.Errorf("an interval without a cycle: %v", r.Rows[1])
+	}
+	if err := s.store.AddHealth(store.Health{Cluster: "old", At: at(0), Interval: time.Minute, Main: store.Cycles{Count: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if r = s.panel("health-main-exits", "last", "all", "f", "cluster=old"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "None of this was counted") {
+		t.Errorf("an old release: %q", r.Notes)
+	}
+	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
+	if len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "1"+quantity.Space+"interval of 5 without figures") {
+		t.Errorf("%q", r.Notes)
+	}
+}
+
+// TestHealthTimes draws figures at the times at which they happened: those of an hour in the bar of that hour, whatever
+// part of it is in the range, and those of an interval that lies in two bars evenly over its time.
+func TestHealthTimes(t *testing.T) {
+	s := serve(t, 50)
+	hourly := func(cluster string, offset time.Duration) {
+		var list []store.Health
+		for i := range 6 {
+			list = append(list, store.Health{Cluster: cluster, At: healthBegin.Add(time.Duration(i+1)*time.Hour + offset), Interval: time.Hour,
+				Running: int64(i + 1), Started: 60 * int64(i+1), Main: store.Cycles{Count: 60, Sum: time.Minute, Longest: time.Second / 2},
+				Counts: []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 60 * int64(i+1)}}})
+		}
+		if err := s.store.AddHealth(list...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hourly("even", -time.Second)
+	hourly("odd", 15*time.Minute-time.Second)
+	for _, c := range []struct{ cluster, from, until, want, running string }{
+		{"even", "", "", "10 60 11 120 12 180", "1 2 3"},
+		{"even", "2024-03-05T10:30:00Z", "2024-03-05T10:45:00Z", "10 60", "1"},
+		{"even", "2024-03-05T11:59:59Z", "2024-03-05T12:00:01Z", "11 120 12 180", "2 3"},
+		{"odd", "2024-03-05T09:00:00Z", "2024-03-05T12:30:00Z", "9 <nil> 10 45 11 105 12 165", "<nil> <nil> 1 2"},
+	} {
+		query := []string{"f", "cluster=" + c.cluster, "from", c.from, "until", c.until}
+		if c.from == "" {
+			query = []string{"f", "cluster=" + c.cluster, "last", "all"}
+		}
+		for _, panel := range []string{"health-starts", "health-requests"} {
+			r := s.panel(panel, query...)
+			column := map[string]int{"health-starts": 4, "health-requests": 3}[panel]
+			got := ""
+			for _, row := range r.Rows {
+				from, err := time.Parse(time.RFC3339, row[0].(string))
+				until, err2 := time.Parse(time.RFC3339, row[1].(string))
+				if err != nil || err2 != nil || until.Sub(from) != time.Hour || from.Minute() != 0 {
+					t.Errorf("%+v: a bar from %v until %v", c, row[0], row[1])
+				}
+				got += fmt.Sprint(" ", from.Hour(), " ", row[column])
+			}
+			if !strings.HasPrefix(got, " "+c.want) || c.from != "" && got != " "+c.want {
+				t.Errorf("%s: %+v:%s", panel, c, got)
+			}
+		}
+		got := ""
+		for _, row := range s.panel("health-jobs", query...).Rows {
+			got += fmt.Sprint(" ", row[3])
+		}
+		if !strings.HasPrefix(got, " "+c.running) {
+			t.Errorf("%+v: running:%s", c, got)
+		}
+		for _, row := range s.panel("health-main", query...).Rows {
+			if row[3] != nil && (row[4] != 1000.0 || row[5] != 1000.0) { // a longest cycle below the mean is not the longest
+				t.Errorf("%+v: cycles %v", c, row)
+			}
+		}
+	}
+	for _, name := range []string{"even", "odd"} {
+		if got := s.panel("health-starts", "last", "all", "f", "cluster="+name); got.sum("others") != 1260 {
+			t.Errorf("%s: %v starts, want those of all intervals", name, got.sum("others"))
+		}
+	}
+	if got := s.panel("health-requests", "last", "all"); got.sum("REQUEST_PING") != 2520 {
+		t.Errorf("%v requests to both, want 2520", got.sum("REQUEST_PING"))
 	}
 }
 
@@ -289,7 +401,7 @@ func TestExpireHealth(t *testing.T) {
 func (s *site) addRun(name string) {
 	s.t.Helper()
 	var list []store.Health
-	at := time.Date(2023, 11, 20, 9, 30, 0, 0, time.UTC)
+	at := time.Date(2023, 11, 20, 9, 29, 59, 0, time.UTC)
 	for i := range 6 {
 		list = append(list, store.Health{
 			Cluster: name, At: at.Add(time.Duration(i+1) * 10 * time.Minute), Interval: 10 * time.Minute, Pending: 50, Running: int64(i), Started: 30, Backfilled: 9,

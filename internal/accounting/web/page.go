@@ -217,7 +217,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
 		if c == nil {
-			what := map[bool]string{false: "job of this view is in it.", true: "figure of slurmctld is in this view."}
+			what := map[bool]string{false: "job of this view is in it.", true: "such figure of slurmctld is in this view."}
 			out.Notes = append(out.Notes, "There is nothing to draw: no "+what[a.panel.health != nil])
 		}
 		out.Chart, out.Folded = c, true

@@ -61,7 +61,7 @@ func (r *request) align(s *sizes) error {
 		}
 		r.shift = day(second.Oldest).Sub(day(r.from))
 	case "begin":
-		r.shift = second.Oldest.Add(-second.every).Truncate(time.Second).Sub(r.from)
+		r.shift = second.Oldest.Truncate(time.Second).Sub(r.from)
 	}
 	var first size
 	if i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[0] }); i >= 0 {
@@ -129,7 +129,8 @@ func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 			})
 		}
 	}
-	plots.X.Min, plots.X.Max = float64(r.from.Unix()), float64(r.until.Unix())
+	rows := sides[0].table.Rows
+	plots.X.Min, plots.X.Max = seconds1970(rows[0][0]), seconds1970(rows[len(rows)-1][1])
 	scaleTo(&plots.Y, top)
 	own := *r
 	own.panel = p
@@ -147,12 +148,12 @@ func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 	return c.finish(f)
 }
 
-// steps returns a column as step lines, shifted in time by move. Buckets without figures interrupt
-// the line.
+// steps returns a column as step lines, shifted in time by move. Buckets whose value is not known
+// interrupt the line.
 func (t *table) steps(column int, move time.Duration) (lines []plotter.XYs) {
 	var points plotter.XYs
 	for _, row := range t.Rows {
-		if value(row[coveredColumn]) == 0 {
+		if row[column] == nil {
 			if len(points) > 0 {
 				lines = append(lines, points)
 			}

@@ -291,6 +291,7 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	a.table = p.shape(&own, s, raw)
 	a.table.round()
 	if p.health != nil {
+		a.table.noteGaps(&own, s)
 		p.explainBlank(a.table)
 	}
 	a.table.notes = append(a.table.notes, notes...)

@@ -35,6 +35,8 @@ type actions struct {
 	logDir  string
 	// reconfigured is called with the cluster of each slurm.conf that comes into force.
 	reconfigured func(*conf.Cluster)
+	// count asks for slurmctld's counters and then calls then.
+	count func(then func())
 
 	open []*action // actions that have not ended, in the order of their beginnings
 	// any says that an action of the workload has begun.
@@ -80,17 +82,20 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, it calls then, which may be nil.
+// begin begins an action. When the action has ended, it calls then, which may be nil. The action
+// may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin asks for them first.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)
-	path, args, err := s.actionCommand(what)
-	if err == nil {
-		_, err = s.daemons.StartClient("", path, args, func(cl *daemons.Client) { s.actionEnded(a, cl) })
-	}
-	if err != nil {
-		s.acted(a, err.Error(), err)
-	}
+	s.count(func() {
+		path, args, err := s.actionCommand(what)
+		if err == nil {
+			_, err = s.daemons.StartClient("", path, args, func(cl *daemons.Client) { s.actionEnded(a, cl) })
+		}
+		if err != nil {
+			s.acted(a, err.Error(), err)
+		}
+	})
 }
 
 // unfinished describes the actions that have not ended.

@@ -169,6 +169,8 @@ type scenario struct {
 	logs       string
 	// started is called with the engine before the workload is played; it may be nil.
 	started func(*Engine)
+	// statistics is called with slurmctld's counters; it may be nil.
+	statistics func(rm.Statistics)
 }
 
 // outcome is the result of a scenario.
@@ -260,7 +262,7 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	e, err := Start(ctx, Config{
 		Cluster: s.cluster, Install: s.slurm, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
 		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, UsageAt: replay.UsageInstant(&s.workload), Delays: s.delays, ClockFactor: s.factor, ReasonsEvery: s.reasons,
-		LogDir: logs, WithoutAccounting: !s.accounting,
+		LogDir: logs, WithoutAccounting: !s.accounting, Statistics: s.statistics,
 	}, lead)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)

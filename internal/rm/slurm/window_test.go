@@ -14,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -106,6 +107,43 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 			t.Errorf("late: %v", o.result.LatePresets)
 		}
 		o.drained()
+	}
+}
+
+// TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and when
+// an action reconfigures it. Still, the statistics count every start: also of preset jobs that started
+// after the last regular question.
+func TestWindowStatistics(t *testing.T) { eachSlurm(t, testWindowStatistics) }
+
+func testWindowStatistics(t *testing.T, slurm *install.Installation) {
+	var list []rm.Statistics
+	var engine *Engine
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)),
+		statistics: func(s rm.Statistics) { list = append(list, s) }, started: func(e *Engine) { engine = e }}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = workload.JobsOf(
+		job("early", 0, 9000, with(tasks(4), ranOn("c1", 700, 5000))),
+		job("late", 0, 9000, with(tasks(4), ranOn("c2", 3200, 5000))),
+		job("last", 0, 9000, with(tasks(4), ranOn("c3", 3500, 5000))),
+		job("first", 3700, 60, on("c4")), job("second", 4000, 60, on("c4")), job("third", 4300, 60, on("c4")),
+	)
+	s.workload.Actions = []hpc.Action{{At: after(3900), Run: []string{"scontrol", "reconfigure"}},
+		{At: after(4100), Run: []string{"sdiag", "--reset"}}}
+	o := s.play(t)
+	total, err := engine.scheduler(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := map[hpc.Time]int64{} // by the time since which slurmctld counts
+	for _, row := range list {
+		started[row.Since] = row.JobsStarted
+	}
+	var sum int64
+	for _, n := range started {
+		sum += n
+	}
+	if want := len(o.list); sum != int64(want) || total.JobsStarted != want || want != 6 {
+		t.Errorf("the rows have %d starts (%v), their total %d, want %d", sum, started, total.JobsStarted, want)
 	}
 }
 

@@ -2,8 +2,9 @@
 // of values that may make a result invalid.
 //
 // slurmctld resets its counters in the second after every midnight (controller.c,
-// _slurmctld_background). So Counters asks many times around midnight. It also asks at regular
-// intervals, to see some of the peaks and to keep the statistics over time.
+// _slurmctld_background). So Counters asks many times around midnight. From 23.11 on, slurmctld also
+// begins anew when it is reconfigured, so the engine asks before it lets anything do that. Counters
+// also asks at regular intervals, to see some of the peaks and to keep the statistics over time.
 package counters
 
 import (
@@ -48,6 +49,7 @@ type Counters struct {
 	peaks  rm.Scheduler // only its peaks are set
 	asked  int          // questions without an answer
 	kept   int64        // the time of the last statistics that were kept, in seconds since 1970
+	due    bool         // the last answer ends an interval, but a later one of its second may come
 	err    error        // error of the last question
 }
 
@@ -92,13 +94,17 @@ func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 }
 
 // Ask asks for the statistics now.
-func (c *Counters) Ask() {
+func (c *Counters) Ask() { c.AskBefore(func() {}) }
+
+// AskBefore asks for the statistics now. When the answer has come, it calls then.
+func (c *Counters) AskBefore(then func()) {
 	c.asked++
 	c.controller.AskStats(func(stats *rpc.Stats, err error) {
 		c.asked--
 		if c.err = err; err == nil {
 			c.take(stats)
 		}
+		then()
 	})
 }
 
@@ -108,16 +114,18 @@ func (c *Counters) Answered() bool { return c.asked == 0 }
 // Err returns the error of the last question, or nil.
 func (c *Counters) Err() error { return c.err }
 
-// take adds an answer.
+// take adds an answer. Times are whole seconds: of the answers of a second, the last one is kept.
 func (c *Counters) take(s *rpc.Stats) {
-	if c.last.Since != 0 && s.Since != c.last.Since {
+	switch {
+	case c.last.Since != 0 && s.Since != c.last.Since:
 		c.before = c.before.Add(daily(&c.last))
+		c.keepLast()
+	case c.due && s.Time > c.last.Time:
 		c.keepLast()
 	}
 	c.last = *s
-	if interval := int64(max(c.every, time.Second) / time.Second); (s.Time+1)/interval > (c.kept+1)/interval {
-		c.keepLast()
-	}
+	interval := int64(max(c.every, time.Second) / time.Second)
+	c.due = (s.Time+1)/interval > (c.kept+1)/interval
 	p := &c.peaks
 	p.AgentQueueMax = max(p.AgentQueueMax, int(s.AgentQueue))
 	p.ServerThreadsMax = max(p.ServerThreadsMax, int(s.ServerThreads))

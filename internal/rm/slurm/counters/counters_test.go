@@ -32,8 +32,8 @@ func TestCountersAcrossMidnight(t *testing.T) {
 	}
 }
 
-// TestStatistics: Counters keeps one answer of each interval, the last answer before a midnight,
-// and the last answer of the run. The differences between these answers are slurmctld's counts.
+// TestStatistics: Counters keeps one answer of each interval, the last answer before a reset (at
+// midnight, by a reconfiguration), and the last answer of the run. The differences between these answers are slurmctld's counts.
 func TestStatistics(t *testing.T) {
 	var kept []rm.Statistics
 	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s) }}
@@ -41,18 +41,21 @@ func TestStatistics(t *testing.T) {
 	for _, s := range []rpc.Stats{
 		{Time: midnight - 601, Since: 100, Started: 3, Pending: 2},
 		{Time: midnight - 300, Since: 100, Started: 4},
+		{Time: midnight - 1, Since: 100, Started: 4},
 		{Time: midnight - 1, Since: 100, Started: 5, MainExits: []uint32{7, 0, 0, 0, 0, 1, 4}, BackfillExits: []uint32{0, 2},
 			RPCs: []rpc.RPCStat{{Type: rpc.RequestSubmitBatchJob, Count: 9, Total: time.Millisecond}, {Type: rpc.RequestPing, Count: 1}, {Type: 777, Count: 2}}},
-		{Time: midnight - 1, Since: 100, Started: 5},
 		{Time: midnight, Since: 100, Started: 6},
 		{Time: midnight, Since: midnight, Started: 0},
 		{Time: midnight + 599, Since: midnight, Started: 1, BackfillSum: time.Second, BackfillDepthTrySum: 8},
 		{Time: midnight + 630, Since: midnight, Started: 2},
+		{Time: midnight + 1199, Since: midnight, Started: 2},
+		{Time: midnight + 1199, Since: midnight, Started: 3}, // before a reconfiguration in the same second
+		{Time: midnight + 1202, Since: midnight + 1200, Started: 1},
 	} {
 		c.take(&s)
 	}
-	if started := c.Total().JobsStarted; started != 8 {
-		t.Errorf("%d jobs started, want 8", started)
+	if started := c.Total().JobsStarted; started != 10 {
+		t.Errorf("%d jobs started, want 10", started)
 	}
 	at := func(seconds int) hpc.Time { return hpc.Time(seconds) * hpc.Time(time.Second) }
 	want := []rm.Statistics{
@@ -63,7 +66,8 @@ func TestStatistics(t *testing.T) {
 			Requests:      []rm.Requests{{Type: "777", Count: 2}, {Type: "REQUEST_PING", Count: 1}, {Type: "REQUEST_SUBMIT_BATCH_JOB", Count: 9, Time: time.Millisecond}}},
 		{At: at(midnight), Since: at(100), JobsStarted: 6},
 		{At: at(midnight + 599), Since: at(midnight), JobsStarted: 1, BackfillSum: time.Second, BackfillTried: 8},
-		{At: at(midnight + 630), Since: at(midnight), JobsStarted: 2},
+		{At: at(midnight + 1199), Since: at(midnight), JobsStarted: 3},
+		{At: at(midnight + 1202), Since: at(midnight + 1200), JobsStarted: 1},
 	}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
