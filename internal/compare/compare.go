@@ -233,10 +233,10 @@ type Comparison struct {
 
 	Metrics []Metric `json:"metrics"`
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
-	// corrected apart from those of Metrics, because the figures restate the utilization in another unit.
+	// corrected separately from those of Metrics, because the figures restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
-	// their p-values together, apart from those of Metrics.
+	// their p-values together, and separately from those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`

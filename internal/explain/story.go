@@ -42,7 +42,7 @@ type Story struct {
 	Parts         []Part   `json:"wait_parts"`
 	// Postponed says why Wait is too short; nil if the job was submitted when the workload submits it.
 	Postponed *Postponed `json:"postponed"`
-	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
+	// Lost are the runs of the job that a requeue ended, and the run after which a preemption ended the job.
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`

@@ -64,8 +64,8 @@ Only this test decides. The command prints the lines for slurm.conf, with the ga
 its interval, or that no better setting was found.
 
 With --policy slurm, the search runs on the model of Slurm's scheduler, in about a
-second a run, and the test on held-out data runs on real Slurm. The result has the
-settings that each of the two tried, and the time that this took. Run rmreplay agreement
+second a run, and the test on held-out data runs on real Slurm. The result says how many
+settings the search and the test tried, and how long each took. Run rmreplay agreement
 first: it says whether the model is good enough for the workload.
 
 Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it

@@ -222,7 +222,7 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 		{"Pending", quantity.Count(len(report.Jobs)), "jobs and tasks of arrays in the queue"},
 		{"Running", quantity.Count(report.Running), "jobs and tasks"},
 		{"Age", o.Age, "of this forecast"},
-		{"P10 to P90", percent(a.All.Coverage), fmt.Sprintf("of starts, in %s; 80 %% is right",
+		{"P10 to P90", percent(a.All.Coverage), fmt.Sprintf("of starts, in %s; the target is 80 %%",
 			quantity.Counted(a.All.Forecasts, "forecast", "forecasts"))},
 		{"Within an hour", percent(a.All.Hour), "of the median"},
 	}
