@@ -42,7 +42,8 @@ func (c *Comparison) Answer(p *Pair) string {
 	texts := waitTexts(wait, is, was)
 	switch {
 	case math.Abs(float64(change)) < 0.5 && texts[0] == texts[1]:
-		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline), texts[0])
+		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline),
+			texts[0])
 	case math.Abs(float64(change)) < 0.5:
 		text = fmt.Sprintf("On average, %s wait about as long in %s as in %s: %s and %s", jobs, name(p.Set),
 			name(p.Baseline), texts[0], texts[1])
@@ -86,15 +87,12 @@ func (c *Comparison) Answer(p *Pair) string {
 // waitTexts writes the mean waits of a figure. If durations in their two largest units would make different waits look
 // equal, it writes seconds, as the table of figures does.
 func waitTexts(wait *Metric, means ...metrics.Float) []string {
-	durations, seconds, waitOf := make([]string, len(means)), make([]string, len(means)), map[string]string{}
-	ambiguous := false
+	durations, seconds := make([]string, len(means)), make([]string, len(means))
 	for i, mean := range means {
 		durations[i], seconds[i] = quantity.Duration(mean), wait.Format(mean)+quantity.Space+"s"
-		other, seen := waitOf[durations[i]]
-		ambiguous = ambiguous || seen && other != seconds[i]
-		waitOf[durations[i]] = seconds[i]
 	}
-	if ambiguous {
+	different := func(texts []string) int { return len(slices.Compact(slices.Sorted(slices.Values(texts)))) }
+	if different(durations) < different(seconds) {
 		return seconds
 	}
 	return durations

@@ -21,10 +21,14 @@ func TestAnswer(t *testing.T) {
 		{[2]metrics.Float{100, 160}, [2]metrics.Float{0.5, 0.4}, 0.01, true,
 			[]string{"wait 1 min longer in B (other) than in A (base): 2 min 40 s instead of 1 min 40 s", "hold 40.0 % of the machine instead of 50.0 %", "more than chance (p = 0.010"}},
 		{[2]metrics.Float{160, 100}, [2]metrics.Float{0.5, 0.5}, 0.4, true, []string{"1 min shorter in B", "may be chance (p = 0.40"}},
-		{[2]metrics.Float{160, 160.2}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait about as long in B (other) as in A (base): 160.20 s and 160 s.", "cannot say how much of it is chance"}},
-		{[2]metrics.Float{32.60, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait about as long in B (other) as in A (base): 32.8 s and 32.6 s."}},
-		{[2]metrics.Float{32.75, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait as long in B (other) as in A (base): 32.8 s."}},
-		{[2]metrics.Float{133200, 133220.5}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait 20.5 s longer in B (other) than in A (base): 133220.5 s instead of 133200 s."}},
+		{[2]metrics.Float{160, 160.2}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+			[]string{"wait about as long in B (other) as in A (base): 160.20 s and 160 s.", "cannot say how much of it is chance"}},
+		{[2]metrics.Float{32.60, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+			[]string{"wait about as long in B (other) as in A (base): 32.8 s and 32.6 s."}},
+		{[2]metrics.Float{32.75, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+			[]string{"wait as long in B (other) as in A (base): 32.8 s."}},
+		{[2]metrics.Float{133200, 133220.5}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+			[]string{"wait 20.5 s longer in B (other) than in A (base): 133220.5 s instead of 133200 s."}},
 		{[2]metrics.Float{metrics.NoValue(), 160}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"No job of A (base) started, so its waits are not known."}},
 		{[2]metrics.Float{metrics.NoValue(), metrics.NoValue()}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, nil},
 	} {
@@ -175,7 +179,8 @@ func TestOrderOfSets(t *testing.T) {
 
 // The order of three sets writes different waits differently.
 func TestOrderTellsWaitsApart(t *testing.T) {
-	c := &Comparison{Sets: make([]SetInfo, 3), Metrics: []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Mean: 133220.5}, {Mean: 133200}, {Mean: 60}}}}}
+	c := &Comparison{Sets: make([]SetInfo, 3), Metrics: []Metric{{Key: "mean_wait_s",
+		Sets: []Estimate{{Mean: 133220.5}, {Mean: 133200}, {Mean: 60}}}}}
 	want := "mean wait, the shortest first: C 60 s, B 133200 s, A 133220.5 s"
 	if got := strings.ReplaceAll(c.order(), quantity.Space, " "); got != want {
 		t.Errorf("%q, want %q", got, want)

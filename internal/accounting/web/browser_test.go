@@ -494,8 +494,10 @@ func wrongQuery(t *testing.T, r *reader) {
 	dim := func(when string, want bool) {
 		t.Helper()
 		var bright, dimmed int
-		r.Eval(`[...document.querySelectorAll("[data-panel] > h2")].filter((e) => getComputedStyle(e).opacity * getComputedStyle(e.parentElement).opacity === 1).length`, &bright)
-		r.Eval(`[...document.querySelectorAll("[data-panel] > h2")].filter((e) => getComputedStyle(e).opacity * getComputedStyle(e.parentElement).opacity < 0.6).length`, &dimmed)
+		const count = `[...document.querySelectorAll("[data-panel] > h2")].map((e) =>
+			getComputedStyle(e).opacity * getComputedStyle(e.parentElement).opacity).filter((o) => o %s).length`
+		r.Eval(fmt.Sprintf(count, "=== 1"), &bright)
+		r.Eval(fmt.Sprintf(count, "< 0.6"), &dimmed)
 		if want && (bright > 0 || dimmed == 0) || !want && (bright == 0 || dimmed > 0) {
 			t.Errorf("%s, %d panels are dimmed and %d are not", when, dimmed, bright)
 		}
@@ -506,7 +508,9 @@ func wrongQuery(t *testing.T, r *reader) {
 	r.wait(`!document.querySelector("#controls .warning")`)
 	r.loaded()
 	dim("after the query was corrected", false)
-	r.Eval(`window.answers = fetch; window.fetch = (url, options) => String(url).includes("/panels/") ? Promise.reject(new Error("lost")) : answers(url, options);
+	r.Eval(`window.answers = fetch;
+		window.fetch = (url, options) =>
+			String(url).includes("/panels/") ? Promise.reject(new Error("lost")) : answers(url, options);
 		document.querySelector("[name=q]").value = "user_name:user002"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
 	r.wait(`document.querySelector("[data-panel] > .warning")`)
 	r.loaded()

@@ -70,7 +70,7 @@ func TestFrozenHealth(t *testing.T) {
 	for _, c := range []struct {
 		cluster, panel, note string
 	}{
-		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-agents", "All values are 0."},
+		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-agents", "All values in the chart are 0."},
 		{"still", "health-jobs", ""}, {"still", "health-starts", ""}, {"still", "health-request-time", ""},
 		{"vale", "health-main", ""}, {"vale", "health-backfill", ""}, {"vale", "health-agents", ""},
 	} {

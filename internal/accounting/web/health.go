@@ -24,9 +24,10 @@ var healthPanels = []*panel{
 			"may have been longer.", health: queryCycles("main"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
-	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
-		"longest known one, as for the main scheduler. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
-		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
+	{name: "health-backfill", title: "Backfill scheduler: time of cycles",
+		about: "The mean cycle, and above it the longest known one, as for the main scheduler. Times exclude the " +
+			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
@@ -41,8 +42,9 @@ var healthPanels = []*panel{
 	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
 		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
 		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
-	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "How many cycles ended for each reason.",
-		health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
+		about: "How many cycles ended for each reason.", health: queryCounts(store.MainExit, "count"),
+		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
@@ -70,7 +72,7 @@ func (p *panel) explainBlank(t *table) {
 		}
 	}
 	if blank {
-		t.notes = append(t.notes, cmp.Or(p.still, "All values are 0."))
+		t.notes = append(t.notes, cmp.Or(p.still, "All values in the chart are 0."))
 	}
 }
 
@@ -218,9 +220,10 @@ func (r *request) inBars() condition {
 	of := ofClusters(r.clusters())
 	return condition{"SELECT *, greatest(least(high, ended) - greatest(low, begun), 0) / 1e6 AS covered, " +
 		"covered * 1e6 / nullif(interval_us, 0) AS share, told_us >= low AND told_us < high AS told FROM (" +
-		"SELECT *, epoch_us(until) AS told_us, told_us + 1000000 AS ended, ended - interval_us AS begun FROM health WHERE " +
-		"until >= " + embedded.Timestamp(edges[0].Add(-time.Second)) + " AND " + of.sql + ") JOIN (VALUES " +
-		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low", of.args}
+		"SELECT *, epoch_us(until) AS told_us, told_us + 1000000 AS ended, ended - interval_us AS begun " +
+		"FROM health WHERE until >= " + embedded.Timestamp(edges[0].Add(-time.Second)) + " AND " + of.sql + ") JOIN (VALUES " +
+		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low",
+		of.args}
 }
 
 // fromHealth returns a query with a row for each bar: its number, the time with figures in seconds,
@@ -238,10 +241,10 @@ func (r *request) fromHealth(what string) condition {
 	for _, name := range largest {
 		of += ", max(" + name + ") FILTER (told) AS " + name
 	}
-	of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, "+
-		"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", "main_")
-	of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, "+
-		"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", "bf_")
+	for _, prefix := range []string{"main_", "bf_"} {
+		of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, max(greatest(@longest_us, "+
+			"@us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", prefix)
+	}
 	return condition{"SELECT bucket, max(covered), " + what + " FROM (SELECT bucket, cluster, " + of + " FROM (" +
 		parts.sql + ") GROUP BY 1, 2) GROUP BY 1", parts.args}
 }
@@ -287,8 +290,8 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		}
 	}
 	if counted && len(t.series) == 0 {
-		t.notes = append(t.notes, "None of this was counted. Releases before 23.11 do not count why cycles end, and "+
-			"simulations count neither this nor requests.")
+		t.notes = append(t.notes, "Nothing of this kind was counted: it did not happen, or slurmctld does not count it. "+
+			"Releases before 23.11 do not count why cycles end; simulations count neither this nor requests.")
 	}
 	if gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
@@ -396,10 +399,10 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
 		parts := r.inBars()
-		return condition{"WITH parts AS (" + parts.sql + ") SELECT bucket, name, sum(share * " + what + ") FROM parts JOIN " +
-			"health_counts USING (cluster, until) WHERE kind = ? AND share > 0 GROUP BY 1, 2 UNION ALL " +
-			"SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered FROM parts GROUP BY 1, 2) " +
-			"GROUP BY 1", append(parts.args, kind)}
+		return condition{"WITH parts AS (" + parts.sql + ") SELECT bucket, name, sum(share * " + what + ") " +
+			"FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0 GROUP BY 1, 2 " +
+			"UNION ALL SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered " +
+			"FROM parts GROUP BY 1, 2) GROUP BY 1", append(parts.args, kind)}
 	}
 }
 

@@ -121,7 +121,9 @@ func TestHealthZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for panel, first := range map[string]float64{"health-requests": 6, "health-request-time": 3, "health-main-exits": 4, "health-backfill-exits": 1} {
+	for panel, first := range map[string]float64{
+		"health-requests": 6, "health-request-time": 3, "health-main-exits": 4, "health-backfill-exits": 1,
+	} {
 		r := s.panel(panel, "last", "all")
 		got := r.Columns[2].Name
 		for _, row := range r.Rows {
@@ -134,7 +136,8 @@ func TestHealthZero(t *testing.T) {
 			t.Errorf("%s: %q", panel, r.Notes)
 		}
 		text := s.get("api/v1/panels/"+panel+"?last=all&format=csv", http.StatusOK)
-		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 6 || !strings.HasSuffix(lines[2], ",60,0") || !strings.HasSuffix(lines[3], ",0,") {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if len(lines) != 6 || !strings.HasSuffix(lines[2], ",60,0") || !strings.HasSuffix(lines[3], ",0,") {
 			t.Errorf("%s: %s", panel, text)
 		}
 	}
@@ -142,10 +145,12 @@ func TestHealthZero(t *testing.T) {
 	if r.Rows[1][3] != 0.0 || r.Rows[1][4] != nil || r.Rows[1][5] != nil {
 		t.Errorf("an interval without a cycle: %v", r.Rows[1])
 	}
-	if err := s.store.AddHealth(store.Health{Cluster: "old", At: at(0), Interval: time.Minute, Main: store.Cycles{Count: 3}}); err != nil {
+	old := store.Health{Cluster: "old", At: at(0), Interval: time.Minute, Main: store.Cycles{Count: 3}}
+	if err := s.store.AddHealth(old); err != nil {
 		t.Fatal(err)
 	}
-	if r = s.panel("health-main-exits", "last", "all", "f", "cluster=old"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "None of this was counted") {
+	r = s.panel("health-main-exits", "last", "all", "f", "cluster=old")
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "Nothing of this kind was counted") {
 		t.Errorf("an old release: %q", r.Notes)
 	}
 	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
@@ -161,8 +166,10 @@ func TestHealthTimes(t *testing.T) {
 	hourly := func(cluster string, offset time.Duration) {
 		var list []store.Health
 		for i := range 6 {
-			list = append(list, store.Health{Cluster: cluster, At: healthBegin.Add(time.Duration(i+1)*time.Hour + offset), Interval: time.Hour,
-				Running: int64(i + 1), Started: 60 * int64(i+1), Main: store.Cycles{Count: 60, Sum: time.Minute, Longest: time.Second / 2},
+			list = append(list, store.Health{
+				Cluster: cluster, At: healthBegin.Add(time.Duration(i+1)*time.Hour + offset), Interval: time.Hour,
+				Running: int64(i + 1), Started: 60 * int64(i+1),
+				Main:   store.Cycles{Count: 60, Sum: time.Minute, Longest: time.Second / 2},
 				Counts: []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 60 * int64(i+1)}}})
 		}
 		if err := s.store.AddHealth(list...); err != nil {

@@ -33,7 +33,8 @@ func TestCountersAcrossMidnight(t *testing.T) {
 }
 
 // TestStatistics: Counters keeps one answer of each interval, the last answer before a reset (at
-// midnight, by a reconfiguration), and the last answer of the run. The differences between these answers are slurmctld's counts.
+// midnight, by a reconfiguration), and the last answer of the run. The differences between these
+// answers are slurmctld's counts.
 func TestStatistics(t *testing.T) {
 	var kept []rm.Statistics
 	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s) }}
