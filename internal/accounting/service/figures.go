@@ -177,9 +177,9 @@ func newSchedulerFigures() *schedulerFigures {
 		func(h *store.Health) float64 { return float64(h.Running) })
 	gauge("server_threads", "Requests that slurmctld serves now.",
 		func(h *store.Health) float64 { return float64(h.Threads) })
-	gauge("agent_queue", "Messages to nodes that wait.",
+	gauge("agent_queue", "Messages that wait to be sent to nodes.",
 		func(h *store.Health) float64 { return float64(h.AgentQueue) })
-	gauge("dbd_queue", "Messages to slurmdbd that wait.",
+	gauge("dbd_queue", "Messages that wait to be sent to slurmdbd.",
 		func(h *store.Health) float64 { return float64(h.DBDQueue) })
 	gauge("main_last_seconds", "Time of the last cycle of the main scheduler.",
 		func(h *store.Health) float64 { return h.Main.Last.Seconds() })
