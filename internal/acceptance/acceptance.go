@@ -264,8 +264,8 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 		}
 	}
 	if open := result.Undrained; len(open) > 0 {
-		return fmt.Errorf("asking slurmctld: %d of %d %s no answer, the first of them %s",
-			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request has", "requests have"), open[0])
+		return fmt.Errorf("asking slurmctld: it did not answer %d of %d %s, the first of them %s",
+			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request", "requests"), open[0])
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ type Lockstep struct {
 
 // unseen names the state that cannot be read from outside slurmctld. The model has its own values
 // of this state.
-const unseen = "not in the record, so that the model has its own: weights of nodes and sizes of jobs that earlier " +
-	"tests left, usage between two decays, the plan of backfill, instants of passes without a start"
+const unseen = "not in the record: weights of nodes and sizes of jobs that earlier tests left, usage between two " +
+	"decays, the plan of backfill, instants of passes without a start (the model computes its own values)"
 
 // shown is the number of differences of a kind that a report shows.
 const shown = 3

@@ -70,7 +70,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	switch {
 	case !c.Inference:
-		text += ". These runs cannot say how much of it is chance"
+		text += ". These runs cannot say how much of this difference is chance"
 	case !d.P.Known() || d.Difference == 0: // equal waits need no test
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
@@ -143,7 +143,7 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	if !(n > fewRejected*jobs) {
 		return ""
 	}
-	return fmt.Sprintf("; %s of its jobs were rejected, whose waits do not count", quantity.Percent(metrics.Float(n/jobs)))
+	return fmt.Sprintf("; %s of its jobs were rejected and have no waits", quantity.Percent(metrics.Float(n/jobs)))
 }
 
 // startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in

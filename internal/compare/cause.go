@@ -119,7 +119,7 @@ func (d *Divergence) circumstances(between *releases.Difference, size string, li
 	}
 	if between != nil {
 		if text := between.Submissions.Difference(d.Job); text != "" {
-			likely("sbatch of %s makes another submission of its options: %s", between.Set, text)
+			likely("sbatch of %s submits its options in another way: %s", between.Set, text)
 		}
 		var others []string
 		for _, key := range d.overtook {

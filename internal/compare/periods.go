@@ -309,7 +309,7 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("\n" + table.String() + "  p is that of the means of days; it has no value below three days\n")
+	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {

@@ -36,7 +36,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	}
 	for name, text := range report.Logs {
 		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o666); err != nil {
-			return fmt.Errorf("keeping what slurmdbd said: %w", err)
+			return fmt.Errorf("keeping the answers of slurmdbd: %w", err)
 		}
 	}
 	if report.Jobs != nil {

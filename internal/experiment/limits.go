@@ -56,9 +56,10 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s to the time limit because slower nodes (--perf) make run times longer and keep limits: waits and use "+
-		"are those with the jobs cut off (with --time-limit twice-run-time, they end by themselves)",
-		quantity.Plural(n, "1 job came", fmt.Sprint(n, " jobs came")))
+	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times and not limits; waits "+
+		"and "+
+		"utilization include this (with --time-limit twice-run-time, no job reaches its limit)",
+		quantity.Plural(n, "1 job was ended", fmt.Sprint(n, " jobs were ended")))
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 

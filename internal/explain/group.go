@@ -294,7 +294,7 @@ func (c cause) text() string {
 	case Backfill:
 		return "they fit on free nodes, and the scheduler did not reach them"
 	case Burst:
-		return "user " + orNone(c.subject) + " had half of the processors in use and asked for, or more"
+		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and asked for"
 	}
 	for _, part := range waits.Parts {
 		if kindOf(part, "") != c.kind {

@@ -247,8 +247,8 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluati
 	slices.Sort(instants)
 	n, _ := slices.BinarySearch(instants, until)
 	if late := len(instants) - n; late > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("%d %s not before the run's last submission left out", late,
-			quantity.Plural(late, "instant", "instants")))
+		e.Notes = append(e.Notes, fmt.Sprintf("left out %s at or after the run's last submission",
+			quantity.Counted(late, "instant", "instants")))
 	}
 	if instants = instants[:n]; n == 0 {
 		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits %s, so there is nothing to forecast", e.Run, where)

@@ -146,7 +146,7 @@ func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 var ErrClosed = errors.New("the journal is closed")
 
 // ErrSlow is the error of an append that the disk has not confirmed in time.
-var ErrSlow = errors.New("the disk has not confirmed the records (they are kept after all if it does later)")
+var ErrSlow = errors.New("the disk has not confirmed the records (if it does later, they are kept)")
 
 // Open opens the log in a directory, which it creates if necessary. after is the number of the last
 // record that the caller no longer needs; an empty log begins with the next number.

@@ -103,7 +103,7 @@ func (p *Poller) size(ctx context.Context) {
 	}
 	if p.unsized != err.Error() {
 		p.unsized = err.Error()
-		p.Report(fmt.Errorf("the size of %s: %w (its utilization has no per cent until sinfo answers)", p.Cluster, err))
+		p.Report(fmt.Errorf("the size of %s: %w (utilization is not in per cent until sinfo answers)", p.Cluster, err))
 	}
 }
 

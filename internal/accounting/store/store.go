@@ -333,7 +333,7 @@ func empty(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s: not a directory (want one of this store, or nothing there)", dir)
+		return fmt.Errorf("%s: not a directory (want a directory of the store; remove anything else)", dir)
 	}
 	names, err := os.ReadDir(dir)
 	for _, name := range names {

@@ -20,27 +20,27 @@ import (
 // the views health and health_counts of the store.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one. slurmctld does not tell every cycle: the longest " +
-			"may have been longer.", health: queryCycles("main"), shape: shapeCycles,
+		about: "The mean cycle, and above it the longest known cycle. slurmctld does not report every cycle, so a longer " +
+			"one may have happened.", health: queryCycles("main"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one, as for the main scheduler. Times exclude the " +
+		about: "The mean cycle, and above it the longest known cycle, as for the main scheduler. Times exclude the " +
 			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
 		still: frozen},
-	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant at which slurmctld was " +
-		"asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
+		"slurmctld was asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
-	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started " +
-		"otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
+		"started.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
-		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
+	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
+		"and for slurmdbd at any instant. Several clusters are added up.", health: queryAgents, shape: shapeAgents,
 		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: queryCounts(store.MainExit, "count"),
@@ -49,7 +49,7 @@ var healthPanels = []*panel{
 		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
-		"In a replay, those by rmreplay are its own questions.",
+		"In a replay, types with \"(by rmreplay)\" are the replay's own questions.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
 		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
@@ -57,8 +57,8 @@ var healthPanels = []*panel{
 }
 
 // frozen explains why all times are 0.
-const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
-	"one with --clock measured has times."
+const frozen = "All times are 0. In a replay with the frozen clock, computing takes no virtual time; " +
+	"a replay with --clock measured has times."
 
 // explainBlank adds a note to a table whose known figures are all 0, because its chart is empty.
 func (p *panel) explainBlank(t *table) {
@@ -275,7 +275,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 // noteGaps notes how many bars have no figures, and why.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 {
-		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
+		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
 	gaps, counted := 0, false
@@ -290,8 +290,8 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		}
 	}
 	if counted && len(t.series) == 0 {
-		t.notes = append(t.notes, "Nothing of this kind was counted: it did not happen, or slurmctld does not count it. "+
-			"Releases before 23.11 do not count why cycles end; simulations count neither this nor requests.")
+		t.notes = append(t.notes, "No such event was counted: it did not happen, or slurmctld does not count it. "+
+			"Slurm counts why cycles end since 23.11. Simulations count neither the ends of cycles nor requests.")
 	}
 	if gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
@@ -308,7 +308,7 @@ func (s *sizes) whyGaps(names []string) string {
 		}
 	}
 	const silent, replayed = "nobody asked slurmctld, or it did not answer", "the record of a replay has figures for " +
-		"every ten minutes of its virtual time, with the measured clock for every hour"
+		"every ten minutes of its virtual time, or for every hour with the measured clock"
 	switch {
 	case sites && runs:
 		return silent + "; " + replayed

@@ -150,7 +150,7 @@ func TestHealthZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = s.panel("health-main-exits", "last", "all", "f", "cluster=old")
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "Nothing of this kind was counted") {
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "No such event was counted") {
 		t.Errorf("an old release: %q", r.Notes)
 	}
 	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
@@ -443,7 +443,7 @@ func TestTogether(t *testing.T) {
 				t.Errorf("%s: no %q", c.query, want)
 			}
 		}
-		note := fmt.Sprintf("What was at %s is drawn at %s.", c.from, c.to)
+		note := fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", c.from, c.to)
 		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
 		}

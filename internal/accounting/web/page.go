@@ -217,8 +217,9 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
 		if c == nil {
-			what := map[bool]string{false: "job of this view is in it.", true: "such figure of slurmctld is in this view."}
-			out.Notes = append(out.Notes, "There is nothing to draw: no "+what[a.panel.health != nil])
+			what := map[bool]string{false: "jobs", true: "figures of slurmctld"}
+			out.Notes = append(out.Notes, "There is nothing to draw: this view has no "+what[a.panel.health != nil]+
+				" for the chart.")
 		}
 		out.Chart, out.Folded = c, true
 	}

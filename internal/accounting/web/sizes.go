@@ -136,7 +136,8 @@ func (s *sizes) addedUp(chosen question.Filter) string {
 	if last > 0 {
 		text = strings.Join(list[:last], ", ") + " and " + text
 	}
-	return "The numbers are sums over " + text + ". A run may have the jobs of a cluster again: choose one of them above."
+	return "The numbers are sums over " + text + ". A run may count the jobs of a cluster again: choose one cluster or " +
+		"run above."
 }
 
 // doubts names the runs that are not valid, with the reasons. It considers the clusters named a and

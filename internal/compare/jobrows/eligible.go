@@ -42,6 +42,6 @@ func NotEligible(x, y Moments) string {
 		}
 		submitted += " and "
 	}
-	return fmt.Sprintf("in %s it was %snot eligible before %s (%s), when it had started in %s",
+	return fmt.Sprintf("in %s it was %snot eligible before %s (%s); in %s it had already started by then",
 		late.Side, submitted, late.Eligible.Text(time.UTC), why, early.Side)
 }

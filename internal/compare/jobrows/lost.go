@@ -43,7 +43,7 @@ const timeLimitInterval = 30 * time.Second
 // limitText writes the time limit of a job, which a record may lack.
 func limitText(row *run.Row) string {
 	if row.TimeLimit == 0 {
-		return "one that is not recorded"
+		return "a limit that is not recorded"
 	}
 	return seconds(row.TimeLimit).Clock()
 }

@@ -557,7 +557,7 @@ func TestCheckPreRoll(t *testing.T) {
 		"scontrol update NodeName=c1 State=DRAIN Reason=Weight":      "",
 		"scontrol update PartitionName=batch State=DOWN MaxTime=5":   "",
 		"scontrol update PartitionName=batch TRESBillingWeights=x=1": "TRESBillingWeights",
-		"scontrol delete PartitionName=batch":                        "that it is gone",
+		"scontrol delete PartitionName=batch":                        "the deletion",
 		"scontrol delete ReservationName=x":                          "",
 		"scontrol create PartitionName=new Nodes=c1":                 "",
 		"scontrol update JobId=5 Features=a":                         "",
