@@ -34,7 +34,7 @@ type Lockstep struct {
 	// Jobs is the number of jobs that waited, and Asked the number of jobs with a recorded reason.
 	Jobs  int `json:"jobs_that_waited"`
 	Asked int `json:"jobs_with_reasons"`
-	// Failed counts what the model could not carry out of the record.
+	// Failed counts the recorded starts and ends that the model could not carry out, by the reason.
 	Failed map[string]int `json:"not_carried_out,omitempty"`
 	// Kinds counts the differences. The differences of starts and nodes are only those at the counted
 	// instants.

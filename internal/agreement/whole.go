@@ -118,7 +118,7 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 	return w
 }
 
-// waited reports whether a job waited a minute. Preset jobs did not.
+// waited reports whether a job waited a minute. It returns false for preset jobs.
 func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	row := h.rows[k]
 	switch {
@@ -232,7 +232,7 @@ func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
 	return list
 }
 
-// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], preset jobs have no part in the waits.
+// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], the waits leave out preset jobs.
 func (h *history) figures(end hpc.Time) []metrics.Float {
 	var all []float64
 	for _, k := range h.keys {

@@ -196,7 +196,7 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
-		return // so few runs detect nothing, as the first sentence says
+		return // the first sentence says that so few runs detect no difference
 	}
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
 		nb, quantity.Plural(nb, "run", "runs"),

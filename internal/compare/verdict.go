@@ -114,7 +114,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 			v.LookAt = slices.Insert(v.LookAt, 0, text)
 		}
 	}
-	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even where all starts are equal
+	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even if all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}

@@ -63,13 +63,14 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 
-// isKilled reports whether neither the job itself nor its time limit ended a job in this state.
+// isKilled reports whether a job in this state was ended by something other than its own exit or
+// its time limit.
 func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord warns of jobs that failed in the run because something else ended them on record
-// ([isKilled]). They run as long as recorded, and then exit with an error.
+// killedOnRecord warns of jobs that failed in the run because their recorded end has another
+// cause ([isKilled]). They run as long as recorded, and then exit with an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil

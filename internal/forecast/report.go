@@ -65,7 +65,8 @@ type Waiting struct {
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which the job does not start.
 	Never int `json:"never,omitempty"`
-	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if that is not known.
+	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if the reason is not
+	// known.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if Slurm gives no start.
 	Slurm *time.Time `json:"slurm_start,omitempty"`

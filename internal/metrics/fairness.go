@@ -18,9 +18,9 @@ const ByJob By = "job"
 var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the
-// groups, so that a user counts once however many jobs he has. The numbers also depend on what the
-// groups ask for: large jobs wait longer under any scheduler. So compare the numbers between runs
-// of one workload. No value alone shows whether a run is fair.
+// groups, so that a user counts once however many jobs the user has. The numbers also depend on
+// what the groups ask for: large jobs wait longer under any scheduler. So compare the numbers
+// between runs of one workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`

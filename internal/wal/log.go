@@ -129,7 +129,7 @@ type segment struct {
 }
 
 // Pending is an append that has begun. It is claimed by the goroutine that writes it, or by a
-// caller that gives up before that. Whoever has claimed it owns its payloads.
+// caller that gives up before that. The claimant owns its payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte
@@ -538,7 +538,7 @@ func (j *Log) cut() error {
 }
 
 // segment returns the file to write to, and the position in it. It begins a new segment if there is
-// none, or the last is full.
+// no segment, or if the last is full.
 func (j *Log) segment() (f segmentFile, at int64, err error) {
 	if err := j.cut(); err != nil {
 		return nil, 0, err

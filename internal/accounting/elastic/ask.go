@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// shardSize is the number of values of a text that each shard counts. If no shard has more, the
-	// answer is exact.
+	// shardSize is the number of values of a text that each shard counts. If no shard has more
+	// values, the answer is exact.
 	shardSize = 10_000
 	// precision is the number of different values up to which Elasticsearch's counts are almost
-	// exact. It is the highest that Elasticsearch offers.
+	// exact. It is the highest value that Elasticsearch offers.
 	precision = 40_000
 )
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Member is the name of the member that [Options.Derived] adds to documents. It has what the store
-// knows about the job and Slurm's document does not say.
+// knows about the job beyond Slurm's document.
 const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member], because the store computes it.

@@ -32,7 +32,8 @@ type Panel struct {
 	Lacking []Lacking
 }
 
-// Lack is a reason why a panel leaves jobs out: they never ran, or a value of theirs is unknown.
+// Lack is a reason why a panel leaves jobs out: the jobs never ran, or one of their values is
+// unknown.
 type Lack int
 
 // The reasons. All but NeverRan are about jobs that ran.

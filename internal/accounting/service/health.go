@@ -19,9 +19,9 @@ import (
 )
 
 // HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
-// given name. The counters begin when slurmctld starts, so those of the first interval are known.
-// Requests that rmreplay itself sent are marked, because on a production cluster users and tools
-// send other requests.
+// given name. The counters begin when slurmctld starts, so the counters of the first interval are
+// known. Requests that rmreplay itself sent are marked, because on a production cluster users and
+// tools send other requests.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil

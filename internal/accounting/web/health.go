@@ -197,9 +197,9 @@ var (
 	largest = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_queue bf_queue")
 )
 
-// bars returns the buckets of a panel about schedulers. Unlike those of jobs, the first and the last
-// one are whole even if the range begins or ends within them: so none is shorter than the others, or
-// than the time between two answers of sdiag.
+// bars returns the buckets of a panel about schedulers. Unlike the buckets of jobs, the first and
+// the last bucket are whole even if the range begins or ends within them. So all are equally long,
+// and not shorter than the time between two answers of sdiag.
 func (r *request) bars() buckets {
 	b := r.buckets()
 	b.edges = b.round
@@ -210,7 +210,7 @@ func (r *request) bars() buckets {
 // scheduler and each bar that the interval touches. Beside the columns of health, the row has the
 // bar's number (bucket), the seconds of the interval that are in the bar (covered), the same as a
 // share of the interval (share; NULL if no counters are known), and whether sdiag answered in the bar
-// (told). sdiag's times are whole seconds, so the second until is the interval's last one.
+// (told). sdiag's times are whole seconds, so the second until is the interval's last second.
 func (r *request) inBars() condition {
 	edges := r.bars().edges
 	bars := make([]string, len(edges)-1)
@@ -228,10 +228,10 @@ func (r *request) inBars() condition {
 
 // fromHealth returns a query with a row for each bar: its number, the time with figures in seconds,
 // and what. what is SQL that aggregates over clusters: its input has one row for each cluster, with
-// the cluster's figures in the bar. Counters are spread evenly over their intervals. A level, such as
-// the number of running jobs, is the largest one of the bar's answers; what can sum levels over
-// clusters. The longest cycle is that of the intervals that touch the bar; it is at least their mean.
-// A figure that is not known is NULL.
+// the cluster's figures in the bar. Counters are spread evenly over their intervals. For a level,
+// such as the number of running jobs, the largest of the bar's answers is used; what can sum levels
+// over clusters. The longest cycle is the longest of the intervals that touch the bar; it is at least
+// each interval's mean cycle. A figure that is not known is NULL.
 func (r *request) fromHealth(what string) condition {
 	parts := r.inBars()
 	of := "sum(covered) AS covered"

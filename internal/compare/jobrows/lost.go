@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lost says how a run ended that was lost: "preempted by job 7 at 2024-03-05T15:33:43Z, and requeued".
+// Lost says how a lost run ended: "preempted by job 7 at 2024-03-05T15:33:43Z, and requeued".
 func Lost(s run.Segment) string {
 	at := s.End.Text(time.UTC)
 	if s.PreemptedBy != "" {
