@@ -60,18 +60,18 @@ type EventKind string
 // resumed, requeued, ended. A requeued job can start again.
 const (
 	Accepted  EventKind = "accepted"  // the resource manager accepted the job
-	Refused   EventKind = "rejected"  // the resource manager rejected the job: Reason; final
+	Refused   EventKind = "rejected"  // the resource manager rejected the job, for Reason; the job's last event
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // its processes were stopped
 	Resume    EventKind = "resumed"   // its processes were continued
-	Requeue   EventKind = "requeued"  // the job is pending again; without Outcome if it had an Ended event before
+	Requeue   EventKind = "requeued"  // the job is pending again; Outcome is nil if an Ended event came before
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
-	// Dependency says that the dependencies of a pending job can never be met, so that it waits
-	// for ever: Reason.
+	// Dependency says that the dependencies of a pending job can never be met, so that the job
+	// waits for ever. Reason is Slurm's reason.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
 	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start
@@ -96,8 +96,9 @@ type Event struct {
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
-	// Reason is the reason for which a job was rejected or requeued or waits, or a description of
-	// the change to a node, a reservation or a job, with the reason of a refusal.
+	// Reason is the reason for which a job was rejected or requeued or waits. For a change to a
+	// node, a reservation or a job, it describes the change and, if the change was refused, says
+	// why.
 	Reason string `json:"reason,omitempty"`
 	// Outcome is set on started, requeued and ended events, and on those waiting events for which
 	// the resource manager knows more than the reason. It has what is known of the job so far.

@@ -47,7 +47,8 @@ type demandKey struct {
 	reservation, resources                            string
 }
 
-// maxDemands limits the memory for demands, which also has those of ended jobs.
+// maxDemands is the largest number of stored demands. The demands of ended jobs stay stored, so it
+// limits the memory for them.
 const maxDemands = 1 << 16
 
 // shared returns the stored demand that is equal to q, so that equal demands share memory.

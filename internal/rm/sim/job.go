@@ -77,7 +77,7 @@ func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
 // recordedEnd returns the final state of a job that ends by itself: the recorded state, if the
 // simulator has no cause for that state. Logs have jobs that failed without an exit code, or were
-// cancelled while they ran. Of an array, only tasks with an exit code end in their recorded state.
+// cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {

@@ -53,7 +53,7 @@ type Partition struct {
 }
 
 // nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends.
-// The free resources of a node in an interval follow from this list without copying a state.
+// The free resources of a node in an interval are computed from this list.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
@@ -524,7 +524,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 }
 
 // all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
-// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, after them.
+// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, idle nodes
+// come first.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical

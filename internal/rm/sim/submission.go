@@ -41,7 +41,7 @@ type known struct {
 }
 
 // past has one submission for each result of an ended submission: ended well or badly, refused, or
-// forgotten by slurmctld. Dependencies need to know no more. Arrays keep their own record, because
+// forgotten by slurmctld. Dependencies need only this result. Arrays keep their own record, because
 // dependencies may name their tasks.
 type past struct{ well, badly, refused, gone submission }
 

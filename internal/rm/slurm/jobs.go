@@ -73,8 +73,8 @@ type submission struct {
 	// forgotten has jobs on which this job depends in the workload, but not in Slurm, because
 	// slurmctld has forgotten them.
 	forgotten map[string]bool
-	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers. A
-	// preset task has the array in whole, and its number in task.
+	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers.
+	// In the submission of a preset task, whole is the array and task is the task's number.
 	parts map[int]*submission
 	whole *submission
 	task  int
@@ -558,7 +558,7 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 	}
 	j.emit(ev)
 	// The number of the array is the number of all tasks without a record of their own. The last such
-	// task keeps it (job_array_split in job_mgr.c).
+	// task keeps the array's number (job_array_split in job_mgr.c).
 	if requeued {
 		j.reasons.waits(number)
 	}

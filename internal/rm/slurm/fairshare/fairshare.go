@@ -240,7 +240,7 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets the given usage: for all partitions, if there is one
+	holder := map[owner]int{} // the association that gets the given usage; one for all partitions is preferred
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}

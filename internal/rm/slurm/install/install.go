@@ -234,7 +234,7 @@ func SupportedSeries() string {
 // InstallCommand returns a text with two commands that install the requirements. The first installs
 // packages of Debian and its derivatives; the second needs no root. The first leaves out
 // recommended packages, which include slurmd and a configured database server. On other systems the
-// advice is a copy of the store.
+// text advises to copy the store from another machine.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {

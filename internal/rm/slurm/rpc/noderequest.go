@@ -274,9 +274,9 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     also sends this message when the script has ended by itself. A node without an epilog,
 //     on which nothing of the job runs, may answer [slurmspec.ErrKillJobAlreadyComplete], which
 //     slurmctld counts as its EpilogComplete.
-//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd wrote to the script's
-//     standard error (_rpc_timelimit). slurmctld has put the job into its final state, or back
-//     into the queue, and only waits for the epilogs.
+//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd has written a message
+//     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
+//     state, or back into the queue, and only waits for the epilogs.
 //   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and
 //     of the script, but runs the epilog and reports its end (_rpc_abort_job).
 //
