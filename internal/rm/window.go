@@ -15,7 +15,8 @@ type Window struct {
 	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
 	// are pending at Start.
 	Named map[string]hpc.Time
-	// Arrays maps the ID of each array of which some tasks run at Start and others wait to its preset
-	// tasks, by their numbers. Each preset task is a job of its own, called ARRAY_TASK.
+	// Arrays has the arrays of which some tasks run at Start and others wait. It maps the ID of each
+	// such array to the array's preset tasks by their numbers. Each preset task is a job of its own,
+	// called ARRAY_TASK.
 	Arrays map[string]map[int]*hpc.Job
 }

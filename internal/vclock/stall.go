@@ -236,8 +236,8 @@ func (c *Clock) processes() map[int]bool {
 // repair completes a step of the clock during which a process was killed. Such a step has counted
 // sleepers as running without waking them, or has changed the count without the thread's state.
 // repair acts only while every thread sleeps and nothing has changed for repairAfter. Otherwise a
-// live thread could be between the change of the count and that of its state, because the look at
-// all threads is not a snapshot.
+// live thread could be between the change of the count and the change of its state, because the
+// look at all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

@@ -21,7 +21,7 @@ func (u *user) become() {
 	_ = unix.Setfsuid(u.uid)
 }
 
-// leave ends become.
+// leave ends the effect of become.
 func (u *user) leave() {
 	if u == nil {
 		return

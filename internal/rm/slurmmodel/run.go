@@ -344,7 +344,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 				refused = cmp.Or(refused, fmt.Errorf("node %s is in service", name))
 			case e.up.Has(i):
 				e.returning.Set(i)
-			default: // such a node registers by itself
+			default: // a node that is down registers by itself
 				e.up.Set(i)
 				e.available.Set(i)
 			}

@@ -70,8 +70,8 @@ type pass struct {
 	blocked          []*reservations.Reservation
 }
 
-// took returns the virtual time of the pass so far. slurmctld serves no requests during a pass. All
-// jobs that the pass starts get the second in which the pass began.
+// took returns the virtual time that the pass has taken so far. slurmctld serves no requests during
+// a pass. All jobs that the pass starts get the second in which the pass began.
 func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It returns false if the pass ends.

@@ -29,7 +29,7 @@ type Counts struct {
 	// Running, Submitted and Accruing are numbers of jobs. Submitted counts pending and running
 	// jobs. Accruing counts pending jobs that gain age.
 	Running, Submitted, Accruing int
-	// TRES are the allocated resources. A node counts once, however many of the jobs it has.
+	// TRES are the allocated resources. A node counts once, even if several of the jobs run on it.
 	TRES tres.Vector
 	// Reserved is as in Usage. A QOS has it since 24.05.
 	Reserved tres.Vector

@@ -125,8 +125,8 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
-// fewMessages is more than the messages that slurmctld ever serves at once on the frozen clock.
-// With fewer messages than this, backfill does not prolong its pauses (yield_rpc_cnt in
+// slurmctld never serves as many as fewMessages messages at once on the frozen clock. With fewer
+// messages, backfill does not prolong its pauses (yield_rpc_cnt in
 // src/plugins/sched/backfill/backfill.c).
 const fewMessages = 20
 

@@ -129,7 +129,7 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	if !s.FairTree {
 		a.Root.FairShare.Effective = 1
 		for _, one := range a.List {
-			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value; DEPTH_OBLIVIOUS sums these
+			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value, which DEPTH_OBLIVIOUS sums
 		}
 	}
 	return f

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// series is a row of successive nodes that can serve the job: with the same weight or, for
-// --contiguous, with any.
+// series is a row of successive nodes that can serve the job. They have the same weight, except for
+// --contiguous.
 type series struct {
 	first, last int
 	nodes, cpus int

@@ -12,7 +12,7 @@ import (
 // in which these jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // x.outside at the last question; since 24.11, changes
+	outside int // x.outside at the last question; since 24.11, the value of changes then
 	table   recall.Table[remembered]
 	most    int // largest number of answers
 	// devices are the nodes whose weights tests change. The set is empty since 24.11, where a test
@@ -31,7 +31,8 @@ type remembered struct {
 	number int      // memory.changes when the answer was last known to be right
 }
 
-// question is what an answer depends on, apart from the nodes, their jobs and their weights.
+// question has everything that an answer depends on, apart from the nodes, their jobs and their
+// weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
@@ -97,7 +98,7 @@ func (x *Tester) Classify(r *Request) {
 // answer returns the answer to a question: a stored one, or that of new tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
-	if x.Since2411 { // each question sets its nodes' weights, and considers only jobs that end before an instant
+	if x.Since2411 { // each question resets its nodes' weights, and considers only jobs that end before an instant
 		outside = m.changes
 	}
 	if m.outside != outside || m.table.Len() >= m.most {
