@@ -129,10 +129,10 @@ type Outcome struct {
 	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
 	// it; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before it,
-	// the job waited for the jobs ahead; after it, for resources. First is the start for a job that
-	// was never the first. It is zero if the job did not wait, or if the resource manager does not
-	// report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before
+	// this instant the job waited for the jobs ahead; after it, for resources. First is the start for
+	// a job that was never the first. It is zero if the job did not wait, or if the resource manager
+	// does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

@@ -17,7 +17,8 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are the nodes. Jobs get nodes by increasing weight, and by this order if it is equal.
+	// Nodes are the nodes. Jobs get nodes by increasing weight, and nodes of equal weight in this
+	// order.
 	Nodes []hpc.Node
 	// Partitions are the partitions. If there are none, one partition has all nodes.
 	Partitions []Partition

@@ -122,9 +122,9 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	}
 }
 
-// flagPlanned sets PLANNED on planned nodes (_handle_planned); this counts as a change. Before 24.11
-// it skips nodes with jobs that are not suspended. Since 24.11 it skips full nodes only, but full
-// planned nodes, too, count as a change.
+// flagPlanned sets PLANNED on planned nodes (_handle_planned), and records this change
+// ([Engine.touch]). Before 24.11 it skips nodes with jobs that are not suspended. Since 24.11 it
+// skips full nodes only, but full planned nodes, too, count as a change.
 func (e *Engine) flagPlanned() {
 	for _, j := range e.running {
 		if !e.rules.Since2411 && !j.times.Suspended {

@@ -254,15 +254,16 @@ func (e *Engine) enforceLimits() {
 	}
 }
 
-// runningInList returns the running jobs in the order of slurmctld's list, without those excluded.
+// runningInList returns the running jobs in the order of slurmctld's list, without the jobs for
+// which excluded returns true.
 func (e *Engine) runningInList(excluded func(*job) bool) []*job {
 	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(e.running), excluded)), comparePlaces)
 }
 
 func comparePlaces(a, b *job) int { return cmp.Compare(a.place, b.place) }
 
-// purge removes the records of jobs that ended long ago (purge_old_job); this counts as a change.
-// The record with an array's number stays as long as a task has a record.
+// purge removes the records of jobs that ended long ago (purge_old_job), and records this change
+// ([Engine.touch]). The record with an array's number stays as long as a task has a record.
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {

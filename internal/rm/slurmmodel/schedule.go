@@ -442,8 +442,8 @@ func (e *Engine) explain(j *job, result verdict) {
 }
 
 // pick chooses nodes that other reservations leave to the job (_get_req_features). It also returns
-// how many nodes limits count: those that the job gets now or, if it must wait, would get on an
-// empty machine. The verdict says why the job must wait.
+// the number of nodes that limits count: the nodes that the job gets now or, if it must wait, would
+// get on an empty machine. The verdict says why the job must wait.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {

@@ -245,7 +245,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	return err
 }
 
-// describeNodes sets the nodes that a job names or excludes, and those that can serve it.
+// describeNodes sets the nodes that a job names or excludes, and the nodes that can serve it.
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {

@@ -88,8 +88,8 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 // start was delayed. Slurm creates no reservation that began long ago. Three kinds begin no earlier
 // than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
 // reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
-// nodes, for which the barrier leaves none. A recurring reservation keeps its hours and begins at
-// its first possible time.
+// nodes, for which the barrier leaves no nodes. A recurring reservation keeps its hours and begins
+// at its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {

@@ -150,7 +150,7 @@ func findLoader(root, program string) *Loader {
 }
 
 // ownLoader returns a root's own loader for a program, with the root's libraries. It returns nil if
-// the root has none, or if the loader is the machine's.
+// the root has no loader, or if the loader is the machine's.
 func ownLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {

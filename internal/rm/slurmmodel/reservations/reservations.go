@@ -18,8 +18,8 @@ type Reservation struct {
 	Start, End int64
 	// Nodes are the reserved nodes.
 	Nodes selection.Bits
-	// Partition is the partition of the flag PART_NODES, or the one from which slurmctld chose the
-	// nodes. It is empty for other reservations.
+	// Partition is the partition of the flag PART_NODES, or the partition from which slurmctld
+	// chose the nodes. It is empty for other reservations.
 	Partition string
 
 	flags           uint64

@@ -134,7 +134,7 @@ func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, d.Count-have)
 }
 
-// giveTasks gives a job the resources for its tasks on a node, first those close to the tasks
+// giveTasks gives a job the resources for its tasks on a node, first resources close to the tasks
 // (_set_task_bits).
 func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	r, tasks, have := t.request, 0, 0

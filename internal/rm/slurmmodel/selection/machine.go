@@ -27,8 +27,8 @@ type (
 
 // Machine is the hardware and the settings of the select plugin. It does not change.
 type Machine struct {
-	// Nodes are in Slurm's order, the natural order of their names. The first node is the first in
-	// this order.
+	// Nodes are in Slurm's order, the natural order of their names. Comments that speak of the
+	// first node mean this order.
 	Nodes []Node
 	// Switches are the switches of topology/tree in the order of topology.conf; nil with another
 	// topology.

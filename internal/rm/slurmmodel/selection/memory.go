@@ -95,7 +95,7 @@ func (x *Tester) Classify(r *Request) {
 	r.Class = class
 }
 
-// answer returns the answer to a question: a stored one, or that of new tests.
+// answer returns the answer to a question: a stored answer, or the answer of new tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
 	if x.Since2411 { // each question resets its nodes' weights, and considers only jobs that end before an instant
@@ -137,9 +137,9 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs now leave with those of a stored answer. If they are
-// the same, follow updates the end of the job after which the waiting job could start, and returns
-// true.
+// follow compares the windows in which jobs now leave with the windows of a stored answer. If they
+// are the same, follow updates the end of the job after which the waiting job could start, and
+// returns true.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true
