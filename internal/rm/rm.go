@@ -1,7 +1,7 @@
 // Package rm defines the resource manager that the replay loop drives. It runs in virtual time,
 // accepts submissions, commands and administration, states its [Capabilities], and reports the
 // events of every job. Real Slurm ([rmreplay/internal/rm/slurm]) and the built-in simulator
-// implement it, so the loop, the run record and every metric exist once.
+// implement it, so both share one loop, one run record and all metrics.
 package rm
 
 import (
@@ -60,7 +60,7 @@ type EventKind string
 // resumed, requeued, ended. A requeued job can start again.
 const (
 	Accepted  EventKind = "accepted"  // the resource manager accepted the job
-	Refused   EventKind = "rejected"  // the resource manager rejected the job, for Reason; the job's last event
+	Refused   EventKind = "rejected"  // the job was rejected, and Reason says why; the job's last event
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // its processes were stopped
 	Resume    EventKind = "resumed"   // its processes were continued

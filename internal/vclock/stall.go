@@ -29,9 +29,9 @@ const (
 	// and are not stuck. The same is true if the driver computed, which may take long on a busy
 	// machine.
 	maxWantedShare = 0.25
-	// At most this many rests in a row are excused because the driver's own threads waited for a
-	// CPU. On a machine that stays busy they wait at each look. Without this limit, a peer that
-	// never answers would not be noticed there.
+	// The driver's own waits for a CPU excuse at most this many rests in a row. On a machine that
+	// stays busy they wait at each look. Without this limit, a peer that never answers would not be
+	// noticed there.
 	maxExcuses = 15
 )
 

@@ -28,7 +28,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Scenario is what happens from outside. Each list is in the order of the text.
+// Scenario has the inputs of a test. Each list is in the order of the text.
 type Scenario struct {
 	Jobs         []*hpc.Job
 	Nodes        []hpc.NodeEvent

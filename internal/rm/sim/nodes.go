@@ -460,8 +460,8 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 }
 
 // place finds nodes for a job from an instant until its expected end, and stores them in found. It
-// goes through the nodes in the order of preference and fills each with tasks. If the job may not
-// have that many nodes, nodes with room for the most tasks come first.
+// goes through the nodes in the order of preference and fills each with tasks. If the job may have
+// only fewer nodes, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	n.ready = ready{}
 	q := j.demand

@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times, with the ends of jobs that must still be told to it.
+// forecast is a predictor of run times, with the ends of jobs of which the engine must still tell
+// the predictor.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction

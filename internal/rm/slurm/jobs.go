@@ -349,7 +349,7 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	j.accepted(s, reason)
 }
 
-// accepted handles what waited for slurmctld's answer to a submission that it has accepted.
+// accepted handles what waited for slurmctld's answer to a submission that slurmctld has accepted.
 func (j *jobs) accepted(s *submission, reason string) {
 	j.answer(s)
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})
@@ -544,7 +544,7 @@ func partitionOf(list string) string {
 	return first
 }
 
-// taskOver is over for one task, or for a job that is not an array.
+// taskOver does the work of over for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return

@@ -27,14 +27,14 @@ type cycle struct {
 	tried   int   // jobs and tasks that reached a test
 	exit    int   // why the cycle ended, see package sdiag
 	started int
-	took    time.Duration // virtual time computed so far
+	took    time.Duration // virtual time that the cycle has computed so far
 	spell   time.Duration // virtual time computed since the last pause
 	asleep  bool          // in a pause
 	changed int64         // Engine.changed when the pause began
 	depths  *backfill.Depths
 	// rejected is an array and the partition in which no further task of the array is tried.
 	rejected attempt
-	// reserved counts the successive reservations for one array, reservedOf.
+	// reserved counts the successive reservations for the array reservedOf.
 	reserved   int
 	reservedOf *submission
 	free       selection.Bits          // buffer of attempt

@@ -25,7 +25,7 @@ type record struct {
 }
 
 // queue has the jobs that may start. A pass of a long queue ends after a few records, so the queue
-// sorts their ranks only.
+// sorts only the ranks of the records.
 type queue struct {
 	records []record        // in the order of slurmctld's list of jobs
 	order   []priority.Rank // in slurmctld's order; Place is the index in records

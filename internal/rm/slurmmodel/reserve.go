@@ -147,7 +147,7 @@ func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
 }
 
-// limitToReservation removes nodes that are not in a job's own reservation from a set
+// limitToReservation removes from a set the nodes that are not in the job's own reservation
 // (_build_node_list). It returns begun if the job may start on the rest.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	if j.reservation == nil {

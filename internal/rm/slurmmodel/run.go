@@ -208,7 +208,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		outcome := e.outcome(one, how)
 		outcome.End = hpc.Unix(e.second())
 		if j.state == pending && reason != "" {
-			outcome.Priority = 0 // a job that a dependency cancels
+			outcome.Priority = 0 // a job that is cancelled because of a dependency
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)

@@ -36,7 +36,7 @@ func (c *creation) start() *Finding {
 		placed := c.place(p)
 		switch {
 		case placed == nil && waits == nil:
-			return nil // it can start here
+			return nil // the job can start in this partition
 		case placed == nil || waits != nil && waits.down != nil && c.enforce == enforceAll && several:
 			accepted = waits.finding()
 		case placed.Verdict == NeverStarts:

@@ -18,7 +18,8 @@ import (
 // for its effect. slurmdbd's times are whole seconds, and a message takes a moment.
 const eventTolerance = 2 * time.Second
 
-// span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while it lasts.
+// span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while the span
+// lasts.
 type span struct {
 	start, end hpc.Time
 	id         string // of a reservation
@@ -115,7 +116,7 @@ func endsByEvent(events []hpc.NodeEvent, node string, s span) bool {
 	})
 }
 
-// outage is an interval in which the workload has a node out of service.
+// outage is an interval in which a node is out of service in the workload.
 type outage struct {
 	span
 	drain bool

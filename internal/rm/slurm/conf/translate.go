@@ -278,9 +278,9 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults gives each key that the site does not set, and whose default has changed, the default of
-// the site's release. If the configuration does not tell the site's release, the run's release
-// counts as the site's.
+// defaults handles the keys that the site does not set and whose default has changed. It sets each
+// of them to the default of the site's release. If the configuration does not tell the site's
+// release, the run's release counts as the site's.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

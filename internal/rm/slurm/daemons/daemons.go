@@ -138,7 +138,7 @@ const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 // seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and allocates them anew.
 const heap = "GLIBC_TUNABLES=glibc.malloc.tcache_count=500"
 
-// environment returns the environment of managed processes without their slots.
+// environment returns the environment of managed processes, without the variables for their slots.
 func (d *Daemons) environment() []string {
 	p := d.cfg.Sandbox
 	env := []string{

@@ -50,7 +50,7 @@ type owner struct{ account, user string }
 // Usage is the fair-share usage with which slurmctld starts, and the part of slurm.conf that
 // decides how slurmctld counts usage.
 type Usage struct {
-	// Given is the workload's usage at the instant At. Accrued is the part of it that the
+	// Given is the workload's usage at the instant At. Accrued is the part of this usage that the
 	// preset jobs add before At.
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual

@@ -626,7 +626,7 @@ func ask(plugins, path string, args ...string) (string, error) {
 		parent = "/dev/shm"
 	}
 	dir := filepath.Join(parent, "rmreplay-version-"+rand.Text())
-	defer func() { _ = os.RemoveAll(dir) }() // it is there only if the script was killed
+	defer func() { _ = os.RemoveAll(dir) }() // dir still exists only if the script was killed
 	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", dir, plugins, path}, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

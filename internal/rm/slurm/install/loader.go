@@ -46,7 +46,8 @@ func (in *Installation) MariaDB(options ...string) (string, []string) {
 }
 
 // databaseCommand is [Installation.Command] for MariaDB. MariaDB's messages and plugins are in the
-// root, and no library of the machine is loaded into it. Loaders before glibc 2.33 have no --argv0.
+// root, and no library of the machine is loaded into MariaDB. Loaders before glibc 2.33 have no
+// --argv0.
 func (in *Installation) databaseCommand(path string, args []string) (string, []string) {
 	l := in.DatabaseLoader
 	if l == nil {

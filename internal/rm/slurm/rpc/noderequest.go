@@ -58,7 +58,7 @@ type BatchLaunch struct {
 	HetJobID uint32 // 0 if the job is not a component of a heterogeneous job
 	UID, GID uint32
 	UserName string // empty unless slurmctld sends it
-	// Partition, Account, QOS and Reservation are the ones under which the job runs.
+	// Partition, Account, QOS and Reservation are the names under which the job runs.
 	Partition, Account, QOS, Reservation string
 	Tasks                                uint32
 	MinMemory                            uint64 // MiB per node; MiB per CPU if its top bit is set

@@ -105,9 +105,9 @@ type QOS struct {
 	// set.
 	UsageThreshold float64
 
-	// Preempts are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for
-	// the cluster's mode. GraceTime and PreemptExempt are in seconds; PreemptExempt is negative if
-	// not set.
+	// Preempts are the QOS whose jobs the jobs of this QOS may preempt. PreemptMode is in lower
+	// case; empty for the cluster's mode. GraceTime and PreemptExempt are in seconds; PreemptExempt
+	// is negative if not set.
 	Preempts      []*QOS
 	PreemptMode   string
 	GraceTime     int64

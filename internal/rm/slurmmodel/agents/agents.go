@@ -15,7 +15,7 @@ const (
 	// agent keeps its threads that long, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
 	// maxThreads is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
-	// has up to fanout threads that send messages (AGENT_THREAD_COUNT), and own (two) further threads.
+	// has up to fanout threads that send messages (AGENT_THREAD_COUNT), and two further threads (own).
 	maxThreads, fanout, own = 256, 10, 2
 	// If more than many agents are at work, slurmctld makes no pass when a node's message arrives
 	// (LOTS_OF_AGENTS_CNT).

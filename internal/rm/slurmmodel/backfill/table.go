@@ -293,7 +293,7 @@ func (t *Table) split(k int, at int64) {
 	t.records++
 }
 
-// merge joins the first two neighbours in a range of intervals that have the same free nodes.
+// merge joins the first two neighbouring intervals of a range that have the same free nodes.
 func (t *Table) merge(from, to int) {
 	for k := from; k != to && k+1 < len(t.list); k++ {
 		if t.list[k].free.Equal(t.list[k+1].free) {

@@ -31,7 +31,7 @@ type Settings struct {
 	Dampening float64
 	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
 	CalculateRunning bool
-	// Limits says that slurmctld enforces limits. If it does not, it keeps no usage by TRES, and
+	// Limits says that slurmctld enforces limits. Otherwise slurmctld keeps no usage by TRES, and
 	// loses a job's usage between the last run of the decay thread and the job's end.
 	Limits bool
 	// Release is the release of slurmctld.
@@ -76,8 +76,8 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 	return s, nil
 }
 
-// Running is the part of a running job from which its usage is computed. Its fields do not change
-// from the job's start to its end.
+// Running has the properties of a running job from which the job's usage is computed. Its fields do
+// not change from the job's start to its end.
 type Running struct {
 	Association *accounts.Association
 	// QOS is the job's QOS, and PartitionQOS is the QOS of its partition. Either may be nil.

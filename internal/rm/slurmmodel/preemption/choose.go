@@ -176,7 +176,7 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 		gone[job.Allocation] = true
 		switch mode := s.ModeOf(job); {
 		case mode == Off || !job.Allocation.Nodes.Overlaps(set):
-		case mode == Suspend: // it keeps its memory
+		case mode == Suspend: // a suspended job keeps its memory
 			t.Tester.Suspend(future, job.Allocation)
 			t.Tester.Extra = t.Tester.Extra || s.byQOS
 		default:

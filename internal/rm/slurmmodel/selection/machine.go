@@ -58,7 +58,7 @@ type Machine struct {
 	stride int   // largest number of sockets of a node
 	slots  int   // largest number of devices of a node
 	kinds  []int // equal for nodes that differ only in names, weights and generic resources
-	first  []int // index of each node's first core in [rows.Cores]; last, the number of all cores
+	first  []int // index of each node's first core in [rows.Cores]; the last element is the number of all cores
 }
 
 // Cores returns the number of cores of all nodes.
