@@ -9,8 +9,9 @@ type Window struct {
 	Begin, Start hpc.Time
 	// Users are the users of the preset jobs, sorted. Preset jobs run when the window begins.
 	Users []string
-	// Open has the reservations that exist at Start, in their state at Start. Their At is when they
-	// were made. Later has the events of reservations after Start.
+	// Open has the reservations that exist at Start, in their state at Start. The At of such a
+	// reservation is when the reservation was made. Later has the events of reservations after
+	// Start.
 	Open, Later []hpc.ReservationEvent
 	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
 	// are pending at Start.

@@ -30,8 +30,8 @@ const (
 	// machine.
 	maxWantedShare = 0.25
 	// The driver's own waits for a CPU excuse at most this many rests in a row. On a machine that
-	// stays busy they wait at each look. Without this limit, a peer that never answers would not be
-	// noticed there.
+	// stays busy the driver's threads wait at each look. Without this limit, a peer that never
+	// answers would not be noticed there.
 	maxExcuses = 15
 )
 

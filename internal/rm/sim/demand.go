@@ -195,7 +195,7 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 }
 
 // spreadGPUs divides the GPUs of -G evenly among the job's nodes. If the number of nodes is not
-// given, it is the smallest number with enough GPUs.
+// given, spreadGPUs uses the smallest number with enough GPUs.
 func (n *nodes) spreadGPUs(q *demand, r *hpc.Request) error {
 	for part := range strings.SplitSeq(r.GPUs, ",") {
 		asked := make([]int64, len(n.resources))

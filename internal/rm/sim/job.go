@@ -21,11 +21,11 @@ type Job struct {
 	// Expected is how long the scheduler expects the job to run: its time limit, or less if the
 	// policy has predictions ([Machine.Predict]). Policies plan with this time.
 	Expected time.Duration
-	// Submit is when the job was submitted. Eligible is when it was first allowed to start: after
-	// its dependencies and its begin time.
+	// Submit is when the job was submitted. Eligible is when the job was first allowed to start:
+	// after its dependencies and its begin time.
 	Submit, Eligible hpc.Time
 	// Start is when the job started. Due is Start + Expected: when the scheduler expects the job to
-	// have ended. Both are zero while it waits.
+	// have ended. Both are zero while the job waits.
 	Start, Due hpc.Time
 	// Request is the whole request of the job's user.
 	Request *hpc.Request

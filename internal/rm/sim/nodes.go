@@ -28,7 +28,8 @@ type Cluster struct {
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
 	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
-	// DependencyParameters), unless a job requests otherwise. If it is false, they wait for ever.
+	// DependencyParameters), unless a job requests otherwise. If it is false, such jobs wait for
+	// ever.
 	KillInvalidDepend bool
 	// MinJobAge is how long after its end a job is on record (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. With 0, jobs are never forgotten.
@@ -47,7 +48,7 @@ type Partition struct {
 	// DefaultTime is the time limit of a job that requests none. If it is 0, MaxTime is used.
 	DefaultTime time.Duration
 	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none. If both are
-	// 0, it is all memory of its nodes.
+	// 0, the job gets all memory of its nodes.
 	DefMemPerCPU, DefMemPerNode int64
 	// WholeNodes gives every job whole nodes.
 	WholeNodes bool

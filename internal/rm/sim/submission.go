@@ -187,7 +187,8 @@ func (e *Engine) spread(s *submission) error {
 	return nil
 }
 
-// measure computes a job's size and time limit. An error says why it can never run on this machine.
+// measure computes a job's size and time limit. An error says why the job can never run on this
+// machine.
 func (e *Engine) measure(j *Job) error {
 	j.Limit = j.of.job.TimeLimit
 	if n := e.machine.nodes; n != nil {

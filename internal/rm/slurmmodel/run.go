@@ -356,8 +356,9 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	return refused
 }
 
-// register returns resumed nodes to service. slurmctld uses them only after they register, which it
-// requests in the next turn of the background loop (_require_node_reg in node_mgr.c).
+// register returns resumed nodes to service. slurmctld uses such nodes only after they register. It
+// requests their registration in the next turn of the background loop (_require_node_reg in
+// node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()

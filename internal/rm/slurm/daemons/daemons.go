@@ -170,8 +170,8 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 	return pid, nil
 }
 
-// Start starts a managed daemon and runs virtual time until the daemon listens at the port. If
-// it does not listen within five minutes of virtual time, the error has the last lines of its
+// Start starts a managed daemon and runs virtual time until the daemon listens at the port. If the
+// daemon does not listen within five minutes of virtual time, the error has the last lines of its
 // log.
 func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
 	d.cfg.Progress("starting " + name)

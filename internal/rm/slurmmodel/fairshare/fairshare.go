@@ -115,7 +115,7 @@ type FairShare struct {
 }
 
 // New returns the computation for a slurmctld that starts with no usage in its state files. start
-// is when it starts. lastReset is when usage was last reset, from the state file
+// is when slurmctld starts. lastReset is when usage was last reset, from the state file
 // priority_last_decay_ran, or 0 without this file. Both are in seconds since 1970.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}

@@ -101,9 +101,9 @@ type Job struct {
 	// Required are the nodes of --nodelist as a set; nil if not given.
 	Required []uint64
 
-	// Submit is when the job was submitted. Begin is when it becomes eligible (begin_time); 0 while
-	// it waits for a dependency. Accrue is since when the job gains age (accrue_time); 0 if it does
-	// not yet. All three are in seconds since 1970.
+	// Submit is when the job was submitted. Begin is when the job becomes eligible (begin_time); 0
+	// while the job waits for a dependency. Accrue is since when the job gains age (accrue_time); 0
+	// if it does not yet. All three are in seconds since 1970.
 	Submit, Begin, Accrue int64
 	// Held says that the job's priority is 0. Dependent says that the job waits for a dependency.
 	Held, Dependent bool

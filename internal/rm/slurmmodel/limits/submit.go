@@ -105,7 +105,7 @@ func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind
 }
 
 // groupAndUser compares the request with GrpTRES and MaxTRESPerUser. If a QOS sets one of the two
-// for a resource, it replaces both in the next QOS.
+// for a resource, this limit replaces both in the next QOS.
 func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	if !v.strict || set.GrpTRES == nil && set.MaxTRESPerUser == nil {
 		return true

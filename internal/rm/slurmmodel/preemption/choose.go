@@ -36,8 +36,8 @@ func (s *Settings) Leaves(job *Job) bool {
 
 // Now looks for nodes that the job could have now if candidates left them, and returns these
 // candidates (_run_now). The caller has tested that the job does not fit otherwise. Now removes
-// candidates in their order until the job fits. It then tries another order of the candidates on
-// the job's nodes, because fewer candidates may suffice.
+// candidates in their order until the job fits. It then tries the candidates in another order,
+// because fewer of them may suffice.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {

@@ -27,7 +27,7 @@ type Partition struct {
 type Job struct {
 	Partition int
 	Cores     []int // ascending
-	CPUs      int   // that it asked for: a job that shares no nodes holds more
+	CPUs      int   // that the job asked for; a job that shares no nodes holds more
 }
 
 // row is a row of a partition. Like slurmctld, it adjusts count at each change. Therefore count
