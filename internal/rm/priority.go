@@ -12,7 +12,7 @@ type PriorityPart struct {
 // Backfill is what the backfill scheduler did with a job in a cycle.
 type Backfill string
 
-// What a cycle of backfill does with a job that it does not start.
+// These are the results of a cycle of backfill for a job that the cycle does not start.
 const (
 	// Planned jobs have a planned start, and nodes that are reserved for them from that start on.
 	Planned Backfill = "planned"
@@ -25,8 +25,7 @@ const (
 	PartitionDepth Backfill = "partition-depth"
 	// OverLimit are jobs that a limit of an association or a QOS keeps pending.
 	OverLimit Backfill = "over-limit"
-	// NoNodes are jobs for which too few nodes are free of planned jobs at every start within
-	// bf_window.
+	// NoNodes are jobs for which planned jobs leave too few nodes at every start within bf_window.
 	NoNodes Backfill = "no-nodes"
 	// BeyondWindow are jobs whose earliest start would be after bf_window.
 	BeyondWindow Backfill = "beyond-window"

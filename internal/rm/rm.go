@@ -1,7 +1,7 @@
 // Package rm defines the resource manager that the replay loop drives. It runs in virtual time,
 // accepts submissions, commands and administration, states its [Capabilities], and reports the
 // events of every job. Real Slurm ([rmreplay/internal/rm/slurm]) and the built-in simulator
-// implement it, so the loop, the run record and every metric exist once.
+// implement it, so both share one loop, one run record and all metrics.
 package rm
 
 import (
@@ -39,9 +39,10 @@ type ResourceManager interface {
 	// may change the window's reservations, and may add reservations that keep nodes free for preset
 	// jobs.
 	PlanWindow(window Window) ([]hpc.ReservationEvent, error)
-	// SubmitPreset submits a job that ran when the window began. The loop calls it at the instant that
-	// [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded start, on
-	// job.Recorded.Nodes, and ends at its recorded end. Otherwise SubmitPreset is like Submit.
+	// SubmitPreset submits a job that ran when the window began. The loop calls SubmitPreset at the
+	// instant that [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded
+	// start, on job.Recorded.Nodes, and ends at its recorded end. Otherwise SubmitPreset is like
+	// Submit.
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error
@@ -60,18 +61,18 @@ type EventKind string
 // resumed, requeued, ended. A requeued job can start again.
 const (
 	Accepted  EventKind = "accepted"  // the resource manager accepted the job
-	Refused   EventKind = "rejected"  // the resource manager rejected the job: Reason; final
+	Refused   EventKind = "rejected"  // the job was rejected, and Reason says why; the job's last event
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // its processes were stopped
 	Resume    EventKind = "resumed"   // its processes were continued
-	Requeue   EventKind = "requeued"  // the job is pending again; without Outcome if it had an Ended event before
+	Requeue   EventKind = "requeued"  // the job is pending again; Outcome is nil if an Ended event came before
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
-	// Dependency says that the dependencies of a pending job can never be met, so that it waits
-	// for ever: Reason.
+	// Dependency says that the dependencies of a pending job can never be met, so that the job
+	// waits for ever. Reason is Slurm's reason.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
 	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start
@@ -96,8 +97,9 @@ type Event struct {
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
-	// Reason is the reason for which a job was rejected or requeued or waits, or a description of
-	// the change to a node, a reservation or a job, with the reason of a refusal.
+	// Reason is the reason for which a job was rejected or requeued or waits. For a change to a
+	// node, a reservation or a job, it describes the change and, if the change was refused, says
+	// why.
 	Reason string `json:"reason,omitempty"`
 	// Outcome is set on started, requeued and ended events, and on those waiting events for which
 	// the resource manager knows more than the reason. It has what is known of the job so far.
@@ -128,10 +130,10 @@ type Outcome struct {
 	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
 	// it; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before it,
-	// the job waited for the jobs ahead; after it, for resources. First is the start for a job that
-	// was never the first. It is zero if the job did not wait, or if the resource manager does not
-	// report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before
+	// this instant the job waited for the jobs ahead; after it, for resources. First is the start for
+	// a job that was never the first. It is zero if the job did not wait, or if the resource manager
+	// does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

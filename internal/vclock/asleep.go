@@ -37,8 +37,9 @@ func (c *Clock) quiet() bool {
 	return true
 }
 
-// allAsleep reports whether these threads all sleep in the kernel: those that wait in the kernel,
-// and those that a signal may have woken since the last look that found all asleep.
+// allAsleep reports whether two kinds of threads sleep in the kernel: all threads that wait in the
+// kernel, and all threads that a signal may have woken since the driver last found all threads
+// asleep.
 func (c *Clock) allAsleep(signals uint32) bool {
 	s := c.s
 	twice := false

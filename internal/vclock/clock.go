@@ -21,9 +21,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// If a thread goes idle last, and no message or wake-up is in flight, it advances the clock itself,
-// without a context switch to the driver. Otherwise Wait first looks at the kernel: it checks that
-// each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
+// The thread that goes idle last advances the clock itself if no message or wake-up is in flight.
+// This needs no context switch to the driver. Otherwise Wait first looks at the kernel: it checks
+// that each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
 package vclock
 
 import (

@@ -73,7 +73,7 @@ func (h *home) settle(s *shared, used func() time.Duration) {
 	h.last = h.usage()
 }
 
-// look lets the threads run on all CPUs if other programs use the chosen CPU too much. If none is
+// look lets the threads run on all CPUs if other programs use the chosen CPU too much. If no CPU is
 // chosen, it chooses one. It does nothing until the time of the next look.
 func (h *home) look() {
 	if len(h.choices) == 0 || time.Now().Before(h.next) {

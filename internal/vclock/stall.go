@@ -29,9 +29,9 @@ const (
 	// and are not stuck. The same is true if the driver computed, which may take long on a busy
 	// machine.
 	maxWantedShare = 0.25
-	// At most this many rests in a row are excused because the driver's own threads waited for a
-	// CPU. On a machine that stays busy they wait at each look. Without this limit, a peer that
-	// never answers would not be noticed there.
+	// The driver's own waits for a CPU excuse at most this many rests in a row. On a machine that
+	// stays busy the driver's threads wait at each look. Without this limit, a peer that never
+	// answers would not be noticed there.
 	maxExcuses = 15
 )
 
@@ -236,8 +236,8 @@ func (c *Clock) processes() map[int]bool {
 // repair completes a step of the clock during which a process was killed. Such a step has counted
 // sleepers as running without waking them, or has changed the count without the thread's state.
 // repair acts only while every thread sleeps and nothing has changed for repairAfter. Otherwise a
-// live thread could be between the change of the count and that of its state, because the look at
-// all threads is not a snapshot.
+// live thread could be between the change of the count and the change of its state, because the
+// look at all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

@@ -8,7 +8,7 @@ import (
 )
 
 // user is the user of the managed processes. The driver looks at these processes as this user. Nil
-// means that it can look at them as itself.
+// means that the driver can look at the processes as itself.
 type user struct{ uid, gid int }
 
 // become makes the calling thread read files as the user, until leave.
@@ -21,7 +21,7 @@ func (u *user) become() {
 	_ = unix.Setfsuid(u.uid)
 }
 
-// leave ends become.
+// leave ends the effect of become.
 func (u *user) leave() {
 	if u == nil {
 		return

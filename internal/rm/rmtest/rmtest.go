@@ -28,7 +28,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Scenario is what happens from outside. Each list is in the order of the text.
+// Scenario has the inputs of a test. Each list is in the order of the text.
 type Scenario struct {
 	Jobs         []*hpc.Job
 	Nodes        []hpc.NodeEvent
@@ -73,7 +73,7 @@ func (p *parser) line(words []string) error {
 			f.names = append(f.names, w)
 		}
 	}
-	f.names = append(f.names, "", "", "") // those that the line leaves out
+	f.names = append(f.names, "", "", "") // names that the line leaves out are empty
 	switch words[0] {
 	case "job":
 		job, err := p.job(&f)

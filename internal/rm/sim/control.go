@@ -54,8 +54,8 @@ var (
 	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
-// carryOut carries out a command on a submission. It returns an error if the command cannot
-// change a task, except if it cancels a submission that has ended.
+// carryOut carries out a command on a submission. It returns an error if the command cannot change
+// a task, except if the command cancels a submission that has ended.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do
@@ -175,7 +175,8 @@ func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	e.freed = true // backfilling depends on the time limits of running jobs
 }
 
-// changeWaiting calls change on a job that is not running, and tells the policy if it has the job.
+// changeWaiting calls change on a job that is not running, and tells the policy if the policy has
+// the job.
 func (e *Engine) changeWaiting(j *Job, change func()) {
 	if j.state != waiting || j.of.preset {
 		change()

@@ -23,8 +23,8 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 if there is no maximum
 	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run. The first required of them are the nodes that
-	// the job names; the job needs all of these.
+	// among are the nodes on which the job may run. required is the number of nodes that the job
+	// names. They come first in among, and the job needs all of them.
 	among    *nodeSet
 	required int
 
@@ -47,7 +47,8 @@ type demandKey struct {
 	reservation, resources                            string
 }
 
-// maxDemands limits the memory for demands, which also has those of ended jobs.
+// maxDemands is the largest number of stored demands. The limit is needed because the demands of
+// ended jobs stay stored.
 const maxDemands = 1 << 16
 
 // shared returns the stored demand that is equal to q, so that equal demands share memory.
@@ -194,7 +195,7 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 }
 
 // spreadGPUs divides the GPUs of -G evenly among the job's nodes. If the number of nodes is not
-// given, it is the smallest number with enough GPUs.
+// given, spreadGPUs uses the smallest number with enough GPUs.
 func (n *nodes) spreadGPUs(q *demand, r *hpc.Request) error {
 	for part := range strings.SplitSeq(r.GPUs, ",") {
 		asked := make([]int64, len(n.resources))
@@ -334,7 +335,8 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 // maxInSets is the largest sum of the sizes of all sets. It limits their memory.
 const maxInSets = 1 << 22
 
-// measure computes a job's demand, size and time limit. An error says why it can never run here.
+// measure computes a job's demand, size and time limit. An error says why the job can never run
+// here.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {

@@ -38,7 +38,8 @@ type needs struct {
 	all     int
 	decided bool // the needs are met, or can never be met
 	// tasks has the needs of each task, if tasks have dependencies of their own (aftercorr); nil
-	// for a task that no longer waits. left is then the number of tasks that still wait.
+	// for a task that no longer waits. If tasks is set, left is the number of tasks that still
+	// wait.
 	tasks []*needs
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// FileSystems are shared by the jobs that do I/O.
 	FileSystems []hpc.FileSystem
 	// RecordedLimits says that jobs have the time limits of their records. If a job ran beyond its
-	// limit in the record, the engine ends it at the limit, and keeps its recorded state.
+	// limit in the record, the engine ends it at the limit, and keeps the job's recorded state.
 	RecordedLimits bool
 	// Lean leaves out outcomes and the reasons of pending jobs, for a driver that needs only the
 	// instants of events.

@@ -83,7 +83,8 @@ func (m *Machine) FileSystems() []hpc.FileSystem {
 	return m.io.FileSystems()
 }
 
-// IOLoad returns the bandwidth that running jobs demand of a file system, and that they get.
+// IOLoad returns the bandwidth that running jobs demand of a file system, and the bandwidth that
+// they get.
 func (m *Machine) IOLoad(name string) bandwidth.Load {
 	if m.io == nil {
 		return bandwidth.Load{}

@@ -21,11 +21,11 @@ type Job struct {
 	// Expected is how long the scheduler expects the job to run: its time limit, or less if the
 	// policy has predictions ([Machine.Predict]). Policies plan with this time.
 	Expected time.Duration
-	// Submit is when the job was submitted. Eligible is when it was first allowed to start: after
-	// its dependencies and its begin time.
+	// Submit is when the job was submitted. Eligible is when the job was first allowed to start:
+	// after its dependencies and its begin time.
 	Submit, Eligible hpc.Time
 	// Start is when the job started. Due is Start + Expected: when the scheduler expects the job to
-	// have ended. Both are zero while it waits.
+	// have ended. Both are zero while the job waits.
 	Start, Due hpc.Time
 	// Request is the whole request of the job's user.
 	Request *hpc.Request
@@ -33,7 +33,7 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when the job ends by itself; 0 while it waits
-	first    hpc.Time      // when the job became the first of its partition to wait; 0 if it is not
+	first    hpc.Time      // when the job became the first of its partition to wait; 0 if it is not the first
 	task     int32         // task of a job array, or -1
 	restarts int32
 
@@ -77,7 +77,7 @@ func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
 // recordedEnd returns the final state of a job that ends by itself: the recorded state, if the
 // simulator has no cause for that state. Logs have jobs that failed without an exit code, or were
-// cancelled while they ran. Of an array, only tasks with an exit code end in their recorded state.
+// cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {

@@ -17,7 +17,8 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are the nodes. Jobs get nodes by increasing weight, and by this order if it is equal.
+	// Nodes are the nodes. Jobs get nodes by increasing weight, and nodes of equal weight in this
+	// order.
 	Nodes []hpc.Node
 	// Partitions are the partitions. If there are none, one partition has all nodes.
 	Partitions []Partition
@@ -27,7 +28,8 @@ type Cluster struct {
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
 	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
-	// DependencyParameters), unless a job requests otherwise. If it is false, they wait for ever.
+	// DependencyParameters), unless a job requests otherwise. If it is false, such jobs wait for
+	// ever.
 	KillInvalidDepend bool
 	// MinJobAge is how long after its end a job is on record (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. With 0, jobs are never forgotten.
@@ -46,14 +48,14 @@ type Partition struct {
 	// DefaultTime is the time limit of a job that requests none. If it is 0, MaxTime is used.
 	DefaultTime time.Duration
 	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none. If both are
-	// 0, it is all memory of its nodes.
+	// 0, the job gets all memory of its nodes.
 	DefMemPerCPU, DefMemPerNode int64
 	// WholeNodes gives every job whole nodes.
 	WholeNodes bool
 }
 
 // nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends.
-// The free resources of a node in an interval follow from this list without copying a state.
+// The free resources of a node in an interval are computed from this list.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
@@ -459,8 +461,8 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 }
 
 // place finds nodes for a job from an instant until its expected end, and stores them in found. It
-// goes through the nodes in the order of preference and fills each with tasks. If the job may not
-// have that many nodes, nodes with room for the most tasks come first.
+// goes through the nodes in the order of preference and fills each with tasks. If the job may have
+// only fewer nodes, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	n.ready = ready{}
 	q := j.demand
@@ -524,7 +526,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 }
 
 // all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
-// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, after them.
+// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, idle nodes
+// come first.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical

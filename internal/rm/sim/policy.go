@@ -9,8 +9,8 @@ type Policy interface {
 	// Remove removes a job that the policy has not started: it was cancelled or held, for example.
 	Remove(job *Job)
 	// Change calls change, which changes the size or the time limit of a waiting job. The job keeps
-	// its position in the queue, unless that depends on size or limit. The engine calls Schedule
-	// afterwards.
+	// its position in the queue, unless the position depends on size or limit. The engine calls
+	// Schedule afterwards.
 	Change(job *Job, change func())
 	// Schedule starts jobs after any change except an arrival, for example if processors became
 	// free, nodes changed their states, or a waiting job was removed.

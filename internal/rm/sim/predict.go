@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times, with the ends of jobs that must still be told to it.
+// forecast is a predictor of run times, with the ends of jobs of which the engine must still tell
+// the predictor.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
@@ -22,7 +23,7 @@ type forecast struct {
 type lesson struct {
 	number int64
 	at     hpc.Time
-	tie    int64 // number of its start
+	tie    int64 // number of the job's start
 	state  hpc.State
 }
 
@@ -140,7 +141,7 @@ func (e *Engine) watch(j *Job) {
 }
 
 // correct corrects the prediction of a job that has outlived it. timer is the number of the timer
-// that calls it; if the job has a newer timer, correct does nothing.
+// that calls correct; if the job has a newer timer, correct does nothing.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
 	if p == nil || p.timer != timer {

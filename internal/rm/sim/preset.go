@@ -43,7 +43,8 @@ func (e *Engine) startPresets() {
 	})
 }
 
-// removePreset removes a job from the waiting preset jobs. It returns false if it does not find it.
+// removePreset removes a job from the waiting preset jobs. It returns false if it does not find the
+// job.
 func (e *Engine) removePreset(j *Job) bool {
 	i := slices.Index(e.presets, j)
 	if i >= 0 {

@@ -47,7 +47,7 @@ type failure struct {
 func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
 
 // crowded returns the nodes that have too few free processors now for a demand. It returns nil if
-// this cannot be told, as for a demand without processors.
+// it cannot tell, for example for a demand without processors.
 func (n *nodes) crowded(q *demand) nodeset.Set {
 	switch {
 	case n.hypothetical, n.empty:

@@ -41,7 +41,7 @@ type known struct {
 }
 
 // past has one submission for each result of an ended submission: ended well or badly, refused, or
-// forgotten by slurmctld. Dependencies need to know no more. Arrays keep their own record, because
+// forgotten by slurmctld. Dependencies need only this result. Arrays keep their own record, because
 // dependencies may name their tasks.
 type past struct{ well, badly, refused, gone submission }
 
@@ -187,7 +187,8 @@ func (e *Engine) spread(s *submission) error {
 	return nil
 }
 
-// measure computes a job's size and time limit. An error says why it can never run on this machine.
+// measure computes a job's size and time limit. An error says why the job can never run on this
+// machine.
 func (e *Engine) measure(j *Job) error {
 	j.Limit = j.of.job.TimeLimit
 	if n := e.machine.nodes; n != nil {

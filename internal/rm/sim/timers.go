@@ -8,7 +8,7 @@ import (
 // The classes of timers. Timers of one instant run in this order.
 const (
 	jobOutlives     uint8 = iota // a job outlives its prediction
-	transfersChange              // before the ends of jobs that transfers cause
+	transfersChange              // phases of I/O end; this comes before the ends of jobs that it causes
 	jobEnds
 	machineChanges
 	jobBecomesEligible

@@ -15,15 +15,16 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// A window divides an array of which some tasks run into several jobs ([arrays.Split]): a preset
-// job for each running task, and an array of the other tasks. slurmctld counts the running tasks of
-// one array for the limit of the array (%N), so it must have all these tasks in one array. The
-// engine submits the whole array. Until the window begins, the barrier keeps the tasks pending. At
-// the recorded start of a preset task, an operator moves this task into the barrier.
+// If some tasks of an array run when the window begins, the window divides the array into several
+// jobs ([arrays.Split]): a preset job for each running task, and an array of the other tasks.
+// slurmctld counts the running tasks of one array for the limit of the array (%N), so it must have
+// all these tasks in one array. Therefore the engine submits the whole array. Until the window
+// begins, the barrier keeps the tasks pending. At the recorded start of a preset task, an operator
+// moves this task into the barrier.
 
 // presetTasks returns the preset tasks that slurmctld can have in one array with the tasks of job,
-// by their numbers: those that are not submitted yet, and that pin can make preset jobs. It returns
-// nil if the array has no limit, or if more tasks run than the limit allows.
+// by their numbers. These tasks are not submitted yet, and pin can make them preset jobs. It
+// returns nil if the array has no limit, or if more tasks run than the limit allows.
 func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	array, err := hpc.ParseArray(job.Array)
 	if err != nil || array.Limit == 0 {
@@ -41,8 +42,8 @@ func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	return parts
 }
 
-// updatable reports whether pin can make a pending task of the array the preset job p: whether
-// their requests are equal but for what pin changes and for what has no effect on p.
+// updatable reports whether pin can make a pending task of the array the preset job p: whether the
+// two requests differ only in what pin changes and in what has no effect on p.
 func updatable(array, p *hpc.Job) bool {
 	x, y := array.Request, p.Request
 	if array.Begin > 0 && array.Submit.Add(array.Begin) > p.Recorded.Start {
@@ -73,8 +74,8 @@ func (s *submission) wholeArray() string {
 	return arrays.IndexList(tasks) + "%" + limit
 }
 
-// taskOf returns the submission to which a task of Slurm's belongs, and its number there: a preset
-// task is a submission of its own.
+// taskOf returns the submission to which a task of slurmctld's array belongs, and the task's number
+// in that submission. A preset task is a submission of its own, so its number is -1.
 func (s *submission) taskOf(task int) (*submission, int) {
 	switch {
 	case s.parts[task] != nil:
@@ -85,8 +86,8 @@ func (s *submission) taskOf(task int) (*submission, int) {
 	return s, task
 }
 
-// arrayGrace is how long after a preset task its array may be submitted. Both may have one recorded
-// instant.
+// arrayGrace is how long after a preset task its array may be submitted. The task and the array may
+// have the same recorded submit time.
 const arrayGrace = window.PresetLead + time.Millisecond
 
 // submitPreset submits a preset job, as a task of its array if that is possible.

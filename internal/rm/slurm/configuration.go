@@ -33,7 +33,7 @@ type configuration struct {
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
 	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll,
 		presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
-	if c.release.Since(slurmspec.R2311) { // it executes itself anew when the window begins
+	if c.release.Since(slurmspec.R2311) { // slurmctld executes itself anew when the window begins
 		c.backfill = 0
 	}
 	var err error

@@ -63,8 +63,8 @@ type Config struct {
 	// Users are the workload's users. They include the submitters of all jobs. If the cluster lists a
 	// user too, the cluster's number and group are used.
 	Users []hpc.User
-	// Epoch is the instant at which the workload begins. The daemons start and the nodes
-	// register before it.
+	// Epoch is the instant at which the workload begins. The daemons start and the nodes register
+	// before Epoch.
 	Epoch  hpc.Time
 	Delays nodes.Delays
 	// FileSystems are the file systems that jobs share. Jobs with I/O on them slow each other down.

@@ -73,8 +73,8 @@ type submission struct {
 	// forgotten has jobs on which this job depends in the workload, but not in Slurm, because
 	// slurmctld has forgotten them.
 	forgotten map[string]bool
-	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers. A
-	// preset task has the array in whole, and its number in task.
+	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers.
+	// In the submission of a preset task, whole is the array and task is the task's number.
 	parts map[int]*submission
 	whole *submission
 	task  int
@@ -349,7 +349,7 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	j.accepted(s, reason)
 }
 
-// accepted handles what waited for slurmctld's answer to a submission that it has accepted.
+// accepted handles what waited for slurmctld's answer to a submission that slurmctld has accepted.
 func (j *jobs) accepted(s *submission, reason string) {
 	j.answer(s)
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})
@@ -544,7 +544,7 @@ func partitionOf(list string) string {
 	return first
 }
 
-// taskOver is over for one task, or for a job that is not an array.
+// taskOver does the work of over for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return
@@ -558,7 +558,7 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 	}
 	j.emit(ev)
 	// The number of the array is the number of all tasks without a record of their own. The last such
-	// task keeps it (job_array_split in job_mgr.c).
+	// task keeps the array's number (job_array_split in job_mgr.c).
 	if requeued {
 		j.reasons.waits(number)
 	}

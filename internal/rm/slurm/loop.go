@@ -76,7 +76,8 @@ func (l *loop) unlessFull(err error) error {
 func (l *loop) Err() error { return l.err }
 
 // failUnlessEnded ends the run with err. If a daemon has ended, the run ends with an error about
-// that instead. It waits half a second of real time for the guard's notice of such an end.
+// the daemon instead. It waits half a second of real time for the guard to report that a daemon has
+// ended.
 func (l *loop) failUnlessEnded(err error) {
 	for range 50 {
 		l.daemons.TakeNotices()

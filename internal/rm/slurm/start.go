@@ -83,8 +83,8 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
 	}
-	// The start takes no virtual time for computing: a slow controller might not be ready by
-	// Epoch, and the start is no part of the result.
+	// Computing takes no virtual time during the start. Otherwise a slow controller might not be
+	// ready by Epoch. The start is no part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	return e, nil

@@ -167,7 +167,8 @@ func (a *accounting) describe(j *job, o *rm.Outcome) {
 	}
 }
 
-// prioritize sets the first priority of a new job: 0 if it is held, a given one, or a computed one.
+// prioritize sets the first priority of a new job: 0 if it is held, the priority that an operator
+// gives, or a computed priority.
 func (a *accounting) prioritize(j *job) {
 	work := j.of.job
 	switch {
@@ -223,7 +224,7 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the TRES that a job asks for, if it gets this number of nodes and of CPUs. The
+// request returns the TRES that a job asks for, if it gets these numbers of nodes and CPUs. The
 // returned vector is valid until the next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested

@@ -27,14 +27,14 @@ type cycle struct {
 	tried   int   // jobs and tasks that reached a test
 	exit    int   // why the cycle ended, see package sdiag
 	started int
-	took    time.Duration // virtual time computed so far
+	took    time.Duration // virtual time that the cycle has computed so far
 	spell   time.Duration // virtual time computed since the last pause
 	asleep  bool          // in a pause
 	changed int64         // Engine.changed when the pause began
 	depths  *backfill.Depths
 	// rejected is an array and the partition in which no further task of the array is tried.
 	rejected attempt
-	// reserved counts the successive reservations for one array, reservedOf.
+	// reserved counts the successive reservations for the array reservedOf.
 	reserved   int
 	reservedOf *submission
 	free       selection.Bits          // buffer of attempt
@@ -71,7 +71,8 @@ func (e *Engine) newCycle() *cycle {
 }
 
 // goOn tries records until virtual time must pass, and returns how much: the cost of a test, during
-// which slurmctld does nothing else, or a pause, or 0 at the end of the cycle.
+// which slurmctld does nothing else, or the length of a pause. It returns 0 at the end of the
+// cycle.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
@@ -114,15 +115,16 @@ func (c *cycle) goOn() time.Duration {
 }
 
 // judge records what the cycle did with a job. If the job has several partitions, judge keeps the
-// result for the one in which the job is planned, or else for the first.
+// result for the partition in which the job is planned, or else for the first one.
 func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
 	}
 }
 
-// flagPlanned sets PLANNED on planned nodes (_handle_planned); this counts as a change. It skips
-// nodes with jobs that are not suspended. Since 24.11 it skips full nodes only, but these count, too.
+// flagPlanned sets PLANNED on planned nodes (_handle_planned), and records this change
+// ([Engine.touch]). Before 24.11 it skips nodes with jobs that are not suspended. Since 24.11 it
+// skips full nodes only, but full planned nodes, too, count as a change.
 func (e *Engine) flagPlanned() {
 	for _, j := range e.running {
 		if !e.rules.Since2411 && !j.times.Suspended {
@@ -138,7 +140,8 @@ func (e *Engine) flagPlanned() {
 }
 
 // reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running). For
-// another job with licences it plans no nodes, which only divides the table.
+// any other job with licences it plans an empty set of nodes, which only splits an interval of the
+// table.
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	nodes := selection.NewBits(len(c.e.tester.Nodes))
@@ -297,7 +300,8 @@ func (t *trial) limits() {
 	t.granted = t.limit
 }
 
-// tooMany counts the job for bf_max_job_user and the like. It reports whether the job exceeds one.
+// tooMany counts the job for bf_max_job_user and the like. It reports whether the job exceeds one
+// of these limits.
 func (t *trial) tooMany() bool {
 	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
 	if why != "" {
@@ -452,8 +456,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
-// block returns when a job that exceeds a limit may start, with assoc_limit_stop: when nodes become
-// free, or after 500 seconds. If the limit is that of the QOS, all jobs of the QOS wait as long.
+// block is for assoc_limit_stop. It returns when a job that exceeds a limit may start: when nodes
+// become free, or after 500 seconds. If the limit is a group limit of the QOS, all jobs of the QOS
+// wait until then.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {

@@ -93,7 +93,7 @@ type Engine struct {
 
 var _ rm.ResourceManager = (*Engine)(nil)
 
-// New makes an engine. It returns an error if the model lacks something that no job can do without.
+// New makes an engine. It returns an error if the model lacks something that every job needs.
 func New(cfg Config) (*Engine, error) {
 	e, err := newEngine(cfg)
 	if err != nil {

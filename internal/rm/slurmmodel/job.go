@@ -113,7 +113,7 @@ type array struct {
 	preempting int  // tasks that have preempted jobs since the last queue was built (pend_run_tasks)
 }
 
-// isHead reports whether the record is that of tasks without a record of their own.
+// isHead reports whether the record is that of an array's tasks without a record of their own.
 func (j *job) isHead() bool { return j.tasks != nil }
 
 // id is the number by which the queue orders jobs that are otherwise equal.
@@ -154,7 +154,8 @@ type partition struct {
 	tests              int  // number of its jobs that the present pass has tested
 }
 
-// noMinutes stands for a time limit that is not given, endless (a year) for an unlimited one.
+// noMinutes stands for a time limit that is not given. endless (a year) stands for an unlimited
+// time limit.
 const (
 	noMinutes = -1
 	endless   = 365 * 24 * 60

@@ -32,7 +32,7 @@ type loops struct {
 	// State of the scheduling thread.
 	requested, full bool
 	passEnd         hpc.Time // end of the last pass
-	first           bool     // the first pass, which reads SchedulerParameters, has been
+	first           bool     // says that the first pass, which reads SchedulerParameters, has been made
 }
 
 // Classes of events: at one instant, events of lower classes happen first.
@@ -68,7 +68,7 @@ func (e *Engine) beginLoops(at hpc.Time) {
 }
 
 // nextTurn returns the next turn of the background loop. At whole seconds it is a nanosecond late,
-// so that it comes after actions of administrators and before those of users ([Engine.throttle]).
+// so that it comes after actions of administrators and before actions of users ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(1)
@@ -87,7 +87,7 @@ func (e *Engine) asleep() hpc.Time {
 // throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
 const throttled = time.Microsecond
 
-// throttle lets the time pass for which slurmctld sleeps before it serves a request.
+// throttle lets virtual time pass while slurmctld sleeps before it serves a request.
 func (e *Engine) throttle() {
 	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
@@ -211,8 +211,8 @@ func (e *Engine) setEligible() {
 	}
 }
 
-// backfillOff is how often backfill, if switched off, looks whether it is on again
-// (BACKFILL_INTERVAL).
+// backfillOff is the interval at which the backfill thread, while backfill is switched off, checks
+// whether it is on again (BACKFILL_INTERVAL).
 const backfillOff = 30 * time.Second
 
 // backfillTurn begins a cycle of backfill if one is due and something has changed, or continues the

@@ -25,7 +25,7 @@ type record struct {
 }
 
 // queue has the jobs that may start. A pass of a long queue ends after a few records, so the queue
-// sorts their ranks only.
+// sorts only the ranks of the records.
 type queue struct {
 	records []record        // in the order of slurmctld's list of jobs
 	order   []priority.Rank // in slurmctld's order; Place is the index in records
@@ -163,9 +163,9 @@ func (e *Engine) splitCorresponding() {
 	}
 }
 
-// split makes the first task of a record a job of its own (job_array_split): it keeps the place in
-// slurmctld's list and gets a new number. The other tasks keep the number and go to the list's end.
-// split returns their record, or the old record if it had one task.
+// split makes the first task of a record a job of its own (job_array_split): this task keeps the
+// place in slurmctld's list and gets a new number. The other tasks keep the number and go to the
+// list's end. split returns their record, or the old record if it had one task.
 func (e *Engine) split(j *job) *job {
 	task := j.tasks[0]
 	if len(j.tasks) == 1 {

@@ -147,7 +147,7 @@ func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
 }
 
-// limitToReservation removes nodes that are not in a job's own reservation from a set
+// limitToReservation removes from a set the nodes that are not in the job's own reservation
 // (_build_node_list). It returns begun if the job may start on the rest.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	if j.reservation == nil {
@@ -216,7 +216,7 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 
 // blockReservation blocks a job's own reservation for the rest of a pass, because the job found too
 // few free nodes. Since 24.11 a flexible reservation also blocks the partition's nodes outside of
-// reservations. It returns true if the partition was already blocked: the pass ends.
+// reservations. If the partition was already blocked, it returns true, which ends the pass.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
 	if e.rules.Since2411 || len(p.blocked) < maxBlocked {
@@ -239,7 +239,8 @@ func (p *pass) blockReservation(j *job) bool {
 const maxBlocked = 10
 
 // fitsReservation reports whether a job's reservation and a partition share as many nodes as the
-// job's last selection had (_job_runnable_test3). Since 24.11 flexible reservations need not.
+// job's last selection had (_job_runnable_test3). Since 24.11 it is always true for flexible
+// reservations.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
@@ -340,8 +341,8 @@ func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
 // mayEnd asks the guide whether a running job ends now.
 func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.End(taskOf(j)) }
 
-// ForceStart starts a pending task on nodes, as if it had begun at the instant at of this second.
-// It returns an error if the task is not pending, or does not fit on the nodes.
+// ForceStart starts a pending task on nodes, as if it had begun at the instant at, which must be in
+// the present second. It returns an error if the task is not pending, or does not fit on the nodes.
 func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
 	j := e.find(id, task)
 	if j == nil || j.state != pending || taskOf(j).Task != task {

@@ -208,7 +208,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		outcome := e.outcome(one, how)
 		outcome.End = hpc.Unix(e.second())
 		if j.state == pending && reason != "" {
-			outcome.Priority = 0 // a job that a dependency cancels
+			outcome.Priority = 0 // a job that is cancelled because of a dependency
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)
@@ -254,15 +254,16 @@ func (e *Engine) enforceLimits() {
 	}
 }
 
-// runningInList returns the running jobs in the order of slurmctld's list, without those excluded.
+// runningInList returns the running jobs in the order of slurmctld's list, without the jobs for
+// which excluded returns true.
 func (e *Engine) runningInList(excluded func(*job) bool) []*job {
 	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(e.running), excluded)), comparePlaces)
 }
 
 func comparePlaces(a, b *job) int { return cmp.Compare(a.place, b.place) }
 
-// purge removes the records of jobs that ended long ago (purge_old_job); this counts as a change.
-// The record with an array's number stays as long as a task has a record.
+// purge removes the records of jobs that ended long ago (purge_old_job), and records this change
+// ([Engine.touch]). The record with an array's number stays as long as a task has a record.
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
@@ -344,7 +345,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 				refused = cmp.Or(refused, fmt.Errorf("node %s is in service", name))
 			case e.up.Has(i):
 				e.returning.Set(i)
-			default: // such a node registers by itself
+			default: // a node that is down registers by itself
 				e.up.Set(i)
 				e.available.Set(i)
 			}
@@ -355,8 +356,9 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	return refused
 }
 
-// register returns resumed nodes to service. slurmctld uses them only after they register, which it
-// requests in the next turn of the background loop (_require_node_reg in node_mgr.c).
+// register returns resumed nodes to service. slurmctld uses such nodes only after they register. It
+// requests their registration in the next turn of the background loop (_require_node_reg in
+// node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()

@@ -70,8 +70,8 @@ type pass struct {
 	blocked          []*reservations.Reservation
 }
 
-// took returns the virtual time of the pass so far. slurmctld serves no requests during a pass. All
-// jobs that the pass starts get the second in which the pass began.
+// took returns the virtual time that the pass has taken so far. slurmctld serves no requests during
+// a pass. All jobs that the pass starts get the second in which the pass began.
 func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It returns false if the pass ends.
@@ -442,8 +442,8 @@ func (e *Engine) explain(j *job, result verdict) {
 }
 
 // pick chooses nodes that other reservations leave to the job (_get_req_features). It also returns
-// how many nodes limits count: those that the job gets now or, if it must wait, would get on an
-// empty machine. The verdict says why the job must wait.
+// the number of nodes that limits count: the nodes that the job gets now or, if it must wait, would
+// get on an empty machine. The verdict says why the job must wait.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {

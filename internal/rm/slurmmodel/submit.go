@@ -38,7 +38,8 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		// This sets the begin time of a job; an array gets it when a queue is built.
+		// e.independent sets the begin time of a job; an array gets its begin time when a queue is
+		// built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
 		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
@@ -103,7 +104,8 @@ func (e *Engine) compareWithQueue(j *job) {
 }
 
 // precedes reports whether a pending job comes before a new one. Since 24.11 all partitions of both
-// count, and of equal jobs the older one comes first (_higher_precedence in job_mgr.c).
+// jobs count, and the older job comes first if the jobs are equal (_higher_precedence in
+// job_mgr.c).
 func (e *Engine) precedes(other, j *job) bool {
 	mine, its, least := []*partition{j.part}, []*partition{other.part}, j.priority+1
 	if e.rules.Since2411 {
@@ -158,7 +160,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.corresponding = e.corresponding || j.needs.Corresponds()
-	in := window.ArrayOf(work)               // jobs that are not in an array share one without a limit
+	in := window.ArrayOf(work)               // jobs outside of arrays share one array, which has no limit
 	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the array's other tasks
 	e.arrays[in] = j.among
 	if work.Array != "" {
@@ -243,7 +245,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	return err
 }
 
-// describeNodes sets the nodes that a job names or excludes, and those that can serve it.
+// describeNodes sets the nodes that a job names or excludes, and the nodes that can serve it.
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {

@@ -52,8 +52,8 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 
 // Reservations returns the workload's reservations as an engine makes them. The engine makes a
 // reservation that is open when the window begins as soon as virtual time begins, in its state at
-// the window's start. If it were made later, Slurm would refuse it because preset jobs on its nodes
-// may run into it, and would already have refused pending jobs that name it.
+// the window's start. Later, Slurm would refuse the reservation, because preset jobs on its nodes
+// may run into it. By then Slurm would also have refused pending jobs that name the reservation.
 //
 // A reservation without named nodes is made at its recorded instant, because the resource manager's
 // choice of nodes depends on the running jobs. It is made earlier only if a job names it earlier.
@@ -88,8 +88,8 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 // start was delayed. Slurm creates no reservation that began long ago. Three kinds begin no earlier
 // than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
 // reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
-// nodes, for which the barrier leaves none. A recurring reservation keeps its hours and begins at
-// its first possible time.
+// nodes, for which the barrier leaves no nodes. A recurring reservation keeps its hours and begins
+// at its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {

@@ -78,7 +78,7 @@ struct rmr_slot {
 struct rmr_link {
 	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET; above, a count of uses */
 	_Atomic uint32_t from_ip, to_ip;
-	_Atomic uint32_t ports; /* the maker's; in the upper half its peer's */
+	_Atomic uint32_t ports; /* the maker's port; in the upper half its peer's port */
 };
 
 enum { RMR_LINK_FREE = 0, RMR_LINK_WRITING = 1, RMR_LINK_SET = 2, RMR_LINK_USE = 4 };

@@ -1,11 +1,11 @@
 /*
  * The preload library that puts a process under virtual time.
  *
- * Every thread of a managed process owns a slot in shared memory (abi.h). The thread is
- * running, waiting in its slot, or waiting in the kernel; `busy` counts the running threads.
- * Virtual time stands still while busy > 0. The thread that takes busy to 0 advances the
- * clock to the next deadline in place. If a thread in the kernel must be looked at first, it
- * wakes the driver instead, which looks.
+ * Every thread of a managed process owns a slot in shared memory (abi.h). The thread is running,
+ * waiting in its slot, or waiting in the kernel; `busy` counts the running threads. Virtual time
+ * stands still while busy > 0. The thread that takes busy to 0 advances the clock to the next
+ * deadline in place. If threads in the kernel must be looked at first, it wakes the driver instead,
+ * which looks at them.
  *
  * Two rules keep the count exact:
  *
@@ -19,10 +19,11 @@
  * One thread runs at a time: the one that has the turn. So the order of what threads do does not
  * depend on the kernel's scheduler. A thread that waits gives its turn to the next one:
  *
- *  - first to those that threads have woken or made (RMR_READY), in the order of these wake-ups;
- *  - then to those that the kernel has woken (RMR_ARRIVED). When no thread has the turn, the
- *    driver looks until all others sleep, and so knows all of them. They get the turn in the
- *    order of their slots.
+ *  - first to threads that other threads have woken or started (RMR_READY), in the order of these
+ *    wake-ups;
+ *  - then to threads that the kernel has woken (RMR_ARRIVED). When no thread has the turn, the
+ *    driver looks until all other threads sleep. Then it knows all woken threads, and they get the
+ *    turn in the order of their slots.
  *
  * A wait for an unmanaged peer (a database, a name service) counts as running: the answer
  * takes real time, not virtual time.
@@ -91,7 +92,7 @@ bool make_ready(struct rmr_slot *s, uint32_t from)
 }
 
 /* go_home moves the calling thread to the CPU that the driver has chosen for all managed threads.
- * Children and new threads inherit it. */
+ * Children and new threads inherit this CPU. */
 static void go_home(void)
 {
 	static __thread uint32_t here OF_THREAD; /* the home at the last turn */
@@ -195,9 +196,9 @@ void await_others_asleep(void)
 }
 
 /* advance_in_place advances the clock to the next deadline and wakes the thread that is due then.
- * Of several due threads it wakes the one with the first slot. The others follow one by one, each
- * when all threads wait again, so their order does not depend on the kernel's scheduler. It returns
- * false if the driver has to look. */
+ * If several threads are due, it wakes the one with the first slot. The others follow one by one,
+ * each when all threads wait again, so their order does not depend on the kernel's scheduler. It
+ * returns false if the driver has to look. */
 static bool advance_in_place(void)
 {
 	struct rmr_slot *due = NULL;

@@ -101,8 +101,8 @@ static void no_delay(int fd)
 }
 
 /* A server may call back to the address that its client connected from. The kernel would choose
- * 127.0.0.1, where no server listens. Where the driver wants it, every client binds to its server's
- * address. */
+ * 127.0.0.1, where no server listens. If the driver has set own_address, every client binds to its
+ * server's address. */
 static void call_from(int fd, const struct sockaddr_in *to)
 {
 	struct sockaddr_in own = {.sin_family = AF_UNSPEC};
@@ -312,7 +312,7 @@ static bool fits_into_pipe(int fd, size_t n)
 }
 
 /* Output may also wait for a peer that sleeps: when there is no room, and when the output is larger
- * than what certainly fits. Other output keeps the turn. slurmctld up to 24.11.5 relies on that: it
+ * than what certainly fits. Other output keeps the turn. slurmctld up to 24.11.5 relies on this: it
  * begins to wait for slurmscriptd's answer without checking whether the answer has come. The answer
  * must therefore not come before the wait (slurmscriptd.c of Slurm). */
 enum wait wait_to_write(int fd, size_t n, int flags)

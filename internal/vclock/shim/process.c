@@ -135,8 +135,8 @@ EXPORT int pause(void)
 
 /* ------------------------------------------------------ programs and children */
 
-/* The variables, "NAME=value", that put a child under the clock, and those that the driver names
- * besides. A parent may give its children environments that do not have them. */
+/* The variables, "NAME=value", that put a child under the clock, and the further variables that the
+ * driver names. A parent may give its children environments that do not have them. */
 static char *inherited[2 + RMR_INHERITED];
 
 /* The variables, "NAME=value", that say how this process runs under the clock. A process that
@@ -316,7 +316,7 @@ struct pipe_stream {
 static struct pipe_stream *pipe_streams;
 static spin_t pipe_streams_lock;
 
-/* What system changes for the whole process while it waits. */
+/* What the function system changes for the whole process while it waits. */
 static struct {
 	spin_t lock;
 	int commands; /* number of running commands */
@@ -326,8 +326,8 @@ static struct {
 /* The slot that fork has reserved for the child that it is about to create. */
 static __thread struct rmr_slot *childs_slot OF_THREAD;
 
-/* Locks that other threads of the parent held when it forked: nobody would release them. What the
- * locks protect is complete at every instant. */
+/* free_locks frees the locks that other threads of the parent held when it forked: nobody else
+ * would release them. What the locks protect is consistent at every instant. */
 static void free_locks(void)
 {
 	atomic_store(&pipe_streams_lock, 0);
@@ -434,7 +434,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 }
 
 /* ignore_interrupts ignores the signals of a terminal's keys while a command of system runs, and
- * stop_ignoring gives them back their actions when the last of them has ended. */
+ * stop_ignoring restores the signals' actions when the last command has ended. */
 static void ignore_interrupts(void)
 {
 	static const struct sigaction ignore = {.sa_handler = SIG_IGN};

@@ -126,7 +126,7 @@ void wake_lock_waiters(struct bucket *table, const volatile void *object, bool a
 	errno = saved;
 }
 
-/* wait_for returns what try(object) returns once that is not EBUSY; ETIMEDOUT at the deadline,
+/* wait_for returns the first result of try(object) that is not EBUSY; ETIMEDOUT at the deadline;
  * EINTR when a signal has ended the wait. */
 int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
 	     int64_t deadline, enum ends ends)

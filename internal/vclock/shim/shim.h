@@ -5,7 +5,7 @@
 #ifndef RMR_SHIM_H
 #define RMR_SHIM_H
 
-/* From glibc 2.38 on, _GNU_SOURCE gives strtol and sscanf of C23, which older ones lack. */
+/* From glibc 2.38 on, _GNU_SOURCE gives strtol and sscanf of C23, which older releases lack. */
 #include <features.h>
 #undef __GLIBC_USE_C2X_STRTOL
 #define __GLIBC_USE_C2X_STRTOL 0
@@ -107,10 +107,10 @@ FIRST(pthread_setname_np)
 /* lack ends the process: it called a function that its C library is too old for. */
 __attribute__((noreturn)) void lack(const char *function);
 
-/* Each file names the functions that it calls. The library looks all of them up at the
- * start, because a signal handler and the child of a threaded process must not call dlsym. An
- * old C library lacks some, and programs that were built for it do not call those.
- * The check in real() serves constructors of other libraries, which may run before ours. */
+/* Each file names the functions that it calls. The library looks all of them up at the start,
+ * because a signal handler and the child of a threaded process must not call dlsym. An old C
+ * library lacks some of them, and programs that were built for it do not call these. The check in
+ * real() serves constructors of other libraries, which may run before this library's. */
 extern void (*__start_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 extern void (*__stop_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 
@@ -154,7 +154,7 @@ static inline int64_t now(void)
 	return atomic_load(&C->now);
 }
 
-/* deadline_in returns the virtual instant ns from now, RMR_NEVER if that overflows. */
+/* deadline_in returns the virtual instant ns nanoseconds from now; RMR_NEVER on overflow. */
 static inline int64_t deadline_in(int64_t ns)
 {
 	int64_t d;
@@ -186,8 +186,9 @@ static inline void touch(void)
 		atomic_fetch_add(&C->epoch, 1);
 }
 
-/* A signal also reaches threads that wait in their slots: the driver looks at all of them
- * when `signals` has changed. It changes before the epoch, which makes the driver look. */
+/* A signal also reaches threads that wait in their slots: the driver looks at all of them when
+ * `signals` has changed. touch_signal changes it before the epoch, because the epoch makes the
+ * driver look. */
 static inline void touch_signal(void)
 {
 	if (C) {
@@ -214,8 +215,8 @@ void await_turn(void);
  * if a thread or the clock had ended the wait before. */
 bool resume(uint32_t from);
 
-/* yield_turn lets all other threads run that can. It is for a thread that checks again and again
- * for something that another thread does. */
+/* yield_turn lets all other threads that can run do so. It is for a thread that checks again and
+ * again for something that another thread does. */
 void yield_turn(void);
 
 /* await_others_asleep returns when all other managed threads sleep. A signal then ends the wait of
@@ -311,7 +312,7 @@ extern bool charged; /* whether this process is charged for its CPU time */
 struct cpu_use {
 	int64_t read;      /* its CPU clock when the library last read it, ns */
 	int64_t uncharged; /* CPU ns up to then that the thread was not charged for */
-	uint64_t since;    /* ticks when uncharged would have been 0, if it had run all the time */
+	uint64_t since;    /* ticks when uncharged would have been 0, if the thread had always run */
 	bool has_asked;    /* wrote to a pipe and has not waited since: see charge_output */
 };
 extern __thread struct cpu_use cpu_use OF_THREAD;
@@ -350,7 +351,7 @@ static inline void count_cpu_time(void)
 		read_cpu_time(true);
 }
 
-/* skip_cpu_time comes after a wait: what the wait itself cost is not charged. */
+/* skip_cpu_time comes after a wait: the CPU time of the wait itself is not charged. */
 static inline void skip_cpu_time(void)
 {
 	if (__builtin_expect(charged, 0))
@@ -423,7 +424,7 @@ void cancel_lock_wait(void *arg);
  * error. */
 int refuse_shared(const char *function);
 
-/* Whether the C library is laid out as these files expect: lock.c and stream.c. */
+/* Whether the C library's structs are laid out as lock.c and stream.c expect. */
 bool knows_locks(void);
 bool knows_streams(void);
 

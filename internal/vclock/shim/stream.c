@@ -142,8 +142,8 @@ static enum reader reader_of_stream(FILE *f)
 	return r;
 }
 
-/* tell_driver counts the bytes that have left a stream for the driver. Only after the call is
- * their number known. Until then this thread runs, so the clock stands still. */
+/* tell_driver counts the bytes that have left a stream for the driver. Their number is known only
+ * after the call. Until then this thread runs, so the clock stands still. */
 static void tell_driver(int64_t bytes)
 {
 	atomic_fetch_add(&C->inbox, bytes);

@@ -120,9 +120,9 @@ void thread_exit(void *arg)
 	/* The thread that keeps the timers is not the program's: without it, this is the last one. */
 	if (others == 1 && keeps_timers())
 		exit(0);
-	/* The C library ends the process in its last thread. That thread runs the exit handlers,
-	 * so it keeps its slot. The C library counts the threads itself, a moment after this:
-	 * the last thread here waits until it is the last one there, too. */
+	/* The C library ends the process in its last thread. That thread runs the exit handlers, so it
+	 * keeps its slot. The C library counts the threads itself, a moment later. So the last thread
+	 * of this count waits until it is the last thread of the C library's count, too. */
 	if (others == 0) {
 		static const struct timespec moment = {0, 100 * 1000};
 		for (int i = 0; i < 1000 && !others_have_gone(); i++)
@@ -178,7 +178,7 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 }
 
 /* A thread can make a cancelled join again. If the other thread has handed over already, the
- * library remembers for that join that the other thread has ended. */
+ * library remembers for the next join that the other thread has ended. */
 static void cancel_join(void *arg)
 {
 	struct lock_wait *l = arg;

@@ -7,8 +7,8 @@
  *
  * A timer expires a nanosecond after its time. The clock stands still while a program handles the
  * expiry, and programs rely on the clock being past the timer's time by then, as it always is in
- * real time: slurmctld's connection manager sets its timer again, to the same instant, until
- * then (src/conmgr/delayed.c of Slurm). */
+ * real time: slurmctld's connection manager sets its timer again, to the same instant, until the
+ * clock is past it (src/conmgr/delayed.c of Slurm). */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -420,7 +420,7 @@ EXPORT unsigned alarm(unsigned seconds)
 	struct itimerval before = {0}, v = {.it_value = {seconds, 0}};
 	if (setitimer(ITIMER_REAL, &v, &before))
 		return 0;
-	/* Rounded up or down, but not to 0, which means that there was none. */
+	/* Rounded up or down, but not to 0, which means that there was no alarm. */
 	unsigned up = before.it_value.tv_usec >= 500000 ||
 		      (before.it_value.tv_sec == 0 && before.it_value.tv_usec > 0);
 	return (unsigned)before.it_value.tv_sec + up;

@@ -24,8 +24,8 @@ type easy struct {
 //     the running jobs in the order of their expected ends until the head fits. The processors
 //     that are then left over are extra. Further jobs that are due at the same instant do not
 //     count.
-//   - When jobs end, EASY computes both anew and scans the queue in order. A job starts if it
-//     fits and either ends by the shadow time or is no larger than extra.
+//   - When jobs end, EASY computes the shadow time and extra anew and scans the queue in order. A
+//     job starts if it fits and either ends by the shadow time or is no larger than extra.
 //   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the
 //     same rule.
 //

@@ -33,7 +33,7 @@ var arrival = order{key: func(facts) float64 { return 0 }}
 // Blue Gene/P systems" (CLUSTER 2009). Carastan-Santos and de Camargo found F1 to F4 by regression,
 // in "Obtaining dynamic scheduling policies with simulation and machine learning" (SC'17, table 3).
 // That table also has the forms of WFP3 and UNICEF used here. The constants are as printed there; a
-// test compares the functions with the unrounded ones.
+// test compares the functions with the functions of the unrounded constants.
 var orders = []order{
 	{name: "sjf", doc: "shortest time limit first", key: func(j facts) float64 { return j.r }},
 	{name: "ljf", doc: "longest time limit first", key: func(j facts) float64 { return -j.r }},

@@ -13,8 +13,8 @@ type TieRules struct {
 	// EndBefore says that a backfilled job must end before the shadow time. Otherwise it may also
 	// end at the shadow time.
 	EndBefore bool
-	// ExtraFirst says that only running jobs up to the one at whose end the head fits count for the
-	// extra processors. Otherwise every job that is due by the shadow time counts.
+	// ExtraFirst says that running jobs count for the extra processors only up to the first job at
+	// whose end the head fits. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 

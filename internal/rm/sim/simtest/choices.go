@@ -39,7 +39,7 @@ func (c *Choices) number(n int) int {
 // between returns a number from lowest to highest.
 func (c *Choices) between(lowest, highest int) int { return lowest + c.number(highest-lowest+1) }
 
-// one reports true in one of n cases.
+// one returns true with probability 1/n.
 func (c *Choices) one(n int) bool { return c.number(n) == n-1 }
 
 // seconds returns a duration from lowest to highest seconds.

@@ -19,7 +19,7 @@ const Epoch = 1_000_000 * hpc.Second
 // End is when the cases are over: all that may happen has happened by then.
 const End = Epoch + 1_000_000*hpc.Second
 
-// Case is a machine and what happens to it. Config has no policy.
+// Case is a machine with its inputs. Config has no policy.
 type Case struct {
 	Config sim.Config
 	Jobs   []*hpc.Job // in the order of their submission
@@ -108,7 +108,7 @@ func (c *Choices) cluster() *sim.Cluster {
 			}
 		}
 		if c.one(5) {
-			p.Nodes = append(p.Nodes, names[0]) // perhaps twice
+			p.Nodes = append(p.Nodes, names[0]) // the partition may list this node twice
 		}
 		if c.one(3) {
 			p.MaxTime = c.seconds(20, 60)

@@ -226,7 +226,8 @@ var namedTRES = sync.OnceValue(func() *regexp.Regexp {
 // AccountingStorageTRES. slurmctld registers them when it starts for the first time (_init_tres in
 // src/slurmctld/controller.c), and sacctmgr refuses limits on resources that are not registered. At
 // a site, slurmctld has started long before sacctmgr is run. In a replay slurmctld starts after
-// sacctmgr, because it reads fair-share usage, for which the accounts must exist.
+// sacctmgr, because slurmctld reads fair-share usage when it starts, and the accounts must exist by
+// then.
 //
 // slurmdbd treats an existing table as a table of an older release, and alters it to its own
 // definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and the

@@ -203,7 +203,7 @@ func (c *creation) order(p *partition) (first, second namedPolicy) {
 type ask struct {
 	tres    associations.TRES
 	nodes   int64
-	minutes int64 // of the time limit; -1 for none
+	minutes int64 // of the time limit; -1 without a limit
 	jobs    int64
 }
 

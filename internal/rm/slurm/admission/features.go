@@ -107,7 +107,8 @@ func parseFeatures(text string) ([]feature, error) {
 	return list, nil
 }
 
-// allFeatures checks that the constraint and the preferred features are well formed and exist.
+// allFeatures checks that the constraint and the preferred features are well formed, and that the
+// cluster has the features in them.
 func (s *Site) allFeatures(j *rpc.JobDesc) *Finding {
 	for _, f := range []struct {
 		option, text string

@@ -43,7 +43,7 @@ type Asked struct {
 const examples = 5
 
 // Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant
-// of its submission.
+// of the job's submission.
 type Judge func(job *hpc.Job, reservations Reservations) *Finding
 
 // Foresee judges all jobs of a workload by the site's rules. each, if not nil, is called with the

@@ -36,7 +36,7 @@ func (c *creation) start() *Finding {
 		placed := c.place(p)
 		switch {
 		case placed == nil && waits == nil:
-			return nil // it can start here
+			return nil // the job can start in this partition
 		case placed == nil || waits != nil && waits.down != nil && c.enforce == enforceAll && several:
 			accepted = waits.finding()
 		case placed.Verdict == NeverStarts:
@@ -291,8 +291,8 @@ func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	return sum
 }
 
-// capacityOf returns what a free node can give the job, or the rule for which the node gives
-// nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
+// capacityOf returns what a free node can give the job, or the rule of the finding if the node can
+// give nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
 // _allocate_sc). Where releases or options differ, it takes the larger number.
 func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string) {
 	j := d.j

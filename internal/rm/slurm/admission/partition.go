@@ -32,7 +32,7 @@ type partition struct {
 
 // class is a set of nodes of a partition that no request can distinguish, except by name.
 type class struct {
-	node  *hpc.Node // one of them
+	node  *hpc.Node // one of the nodes
 	names []string
 }
 
@@ -153,7 +153,7 @@ func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 			}
 			n, err := strconv.ParseUint(text, 10, 63)
 			switch {
-			case err != nil || n == 0: // UNLIMITED, too
+			case err != nil || n == 0: // UNLIMITED is no number, and sets no limit either
 			case key == "CPU":
 				return n | slurmspec.MemPerCPU
 			default:

@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UndeclaredQOS returns a text for each QOS that a partition names, that no command for sacctmgr
-// declares, and with which slurmctld ends at its start. slurmctld ends for the partition's own QOS
-// if QOS are enforced, and since 25.11 for each QOS that the partition names
+// UndeclaredQOS returns a text for each QOS because of which slurmctld exits at its start: a
+// partition names the QOS, but the commands for sacctmgr do not declare it. slurmctld checks the
+// partition's own QOS if QOS are enforced, and since 25.11 every QOS that the partition names
 // (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting, and for commands
 // with mistakes, which are errors by themselves.
 func (s *Site) UndeclaredQOS() (list []string) {

@@ -182,7 +182,8 @@ func (s *Set) known(what string, names []string, is func(string) bool, all map[s
 	return nil
 }
 
-// add notes what a command declares. It returns an error if that was declared before.
+// add notes what a command declares. It returns an error if an earlier command declared the same
+// thing.
 func (s *Set) add(c *command, line int) error {
 	names := c.list("names")
 	if len(names) == 0 && c.entity.name != "coordinator" {

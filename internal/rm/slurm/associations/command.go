@@ -102,8 +102,8 @@ func entityOf(word string) (entity, error) {
 		word, didYouMean(word, entities))
 }
 
-// command is a command that declares, changes or removes something. values has its values by the
-// full names of their options.
+// command is a command that declares, changes or removes something. values has the command's values
+// by the full names of the options.
 type command struct {
 	verb   verb
 	entity entity

@@ -464,8 +464,8 @@ type policyWord struct {
 	set       func(p *Policy, value string)
 }
 
-// policyWords are the options of a QOS. sacctmgr looks for a word here before it looks among the
-// limits that associations have, too.
+// policyWords are the options of a QOS. sacctmgr looks for a word among these options first, and
+// then among the limits that QOS and associations have in common.
 var policyWords = []policyWord{
 	{"gracetime", 3, func(p *Policy, v string) {
 		if p.GraceTime = 0; count(v) != nil {

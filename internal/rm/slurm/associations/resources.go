@@ -38,8 +38,8 @@ func (r resources) named(word string) (name string, ok bool) {
 }
 
 // list reads a list such as "cpu=10,mem=4G" as sacctmgr does (slurmdb_format_tres_str in
-// slurmdb_defs.c), and returns it with the full names of the resources. sacctmgr also takes the
-// number of a resource for its name.
+// slurmdb_defs.c), and returns it with the full names of the resources. sacctmgr also accepts the
+// number of a resource in place of its name.
 func (r resources) list(value string) (string, error) {
 	items := strings.Split(strings.TrimPrefix(value, ","), ",")
 	for i, item := range items {

@@ -17,8 +17,8 @@ type Setting struct {
 }
 
 // Settings returns what the commands of a file set, in the order of the commands. An option that is
-// set again has its last value; changes of a list (preempt+=low) are applied to it. Commands that
-// cannot be read are left out: [Read] has the mistakes.
+// set again has its last value; changes of a list (preempt+=low) are applied to the list. Commands
+// that cannot be read are left out: [Read] reports their mistakes.
 func Settings(commands []byte) []Setting {
 	s := settings{at: map[Setting]int{}}
 	for line := range strings.Lines(string(commands)) {

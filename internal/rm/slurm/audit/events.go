@@ -18,7 +18,8 @@ import (
 // for its effect. slurmdbd's times are whole seconds, and a message takes a moment.
 const eventTolerance = 2 * time.Second
 
-// span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while it lasts.
+// span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while the span
+// lasts.
 type span struct {
 	start, end hpc.Time
 	id         string // of a reservation
@@ -49,8 +50,8 @@ func around(got, want hpc.Time) bool {
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
 // missing. An outage after begin without an event is a difference too, unless others says that
 // other inputs change nodes (an administrator's actions). Events before begin count as events at
-// begin. configured are the nodes that slurm.conf takes out of service. Their outages from before
-// begin are expected until an event ends them.
+// begin. configured are the nodes that slurm.conf takes out of service. Outages of these nodes from
+// before begin are expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
@@ -115,7 +116,7 @@ func endsByEvent(events []hpc.NodeEvent, node string, s span) bool {
 	})
 }
 
-// outage is an interval in which the workload has a node out of service.
+// outage is an interval in which a node is out of service in the workload.
 type outage struct {
 	span
 	drain bool

@@ -184,8 +184,9 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU, its gang scheduler shares
-// CPUs with task/none, and cores with other plugins (src/slurmctld/gang.c, _get_gr_type). It never loads the plugin.
+// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU, its gang scheduler
+// shares CPUs with task/none, and cores with other plugins (src/slurmctld/gang.c, _get_gr_type). slurmctld
+// never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
 		return "task/none"

@@ -28,7 +28,7 @@ type Statement struct {
 	Attributes []Attribute
 }
 
-// Attribute is one Key=Value of a statement after its first.
+// Attribute is one Key=Value of a statement, after the first Key=Value.
 type Attribute struct {
 	Key, Value string
 }
@@ -87,7 +87,7 @@ type parser struct {
 	open    []string // the files being read, outermost first
 	found   []Statement
 	errs    []error
-	stopped bool // at the limit of mistakes or of statements
+	stopped bool // the parser has reached the limit of mistakes or of statements
 }
 
 // parse reads a file and the files that it includes. The error has up to maxErrors mistakes, each

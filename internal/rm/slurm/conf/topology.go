@@ -82,8 +82,8 @@ func (c *Cluster) hasAttribute(key, attribute string) bool {
 	return slices.ContainsFunc(c.all(key), func(s Statement) bool { _, ok := s.Get(attribute); return ok })
 }
 
-// topology translates topology.yaml for a release that does not read it: TopologyPlugin, and a
-// topology.conf.
+// topology translates topology.yaml into TopologyPlugin and a topology.conf, for a release that
+// does not read topology.yaml.
 func (t *translation) topology() {
 	c := t.a.cluster
 	if c.TopologyYAML == nil {

@@ -245,8 +245,8 @@ func (t *translation) partitionOptions(s Statement, key, from string) []Attribut
 	return []Attribute{{key, to}}
 }
 
-// refusals reports the values with which slurmctld of the release does not start. Of a repeated
-// key, the last value is checked.
+// refusals reports the values with which slurmctld of the release does not start. For a repeated
+// key, it checks the last value.
 func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
 	refuse := func(s Statement, key, value string, err error) {
@@ -278,8 +278,9 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults gives each key that the site does not set, and whose default has changed, the default of
-// the site's release. If the configuration does not tell that release, the run's is taken.
+// defaults handles the keys that the site does not set and whose default has changed. It sets each
+// of them to the default of the site's release. If the configuration does not tell the site's
+// release, the run's release counts as the site's.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

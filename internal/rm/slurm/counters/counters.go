@@ -3,8 +3,9 @@
 //
 // slurmctld resets its counters in the second after every midnight (controller.c,
 // _slurmctld_background). So Counters asks many times around midnight. From 23.11 on, slurmctld also
-// begins anew when it is reconfigured, so the engine asks before it lets anything do that. Counters
-// also asks at regular intervals, to see some of the peaks and to keep the statistics over time.
+// begins anew when it is reconfigured, so the engine asks for the statistics before each
+// reconfiguration. Counters also asks at regular intervals, to see some of the peaks and to keep the
+// statistics over time.
 package counters
 
 import (
@@ -49,7 +50,7 @@ type Counters struct {
 	peaks  rm.Scheduler // only its peaks are set
 	asked  int          // questions without an answer
 	kept   int64        // the time of the last statistics that were kept, in seconds since 1970
-	due    bool         // the last answer ends an interval, but a later one of its second may come
+	due    bool         // the last answer ends an interval; a later answer of the same second may replace it
 	err    error        // error of the last question
 }
 
@@ -114,7 +115,7 @@ func (c *Counters) Answered() bool { return c.asked == 0 }
 // Err returns the error of the last question, or nil.
 func (c *Counters) Err() error { return c.err }
 
-// take adds an answer. Times are whole seconds: of the answers of a second, the last one is kept.
+// take adds an answer. Times are whole seconds, and take keeps the last answer of each second.
 func (c *Counters) take(s *rpc.Stats) {
 	switch {
 	case c.last.Since != 0 && s.Since != c.last.Since:
@@ -220,11 +221,11 @@ func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 }
 
 // checkBackfill is CheckBackfill with parsed limits. slurmctld before 23.11 does not count the
-// cycles that it cuts, so this looks at the longest cycle. It allows for one second, because
-// slurmctld compares whole seconds (backfill.c, _attempt_backfill).
+// cycles that it cuts, so checkBackfill looks at the longest cycle. It allows for one second,
+// because slurmctld compares whole seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// The purpose of the measured clock is to show such cuts, so they do not make its result invalid.
+		// The purpose of the measured clock is to show such cuts, so they do not make the result invalid.
 		// With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, with "+
 			"%.1f s of computing; on average a cycle considered %.0f of %.0f jobs",

@@ -138,7 +138,7 @@ const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 // seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and allocates them anew.
 const heap = "GLIBC_TUNABLES=glibc.malloc.tcache_count=500"
 
-// environment returns the environment of managed processes without their slots.
+// environment returns the environment of managed processes, without the variables for their slots.
 func (d *Daemons) environment() []string {
 	p := d.cfg.Sandbox
 	env := []string{
@@ -170,8 +170,8 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 	return pid, nil
 }
 
-// Start starts a managed daemon and runs virtual time until the daemon listens at the port. If
-// it does not listen within five minutes of virtual time, the error has the last lines of its
+// Start starts a managed daemon and runs virtual time until the daemon listens at the port. If the
+// daemon does not listen within five minutes of virtual time, the error has the last lines of its
 // log.
 func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
 	d.cfg.Progress("starting " + name)

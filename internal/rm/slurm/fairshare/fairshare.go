@@ -50,7 +50,7 @@ type owner struct{ account, user string }
 // Usage is the fair-share usage with which slurmctld starts, and the part of slurm.conf that
 // decides how slurmctld counts usage.
 type Usage struct {
-	// Given is the workload's usage at the instant At. Accrued is the part of it that the
+	// Given is the workload's usage at the instant At. Accrued is the part of this usage that the
 	// preset jobs add before At.
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual
@@ -240,7 +240,7 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets the given usage: for all partitions, if there is one
+	holder := map[owner]int{} // the association that gets the given usage; one for all partitions is preferred
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}

@@ -92,7 +92,8 @@ func (in *Installation) Reach() error {
 
 // Slurm is one Slurm that --slurm can name.
 type Slurm struct {
-	// Named is the value of --slurm; empty for the machine's own, "store" if the store cannot be read
+	// Named is the value of --slurm; empty for the machine's own, "store" if the store cannot be
+	// read.
 	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none

@@ -234,7 +234,7 @@ func SupportedSeries() string {
 // InstallCommand returns a text with two commands that install the requirements. The first installs
 // packages of Debian and its derivatives; the second needs no root. The first leaves out
 // recommended packages, which include slurmd and a configured database server. On other systems the
-// advice is a copy of the store.
+// text advises to copy the store from another machine.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {
@@ -626,7 +626,7 @@ func ask(plugins, path string, args ...string) (string, error) {
 		parent = "/dev/shm"
 	}
 	dir := filepath.Join(parent, "rmreplay-version-"+rand.Text())
-	defer func() { _ = os.RemoveAll(dir) }() // it is there only if the script was killed
+	defer func() { _ = os.RemoveAll(dir) }() // dir still exists only if the script was killed
 	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", dir, plugins, path}, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

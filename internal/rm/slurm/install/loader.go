@@ -46,7 +46,8 @@ func (in *Installation) MariaDB(options ...string) (string, []string) {
 }
 
 // databaseCommand is [Installation.Command] for MariaDB. MariaDB's messages and plugins are in the
-// root, and no library of the machine is loaded into it. Loaders before glibc 2.33 have no --argv0.
+// root, and no library of the machine is loaded into MariaDB. Loaders before glibc 2.33 have no
+// --argv0.
 func (in *Installation) databaseCommand(path string, args []string) (string, []string) {
 	l := in.DatabaseLoader
 	if l == nil {
@@ -150,7 +151,7 @@ func findLoader(root, program string) *Loader {
 }
 
 // ownLoader returns a root's own loader for a program, with the root's libraries. It returns nil if
-// the root has none, or if the loader is the machine's.
+// the root has no loader, or if the loader is the machine's.
 func ownLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {

@@ -41,7 +41,8 @@ func (n Needs) processes() uint64 {
 	return count
 }
 
-// memory is in bytes. The driver and slurmctld each keep about 32 KiB for every node.
+// memory is the memory of a replay, in bytes. The driver and slurmctld each keep about 32 KiB for
+// every node.
 func (n Needs) memory() uint64 {
 	size := uint64(128<<20) + uint64(n.Nodes)<<16
 	if n.Accounting {

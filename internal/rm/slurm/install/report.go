@@ -20,7 +20,7 @@ type Row struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // ok, missing or limited
 	Found  string `json:"found"`  // version and path, or what was found instead
-	Why    string `json:"why"`    // what needs it
+	Why    string `json:"why"`    // why a replay needs it
 	Fix    string `json:"fix"`    // the command that fixes it; empty if all is well
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // Root's daemons get one of these user numbers, which systemd keeps for services without an account
-// (DynamicUser). Each run may have every usersApart-th of them, beginning at firstUser plus the
-// run's number.
+// (DynamicUser). A run may use every usersApart-th number, beginning at firstUser plus the run's
+// number.
 const (
 	firstUser  = 61184
 	lastUser   = 65519

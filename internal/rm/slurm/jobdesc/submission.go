@@ -189,7 +189,7 @@ func (s *Submission) setContext(j *rpc.JobDesc) {
 	if s.SelectPlugin != 0 {
 		j.SelectPlugin = s.SelectPlugin
 	}
-	// sbatch always sends these.
+	// sbatch always sends these values.
 	j.MailType, j.MemBindType = 0, 0
 	j.OOMKillStep, j.ReservedPorts = slurmspec.NoVal16, slurmspec.NoVal16
 }

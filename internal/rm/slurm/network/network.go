@@ -69,7 +69,7 @@ type Network struct {
 	open     int // requests under way
 	maxOpen  int // the largest allowed number of requests under way
 	writing  int // connections with output that the kernel has not taken yet
-	dry      int // consecutive polls without input that the clock counts
+	dry      int // consecutive polls that read no bytes although the clock counts unread bytes
 	buf      []byte
 	events   [128]unix.EpollEvent
 }

@@ -134,7 +134,7 @@ func (f nodeUpdateFields) append(e *encoder, m *NodeUpdate) {
 	e.U32(m.State)
 	e.Str(m.Reason)
 	if f.reasonUID {
-		e.U32(0) // slurmctld uses the sender's
+		e.U32(0) // user of the reason: slurmctld uses the sender
 	} else {
 		e.U32(slurmspec.NoVal) // resume after
 	}

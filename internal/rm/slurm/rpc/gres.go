@@ -76,7 +76,7 @@ func (d *decoder) gresRecords(field string, n int, read func()) {
 }
 
 // gresNodes skips a list with one element for each node. A flag before the list says whether the
-// record has it.
+// record has the list.
 func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	if d.U8(field+" flag") == 0 {
 		return

@@ -41,7 +41,7 @@ type JobInfo struct {
 	// limit ends it, or a year after Start if it has no limit. For a pending job, Start and End are
 	// the scheduler's forecast, if there is one.
 	Start, End int64
-	// Suspended is when the job was last suspended or resumed. RunBeforeSuspend is how long it
+	// Suspended is when the job was last suspended or resumed. RunBeforeSuspend is how long the job
 	// had run by then, in seconds.
 	Suspended        int64
 	RunBeforeSuspend int64

@@ -58,7 +58,7 @@ type BatchLaunch struct {
 	HetJobID uint32 // 0 if the job is not a component of a heterogeneous job
 	UID, GID uint32
 	UserName string // empty unless slurmctld sends it
-	// Partition, Account, QOS and Reservation are the ones under which the job runs.
+	// Partition, Account, QOS and Reservation are the names under which the job runs.
 	Partition, Account, QOS, Reservation string
 	Tasks                                uint32
 	MinMemory                            uint64 // MiB per node; MiB per CPU if its top bit is set
@@ -274,9 +274,9 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     also sends this message when the script has ended by itself. A node without an epilog,
 //     on which nothing of the job runs, may answer [slurmspec.ErrKillJobAlreadyComplete], which
 //     slurmctld counts as its EpilogComplete.
-//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd wrote to the script's
-//     standard error (_rpc_timelimit). slurmctld has put the job into its final state, or back
-//     into the queue, and only waits for the epilogs.
+//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd has written a message
+//     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
+//     state, or back into the queue, and only waits for the epilogs.
 //   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and
 //     of the script, but runs the epilog and reports its end (_rpc_abort_job).
 //

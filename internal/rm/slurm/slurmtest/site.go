@@ -204,8 +204,8 @@ func (s *Site) Say(words ...string) string {
 	return string(out)
 }
 
-// Until waits until a condition holds. If that takes too long, the test fails and prints the ends
-// of the logs.
+// Until waits until a condition holds. If the wait takes too long, the test fails and prints the
+// ends of the logs.
 func (s *Site) Until(what string, so func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(s.Patience); !so(); time.Sleep(200 * time.Millisecond) {

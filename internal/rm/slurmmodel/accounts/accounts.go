@@ -105,9 +105,9 @@ type QOS struct {
 	// set.
 	UsageThreshold float64
 
-	// Preempts are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for
-	// the cluster's mode. GraceTime and PreemptExempt are in seconds; PreemptExempt is negative if
-	// not set.
+	// Preempts are the QOS whose jobs the jobs of this QOS may preempt. PreemptMode is in lower
+	// case; empty for the cluster's mode. GraceTime and PreemptExempt are in seconds; PreemptExempt
+	// is negative if not set.
 	Preempts      []*QOS
 	PreemptMode   string
 	GraceTime     int64
@@ -209,8 +209,8 @@ func (a *Accounts) walk(top *Association, below map[*Association][]*Association,
 }
 
 // order returns a function that sorts the associations of one parent. Its input is in the order of
-// sacctmgr's commands. Since 23.11 slurmdbd lists associations by name. Before, it listed those of
-// the latest command first (nested sets), and kept the order within a command.
+// sacctmgr's commands. Since 23.11 slurmdbd lists associations by name. Before, it listed the
+// associations of the latest command first (nested sets), and kept the order within a command.
 func order(release slurmspec.Release) func([]*Association) {
 	byName := func(x, y *Association) int { return strings.Compare(lineage(x), lineage(y)) }
 	latestFirst := func(x, y *Association) int { return cmp.Compare(y.batch, x.batch) }

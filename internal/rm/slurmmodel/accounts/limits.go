@@ -24,7 +24,7 @@ type Limits struct {
 	// MinPriority is MinPrioThresh: a pending job with a lower priority reserves no nodes.
 	MinPriority int64
 
-	// Only a QOS has these.
+	// Only a QOS has the following limits.
 	MaxTRESPerUser, MaxTRESPerAccount, MinTRES                  tres.Vector
 	MaxRunMinutesPerUser, MaxRunMinutesPerAccount               tres.Vector // since 24.05
 	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount int64

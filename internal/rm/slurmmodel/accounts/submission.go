@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submission has what a job names when it is submitted, or empty texts. Partition is the first
-// partition of the job's list.
+// Submission has what a job names when it is submitted; "" for what it does not name. Partition is
+// the first partition of the job's list.
 type Submission struct {
 	User, Account, Partition, QOS, Reservation string
 }

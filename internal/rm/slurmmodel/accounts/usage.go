@@ -14,7 +14,7 @@ type Usage struct {
 	// Raw is billing × seconds, as sshare's RawUsage.
 	Raw extended.Float
 	// TRES is the usage of each TRES in resource-seconds, in the order of [tres.Table]. slurmctld
-	// keeps it only if it enforces limits.
+	// keeps this usage only if it enforces limits.
 	TRES []extended.Float
 	// Wall is the time of the jobs in seconds (grp_used_wall).
 	Wall float64
@@ -29,9 +29,9 @@ type Counts struct {
 	// Running, Submitted and Accruing are numbers of jobs. Submitted counts pending and running
 	// jobs. Accruing counts pending jobs that gain age.
 	Running, Submitted, Accruing int
-	// TRES are the allocated resources. A node counts once, however many of the jobs it has.
+	// TRES are the allocated resources. A node counts once, even if several of the jobs run on it.
 	TRES tres.Vector
-	// Reserved is as in Usage. A QOS has it since 24.05.
+	// Reserved is as in Usage. A QOS has Reserved since 24.05.
 	Reserved tres.Vector
 
 	nodes []uint64 // the set of nodes with one of these jobs or more

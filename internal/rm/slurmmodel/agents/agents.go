@@ -15,10 +15,10 @@ const (
 	// agent keeps its threads that long, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
 	// maxThreads is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
-	// has up to fanout threads that send (AGENT_THREAD_COUNT), and own threads that do not.
+	// has up to fanout threads that send messages (AGENT_THREAD_COUNT), and two further threads (own).
 	maxThreads, fanout, own = 256, 10, 2
-	// many is a number of agents. If more are at work, slurmctld makes no pass when a node's
-	// message comes (LOTS_OF_AGENTS_CNT).
+	// If more than many agents are at work, slurmctld makes no pass when a node's message arrives
+	// (LOTS_OF_AGENTS_CNT).
 	many = 50
 )
 
@@ -35,7 +35,7 @@ type agent struct {
 	threads int
 }
 
-// Send sends a message to a number of nodes, and returns when the nodes get it. That is now if
+// Send sends a message to a number of nodes, and returns when the nodes get it. They get it now if
 // enough threads are free, and otherwise when enough agents have ended.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	ended, _ := slices.BinarySearch(p.ends, now+1)
@@ -55,7 +55,7 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 }
 
 // Many reports whether more than 50 agents are at work. Then a node's message does not make
-// slurmctld schedule at once; the background loop does it later (LOTS_OF_AGENTS in agent.h).
+// slurmctld schedule at once; the background loop schedules later (LOTS_OF_AGENTS in agent.h).
 func (p *Pool) Many(now hpc.Time) bool {
 	n := 0
 	for _, end := range p.ends {

@@ -13,7 +13,8 @@ import (
 // report; they are in neither set.
 type Answers struct {
 	// Telling are the nodes that at once send a message of their own (MESSAGE_EPILOG_COMPLETE). If
-	// it is the job's last answer, slurmctld makes a scheduling pass when it serves the message.
+	// the message is the job's last answer, slurmctld makes a scheduling pass when it serves the
+	// message.
 	Telling selection.Bits
 	// Others are the nodes that report in their answer to slurmctld's message to end the job.
 	// slurmctld queues a pass afterwards.
@@ -28,8 +29,9 @@ type Answers struct {
 const unreachable = 10 * time.Millisecond
 
 // Expect returns how a job's nodes report; up are the nodes in service. If an epilog is configured,
-// each node sends a message when its epilog ends. Otherwise at most the job's first node sends one:
-// if the end of the job kills the script there (_rpc_terminate_job in slurmd's req.c).
+// each node sends a message when its epilog ends. Otherwise only the job's first node may send a
+// message. It does so if the end of the job kills the script (_rpc_terminate_job in slurmd's
+// req.c).
 func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)

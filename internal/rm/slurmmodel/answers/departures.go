@@ -38,8 +38,8 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Close notes that a job that shares no nodes runs on nodes or, if runs is false, that it is
-// suspended there or ends.
+// Close notes that a job that shares no nodes now runs on nodes. If runs is false, the job no
+// longer runs there, because it was suspended or ends.
 func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	for i := range nodes.All {
 		if runs {

@@ -64,8 +64,8 @@ func (l *Line[M]) Next() hpc.Time {
 }
 
 // Serve removes the message that is due and returns it. slurmctld sleeps for the given time before
-// it serves the next message. That is the oldest message without a thread, if there is one: the
-// thread that is now free takes it, and the other threads are still asleep.
+// it serves the next message. The next message is the oldest message without a thread, if there is
+// one: the thread that is now free takes it, and the other threads are still asleep.
 func (l *Line[M]) Serve(sleep time.Duration) M {
 	m := l.inside[l.head]
 	if len(l.outside) > 0 {

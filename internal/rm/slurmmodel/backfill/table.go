@@ -1,7 +1,6 @@
 // Package backfill has the table of Slurm's backfill scheduler (node_space in
 // src/plugins/sched/backfill/backfill.c). For each interval of the window, the table has the nodes
-// that are not planned for a job. It does not have the running jobs: package selection considers
-// those.
+// that are not planned for a job. It leaves out running jobs, which package selection considers.
 package backfill
 
 import (
@@ -116,10 +115,10 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip skips tries that would find too few nodes. A try at t needs least nodes of able, and of the
-// set that Restrict was last called with, free from t to t+span. Skip returns the instant of the
-// first try, from the instant first on, that finds enough nodes. If no try does, it returns the
-// last try.
+// Skip skips tries that would find too few nodes. A try at t needs least nodes that are free from t
+// to t+span. They must be in able and in the set that Restrict was last called with. Skip returns
+// the instant of the first try, from the instant first on, that finds enough nodes. If no try does,
+// it returns the instant of the last try.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -137,9 +136,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the last interval k for which this is true: a try that begins in any interval from
-// at to k finds fewer than least nodes of t.able that are free until end. It returns -1 if a try
-// that begins in interval at finds enough.
+// lacks returns the largest k for which each try that begins in one of the intervals at to k finds
+// fewer than least nodes of t.able that are free until end. It returns -1 if a try that begins in
+// interval at finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -156,8 +155,8 @@ func (t *Table) lacks(at int, end int64, least int) int {
 	return -1
 }
 
-// next returns the next interval in which a node is free that the interval before it lacks. It
-// looks at intervals until end, and returns -1 if it finds none.
+// next returns the next interval that has a free node which the interval before it lacks. It looks
+// at intervals until end, and returns -1 if it finds none.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
@@ -203,7 +202,8 @@ func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64
 	return later
 }
 
-// intersect removes nodes that are not free from a set. It reports whether the set is then empty.
+// intersect removes from a set the nodes that are not in free. It reports whether the set is then
+// empty.
 func intersect(set, free selection.Bits) bool {
 	rest := uint64(0)
 	free = free[:len(set)]
@@ -293,7 +293,7 @@ func (t *Table) split(k int, at int64) {
 	t.records++
 }
 
-// merge joins the first two neighbours in a range of intervals that have the same free nodes.
+// merge joins the first two neighbouring intervals of a range that have the same free nodes.
 func (t *Table) merge(from, to int) {
 	for k := from; k != to && k+1 < len(t.list); k++ {
 		if t.list[k].free.Equal(t.list[k+1].free) {

@@ -52,7 +52,7 @@ func Parse(text string) (c Costs, err error) {
 // maxCharge is the largest cost of a job.
 const maxCharge = time.Minute
 
-// String returns "50µs,2ms".
+// String returns the two costs as text: "50µs,2ms".
 func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill) }
 
 // Limits are the keys of slurm.conf that end or interrupt cycles because of the time they take.

@@ -1,5 +1,5 @@
-// Package coverage finds what a configuration and a workload use and the model of Slurm does not
-// have.
+// Package coverage finds the features that a configuration and a workload use and that the model of
+// Slurm lacks.
 package coverage
 
 import (
@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Missing is something that a configuration or a workload uses and the model does not have.
+// Missing is a feature that a configuration or a workload uses and that the model lacks.
 type Missing struct {
 	What string
 	Jobs int // jobs concerned; all jobs of the workload if the configuration uses it
@@ -26,8 +26,8 @@ type Missing struct {
 // String returns the description: "reservations (12 jobs)".
 func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.Jobs) }
 
-// Lacks returns what a configuration and a workload use and the model does not have, with the
-// number of jobs concerned.
+// Lacks returns the features that a configuration and a workload use and that the model lacks, with
+// the number of jobs concerned.
 func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	var list []Missing
 	for _, rule := range configurationRules {
@@ -81,9 +81,9 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 	return list
 }
 
-// jobGPUs describes requests for GPUs that the model does not have, and counts the jobs with such a
-// request. The model does not have GPUs per socket if gres.conf does not give the GPUs' cores:
-// slurmctld then gives other GPUs than the job asks for.
+// jobGPUs describes a kind of requests for GPUs that the model lacks, and counts the jobs with such
+// a request. The model lacks GPUs per socket if gres.conf does not give the GPUs' cores: slurmctld
+// then gives other GPUs than the job asks for.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
@@ -97,11 +97,12 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
 }
 
-// unlikeReservations describes what reservations use and the model does not have; "" if it has all.
+// unlikeReservations describes features that reservations use and the model lacks; "" if there are
+// none.
 func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
 	unsupported := reservations.Unsupported
 	if cfg.Release.Since(slurmspec.R2605) {
-		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // Slurm starts their jobs at other times
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // Slurm starts the jobs of FLEX at other times
 	}
 	var what []string
 	for i := range events {
@@ -125,12 +126,12 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
-// fewMessages is more than the messages that slurmctld ever serves at once on the frozen clock.
-// With fewer messages than this, backfill does not prolong its pauses (yield_rpc_cnt in
+// slurmctld never serves as many as fewMessages messages at once on the frozen clock. With fewer
+// messages, backfill does not prolong its pauses (yield_rpc_cnt in
 // src/plugins/sched/backfill/backfill.c).
 const fewMessages = 20
 
-// configurationRules return what a configuration uses and the model does not have, or "".
+// configurationRules each return a feature that a configuration uses and the model lacks, or "".
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		kind, byDefault := strings.ToLower(keys.Value(c.Get, "SelectType")), ""
@@ -229,7 +230,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	},
 }
 
-// jobRules describe what the model does not have, and report whether a job uses it.
+// jobRules each describe a feature that the model lacks, and report whether a job uses it.
 var jobRules = []struct {
 	what string
 	asks func(*hpc.Job) bool

@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 )
 
-// plugins names a plugin that the model does not have; "" if it has all. slurmctld does not start with a plugin that
+// plugins names a plugin that the model lacks; "" if it lacks none. slurmctld does not start with a plugin that
 // does not exist, such as a mistyped one.
 func plugins(c *slurmmodel.Config) string {
 	for _, one := range []struct {
@@ -26,8 +26,8 @@ func plugins(c *slurmmodel.Config) string {
 	return ""
 }
 
-// preemption describes what the preemption of a configuration uses and the model does not have; ""
-// if it has all.
+// preemption describes a setting of preemption that a configuration has and the model lacks; "" if
+// there is none.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {

@@ -23,7 +23,7 @@ const (
 // Progress is the state of a job, a task or an array.
 type Progress struct {
 	Pending, Complete, Well bool
-	Started                 int64 // when its last task to start has started, in seconds since 1970
+	Started                 int64 // latest start of its tasks, in seconds since 1970
 }
 
 // Job is a job on which others depend.

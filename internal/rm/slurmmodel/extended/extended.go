@@ -1,6 +1,6 @@
 // Package extended has the numbers in which slurmctld keeps usage: C's long double on x86-64, with
-// 64 bits of mantissa. Fair Tree compares such numbers for equality. With fewer bits, users would
-// tie that do not tie in slurmctld.
+// 64 bits of mantissa. Fair Tree compares such numbers for equality. With fewer bits, two users
+// could tie who do not tie in slurmctld.
 //
 // Negative and subnormal numbers are not supported. Each operation rounds to the nearest number,
 // ties to even, as the processor does.

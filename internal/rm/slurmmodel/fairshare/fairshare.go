@@ -31,7 +31,7 @@ type Settings struct {
 	Dampening float64
 	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
 	CalculateRunning bool
-	// Limits says that slurmctld enforces limits. If it does not, it keeps no usage by TRES, and
+	// Limits says that slurmctld enforces limits. Otherwise slurmctld keeps no usage by TRES, and
 	// loses a job's usage between the last run of the decay thread and the job's end.
 	Limits bool
 	// Release is the release of slurmctld.
@@ -76,8 +76,8 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 	return s, nil
 }
 
-// Running is the part of a running job from which its usage is computed. Its fields do not change
-// from the job's start to its end.
+// Running has the properties of a running job from which the job's usage is computed. Its fields do
+// not change from the job's start to its end.
 type Running struct {
 	Association *accounts.Association
 	// QOS is the job's QOS, and PartitionQOS is the QOS of its partition. Either may be nil.
@@ -115,7 +115,7 @@ type FairShare struct {
 }
 
 // New returns the computation for a slurmctld that starts with no usage in its state files. start
-// is when it starts. lastReset is when usage was last reset, from the state file
+// is when slurmctld starts. lastReset is when usage was last reset, from the state file
 // priority_last_decay_ran, or 0 without this file. Both are in seconds since 1970.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
@@ -129,7 +129,7 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	if !s.FairTree {
 		a.Root.FairShare.Effective = 1
 		for _, one := range a.List {
-			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value; DEPTH_OBLIVIOUS sums these
+			one.FairShare.Norm = float64(slurmspec.NoVal) // slurmctld's initial value, which DEPTH_OBLIVIOUS sums
 		}
 	}
 	return f

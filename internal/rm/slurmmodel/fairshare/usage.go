@@ -98,8 +98,8 @@ func (f *FairShare) power(seconds int64) float64 {
 	return f.powers[seconds]
 }
 
-// unused returns how many seconds of the job's time limit are no longer reserved: those that are
-// charged now or, at the end of the job, all that are left.
+// unused returns how many seconds of the job's time limit are no longer reserved: the seconds that
+// are charged now or, at the end of the job, all seconds that are left.
 func (f *FairShare) unused(r *Running, start, end int64, ends bool) uint64 {
 	switch {
 	case start >= r.LimitEnd:

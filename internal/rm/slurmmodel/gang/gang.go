@@ -146,7 +146,7 @@ func (s *Scheduler[J]) clearShadow(e *entry[J]) {
 }
 
 // stop suspends a job. If jobs of higher tiers need its cores, and Suspends is false for the job,
-// it is evicted instead.
+// the job is evicted instead.
 func (s *Scheduler[J]) stop(p *partition[J], e *entry[J]) {
 	if len(p.shadows) > 0 && !s.Suspends(e.job) {
 		s.evicted = append(s.evicted, e.job)

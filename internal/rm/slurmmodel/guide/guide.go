@@ -23,7 +23,7 @@ type Guide interface {
 	End(t Task) bool
 }
 
-// Task names a job, or a task of an array, and which of its runs this is.
+// Task names one run of a job, or of a task of an array.
 type Task struct {
 	Job  string // the workload's ID
 	Task int    // -1 if the job is not an array; the first of several tasks that share a record

@@ -17,7 +17,7 @@ type Request struct {
 	Tasks        int
 	TasksPerNode int
 	CPUsPerTask  int // at least 1
-	// MinCPUsPerNode is pn_min_cpus.
+	// MinCPUsPerNode is the least number of CPUs on each node (pn_min_cpus).
 	MinCPUsPerNode int
 	TasksPerSocket int
 	TasksPerCore   int
@@ -38,7 +38,7 @@ type Request struct {
 	// Required are the nodes of --nodelist; nil if not given.
 	Required nodeset.Set
 	// Switches is the number of leaf switches that the job asks for (--switches); 0 if not given.
-	// Patient says that the job still waits for so few switches.
+	// Patient says that the job still waits for an allocation on at most this number of switches.
 	Switches int
 	Patient  bool
 	// LeastLoaded says that the job's partition has LLN=YES.
@@ -63,8 +63,8 @@ func (r *Request) CPUsPerCore(n *Node) int {
 	return per
 }
 
-// Usable returns how many of a job's CPUs on a node the job can use. With --threads-per-core these
-// are only so many threads of each core (job_resources_get_node_cpu_cnt).
+// Usable returns how many of a job's CPUs on a node the job can use. With --threads-per-core it can
+// use only this number of threads of each core (job_resources_get_node_cpu_cnt).
 func (r *Request) Usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
@@ -87,7 +87,8 @@ func (r *Request) LeastMemory() int64 {
 }
 
 // CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict,
-// it is the number that the job gives, if there is one and --ntasks-per-node is not set.
+// it returns the job's own number of tasks, if the job gives one and does not give
+// --ntasks-per-node.
 func (r *Request) CountTasks(nodes int, strict bool) int {
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {

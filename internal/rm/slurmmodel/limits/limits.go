@@ -63,7 +63,7 @@ func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enf
 	return l
 }
 
-// Partition is what the limits of a job depend on in its partition.
+// Partition has the properties of a partition on which the limits of its jobs depend.
 type Partition struct {
 	// QOS is the partition's QOS; nil if it has none.
 	QOS *accounts.QOS
@@ -72,7 +72,8 @@ type Partition struct {
 	MaxMinutes, DefaultMinutes uint32
 }
 
-// Job is what limits depend on in a job, or in pending tasks of an array that share a record.
+// Job has the properties of a job on which limits depend. It may stand for pending tasks of an
+// array that share a record.
 type Job struct {
 	// Association is the job's association. Without accounting it is nil, and no limit applies.
 	Association *accounts.Association
@@ -92,7 +93,7 @@ type Job struct {
 	Minutes uint32
 	ByLimit bool
 	// ByAdmin says that an administrator has set the time limit. Then limits on time do not apply
-	// to it.
+	// to the job.
 	ByAdmin bool
 	// Reason is why the job is pending. A check first clears Reason if it is a limit. Then the
 	// check sets it to the limit that the job exceeds, if any.
@@ -100,9 +101,9 @@ type Job struct {
 	// Required are the nodes of --nodelist as a set; nil if not given.
 	Required []uint64
 
-	// Submit is when the job was submitted. Begin is when it becomes eligible (begin_time); 0 while
-	// it waits for a dependency. Accrue is since when the job gains age (accrue_time); 0 if it does
-	// not yet. All three are in seconds since 1970.
+	// Submit is when the job was submitted. Begin is when the job becomes eligible (begin_time); 0
+	// while the job waits for a dependency. Accrue is since when the job gains age (accrue_time); 0
+	// if it does not yet. All three are in seconds since 1970.
 	Submit, Begin, Accrue int64
 	// Held says that the job's priority is 0. Dependent says that the job waits for a dependency.
 	Held, Dependent bool
@@ -173,9 +174,9 @@ func takes(imposed *int64, limit int64) bool {
 }
 
 // ofQOS compares amounts with a QOS's limits for each job (_validate_tres_limits_for_qos). It
-// divides the amounts by divisor if that is not 0. With least, amounts must be at least the limits;
-// otherwise they must be at most the limits. It returns the index of the first resource for which
-// they are not, or -1.
+// divides the amounts by divisor if divisor is not 0. With least, amounts must be at least the
+// limits; otherwise they must be at most the limits. It returns the index of the first resource
+// whose amount breaks this rule, or -1.
 func ofQOS(limits, imposed, amounts tres.Vector, divisor uint64, least bool) int {
 	for i, limit := range limits {
 		if limit == tres.NoLimit || imposed[i] != tres.NoLimit {
@@ -224,7 +225,7 @@ type usage struct {
 	// use. used is what the group has used; nil if past usage does not count.
 	request, taken, used tres.Vector
 	// safe says that request, taken and used together must not exceed the limit. Otherwise only
-	// used must not.
+	// used must not exceed it.
 	safe bool
 	// factor multiplies the limits; 0 stands for 1. qos says that each limit is added to imposed,
 	// so that it replaces the limits that are compared later.

@@ -96,8 +96,8 @@ var (
 	qosRunPerAcct = kind{"Max", "RunMinsPerAccount", nil}
 )
 
-// limitSuffix returns reasons whose names end in Limit, by resource. Each of words begins with its
-// resource.
+// limitSuffix returns reasons whose names end in Limit, by resource. Each word begins with the name
+// of its resource.
 func limitSuffix(before string, words ...string) map[string]string {
 	names := map[string]string{}
 	for _, word := range words {
@@ -163,8 +163,8 @@ func StaysHeld(r slurmspec.Reason) bool {
 }
 
 // KeepsBehind reports whether a pending job waits because of a limit. A new job may then start
-// before it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 slurmctld ignores newer
-// reasons, such as limits on generic resources.
+// before this pending job (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 slurmctld
+// ignores newer reasons, such as limits on generic resources.
 func KeepsBehind(r slurmspec.Reason, since2411 bool) bool {
 	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
 	if since2411 {

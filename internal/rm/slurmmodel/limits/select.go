@@ -78,7 +78,7 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 			minutes = j.Minutes
 			j.setMinutes(&minutes, uint64(set.MaxWall))
 		}
-		j.applyUsageFactor(&minutes) // the second time, if the check of GrpWall applied it already
+		j.applyUsageFactor(&minutes) // the second time, if the check of GrpWall has already applied the factor
 		if int64(minutes) > set.MaxWall {
 			return j.wait(qosMaxWall)
 		}
@@ -241,7 +241,7 @@ func (c *selection) qos(q *accounts.QOS) bool {
 		return false
 	}
 	free := c.free
-	c.free = false // slurmctld counts this even if the usage factor is 0
+	c.free = false // slurmctld applies this limit even if the usage factor is 0
 	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
 	c.free = free
 	return ok

@@ -8,8 +8,9 @@ import (
 
 // Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what
 // the job requests. It always compares numbers of submitted jobs. It compares limits that one job
-// alone can exceed if no QOS applies to the job, or if one that applies has the flag DenyOnLimit.
-// If the job gives no time limit, Validate sets the time limit to the lowest limit that applies.
+// alone can exceed only if no QOS applies to the job, or if a QOS that applies has the flag
+// DenyOnLimit. If the job gives no time limit, Validate sets the time limit to the lowest limit
+// that applies.
 //
 // If slurmctld refuses the job, Reason is the limit. The submission then fails with
 // ESLURM_ACCOUNTING_POLICY.
@@ -104,7 +105,7 @@ func (v *validation) amounts(limits, imposed tres.Vector, divisor uint64, k kind
 }
 
 // groupAndUser compares the request with GrpTRES and MaxTRESPerUser. If a QOS sets one of the two
-// for a resource, it replaces both in the next QOS.
+// for a resource, this limit replaces both in the next QOS.
 func (v *validation) groupAndUser(set *accounts.Limits) bool {
 	if !v.strict || set.GrpTRES == nil && set.MaxTRESPerUser == nil {
 		return true

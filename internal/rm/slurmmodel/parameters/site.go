@@ -10,7 +10,8 @@ type Site struct {
 // Change sets the new parameters.
 func (s *Site) Change(to *Parameters) { s.par, s.waiting = to, true }
 
-// Main returns the parameters with which the main scheduler runs now, given those before.
+// Main returns the parameters with which the main scheduler runs now. before are its parameters so
+// far.
 func (s *Site) Main(before *Parameters) *Parameters {
 	if s.par == nil {
 		return before

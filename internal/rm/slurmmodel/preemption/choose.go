@@ -20,7 +20,7 @@ type Try struct {
 }
 
 // forget stops the tester from storing results, because the tests are of states in which candidates
-// are gone. The caller must call the returned function when they are done.
+// are gone. The caller must call the returned function when the tests are done.
 func (t *Try) forget() func() {
 	class := t.Request.Class
 	t.Request.Class = 0
@@ -36,8 +36,8 @@ func (s *Settings) Leaves(job *Job) bool {
 
 // Now looks for nodes that the job could have now if candidates left them, and returns these
 // candidates (_run_now). The caller has tested that the job does not fit otherwise. Now removes
-// candidates in their order until the job fits. It then tries the candidates that have nodes of the
-// job in another order, because fewer of them may suffice.
+// candidates in their order until the job fits. It then tries the candidates in another order,
+// because fewer of them may suffice.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
@@ -116,7 +116,7 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 }
 
 // reorder moves the candidate at index last to the front. Behind it come the candidates before
-// last, those with most nodes of the job first.
+// last, in the order of how many of the job's nodes they have, the most first.
 func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	if s.strictOrder {
 		job := list[last]
@@ -138,8 +138,8 @@ func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	slices.SortStableFunc(list, func(a, b *Job) int { return cmp.Compare(b.usable, a.usable) })
 }
 
-// chosen returns the candidates that leave nodes of the job, up to the first candidate that need
-// not leave.
+// chosen returns the candidates that must leave the job's nodes, up to the first candidate that
+// need not leave.
 func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	for _, job := range list {
 		switch {
@@ -176,7 +176,7 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 		gone[job.Allocation] = true
 		switch mode := s.ModeOf(job); {
 		case mode == Off || !job.Allocation.Nodes.Overlaps(set):
-		case mode == Suspend: // it keeps its memory
+		case mode == Suspend: // a suspended job keeps its memory
 			t.Tester.Suspend(future, job.Allocation)
 			t.Tester.Extra = t.Tester.Extra || s.byQOS
 		default:
@@ -196,8 +196,9 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 }
 
 // RenewExempt reports whether the cores of jobs that cannot be suspended yet must be found anew at
-// the second now. If so, it forgets those that the tester has. In 26.05 slurmctld does so at most
-// once a second if slurm.conf has PreemptExemptTime (_rebuild_suspend_exempt_cores).
+// the second now. If so, it removes the exempt cores that the tester has. In 26.05 slurmctld finds
+// them anew at most once a second if slurm.conf has PreemptExemptTime
+// (_rebuild_suspend_exempt_cores).
 func (s *Settings) RenewExempt(x *selection.Tester, now int64) bool {
 	if !x.Since2605 || s.exempt == 0 || s.renewed == now {
 		return false

@@ -87,7 +87,7 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 	return s
 }
 
-// Partition is what preemption depends on in a partition.
+// Partition has the properties of a partition on which preemption depends.
 type Partition struct {
 	Nodes selection.Bits
 	Tier  int
@@ -110,7 +110,8 @@ func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 // Keeps reports whether PreemptMode=OFF protects the partition's jobs from preemption.
 func (p *Partition) Keeps() bool { return p.own && p.mode == Off }
 
-// Job is what preemption depends on in a job, and the job's own state of preemption.
+// Job has the properties of a job on which preemption depends, and the job's own state of
+// preemption.
 type Job struct {
 	QOS       *accounts.QOS // nil if the job has none
 	Partition *Partition
@@ -126,7 +127,7 @@ type Job struct {
 	// Place is the job's index in slurmctld's list of jobs.
 	Place int
 	// Began is when the job last preempted jobs, in seconds since 1970; 0 if never. Underway says
-	// that this was in the present pass or cycle.
+	// that the job did so in the present pass or cycle.
 	Began    int64
 	Underway bool
 	// Told is when the job was warned, or stopped, because it is preempted, in seconds since 1970;
@@ -259,7 +260,7 @@ func Sort[T any](list []T, compare func(a, b T) int) {
 }
 
 // Begin reports whether a job may preempt others now. It may not for some seconds after it
-// preempted jobs, because these may still be on their nodes.
+// preempted jobs, because the preempted jobs may still be on their nodes.
 func (s *Settings) Begin(job *Job, now int64) bool {
 	if job.Began > now-s.rest && job.Began != 0 {
 		return false

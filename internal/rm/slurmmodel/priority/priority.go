@@ -15,9 +15,9 @@ import (
 // Max is the largest priority.
 const Max = math.MaxUint32
 
-// Job is what the priority of a job depends on.
+// Job has the properties of a job on which its priority depends.
 type Job struct {
-	// Association and QOS are the job's. They are nil without accounting.
+	// Association and QOS are the job's association and QOS; nil without accounting.
 	Association *accounts.Association
 	QOS         *accounts.QOS
 	// FairShare is the fair-share factor of the association, see package fairshare.
@@ -31,7 +31,8 @@ type Job struct {
 	// Minutes is the time limit: [slurmspec.NoVal] if not given, [slurmspec.Infinite] if unlimited.
 	Minutes uint32
 	// Partitions are the job's partitions, the highest PriorityTier first. Own is the index of the
-	// partition in which the job is considered; the job's own priority is that for this partition.
+	// partition in which the job is considered; the job's own priority is its priority in this
+	// partition.
 	Partitions []*Partition
 	Own        int
 	// TRES are the allocated resources of a running job, or the requested resources of a pending
@@ -41,7 +42,7 @@ type Job struct {
 	Nice, Site int64
 }
 
-// Partition is what priorities depend on in a partition.
+// Partition has the properties of a partition on which priorities depend.
 type Partition struct {
 	// JobFactor is PriorityJobFactor. Norm is JobFactor divided by the largest JobFactor, see
 	// [NormalizePartitions].
@@ -259,7 +260,7 @@ type Basic struct {
 const topPriority = 0xffff0000
 
 // Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in
-// job_mgr.c). nice lowers this priority, but not those of later jobs.
+// job_mgr.c). nice lowers this priority, but not the priorities of later jobs.
 func (b *Basic) Next(nice int64) uint32 {
 	lowest := topPriority - b.taken
 	priority := uint32(1)

@@ -2,15 +2,15 @@ package priority
 
 import "cmp"
 
-// Rank is what decides the place of a pending job in the queue (sort_job_queue2 in
+// Rank has the values that decide the place of a pending job in the queue (sort_job_queue2 in
 // job_scheduler.c).
 type Rank struct {
 	// Jobs in reservations come first. Then higher tiers and higher priorities come first.
 	Reserved bool
 	Tier     int32
 	Priority uint32
-	// Number is Slurm's job number, and Task the task's index. Of otherwise equal jobs, the one
-	// that was submitted first comes first.
+	// Number is Slurm's job number, and Task the task's index. If two jobs are otherwise equal, the
+	// job that was submitted first comes first.
 	Number, Task uint32
 	// Place is the index before the queue is sorted. It decides between jobs that are equal in all
 	// other respects.

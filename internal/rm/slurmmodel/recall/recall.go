@@ -37,8 +37,8 @@ func (t *Table[A]) Len() int { return t.known }
 func (t *Table[A]) Clear() { t.known = 0 }
 
 // Find returns the answer to a question. If isNew, the caller must fill the answer in. Until then
-// it is the answer to a removed question, whose memory the caller may reuse. Find copies the
-// question.
+// it has the answer to a removed question, and the caller may reuse that answer's memory. Find
+// copies the question.
 func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	if t.newest == nil {
 		t.newest = make([]int32, slots)

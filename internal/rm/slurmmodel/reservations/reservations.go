@@ -18,8 +18,8 @@ type Reservation struct {
 	Start, End int64
 	// Nodes are the reserved nodes.
 	Nodes selection.Bits
-	// Partition is the partition of the flag PART_NODES, or the one from which slurmctld chose the
-	// nodes. It is empty for other reservations.
+	// Partition is the partition of the flag PART_NODES, or the partition from which slurmctld
+	// chose the nodes. It is empty for other reservations.
 	Partition string
 
 	flags           uint64
@@ -136,7 +136,7 @@ type List struct {
 	all     []*Reservation
 }
 
-// Cluster is what the list of reservations needs to know of the cluster.
+// Cluster has what the list of reservations needs to know about the cluster.
 type Cluster struct {
 	// Place has the index of each node by its name.
 	Place map[string]int
@@ -205,8 +205,8 @@ func (l *List) EndAfter(start, resolution int64) int64 {
 }
 
 // Tick does slurmctld's work of every five seconds (set_node_maint_mode). begins says that a
-// reservation has begun. changed says that slurmctld has written flags of nodes, as each call does
-// while a reservation is active.
+// reservation has begun. changed says that slurmctld has written flags of nodes; while a
+// reservation is active, it does so at each call.
 func (l *List) Tick(now int64) (begins, changed bool) {
 	for _, r := range l.all {
 		active := r.Active(now)

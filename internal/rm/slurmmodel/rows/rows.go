@@ -14,7 +14,7 @@ import (
 // Cores is a set of cores of all nodes, in the order of the nodes.
 type Cores = nodeset.Set
 
-// Partition is what the rows of a partition depend on.
+// Partition has the properties of a partition on which its rows depend.
 type Partition struct {
 	Tier int
 	// Kept says that the partition's jobs are not preempted (PreemptMode=OFF).
@@ -27,7 +27,7 @@ type Partition struct {
 type Job struct {
 	Partition int
 	Cores     []int // ascending
-	CPUs      int   // that it asked for: a job that shares no nodes holds more
+	CPUs      int   // that the job asked for; a job that shares no nodes holds more
 }
 
 // row is a row of a partition. Like slurmctld, it adjusts count at each change. Therefore count
@@ -81,8 +81,8 @@ type Table struct {
 	stale      []bool // partitions whose rows lost a job, and are built anew at the next test
 }
 
-// New returns a table without jobs. With late, as since 24.11, rows that lose a job are built anew at the next test,
-// or when a job is added to them, so that several losses lead to one new build.
+// New returns a table without jobs. With late (since 24.11), rows that lose a job are built anew only at the
+// next test, or when a job is added to them. Several losses then lead to one new build.
 func New(cores int, partitions []Partition, late bool) *Table {
 	t := &Table{partitions: partitions, rows: make([][]row, len(partitions)), cores: cores, late: late}
 	t.stale = make([]bool, len(partitions))
@@ -93,8 +93,8 @@ func New(cores int, partitions []Partition, late bool) *Table {
 	return t
 }
 
-// Settle rebuilds the rows that have lost jobs (part_data_rebuild_rows). Each test of a job begins
-// with it, also a test without nodes. t may be nil.
+// Settle rebuilds the rows that have lost jobs (part_data_rebuild_rows). Each test of a job first
+// calls Settle, even a test without nodes. t may be nil.
 func (t *Table) Settle() {
 	if t == nil {
 		return
@@ -162,7 +162,8 @@ func (t *Table) Remove(j *Job) {
 }
 
 // build distributes the jobs of a partition over its rows anew: each job gets the first row with
-// free cores for it (part_data_build_row_bitmaps). If a job gets none, the rows stay as they were.
+// free cores for it (part_data_build_row_bitmaps). If no row has free cores for a job, the rows
+// stay as they were.
 func (t *Table) build(rows []row) {
 	var jobs []*Job
 	before := slices.Clone(rows)
@@ -215,7 +216,7 @@ func (t *Table) Use(used Cores, of func(Partition) bool) {
 	}
 }
 
-// Used returns the cores that jobs hold, as the next test finds them in use.
+// Used returns the cores that the next test will find in use.
 func (t *Table) Used() Cores {
 	used := nodeset.New(t.cores)
 	for p, rows := range t.rows {

@@ -89,8 +89,8 @@ func (t *Table) kept(s Search) Cores {
 	return kept
 }
 
-// spare leaves the cores of jobs in lower tiers alone as long as the job fits, the highest of these
-// tiers first.
+// spare protects the cores of jobs in lower tiers as long as the job still fits, one partition
+// after the other, the highest of these tiers first.
 func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T {
 	for _, p := range t.order {
 		if t.partitions[p].Tier >= own || t.rows[p] == nil {
@@ -119,8 +119,8 @@ func (t *Table) prepare(rows []row, s Search) []row {
 	switch last := &rows[count-1]; {
 	case s.ByQOS && !s.Extra:
 		count--
-	// The additional row gets the cores of all jobs that are not stopped. It is tried only if jobs
-	// share cores.
+	// The additional row gets the cores of all jobs that are not stopped. The job tries this row
+	// only if jobs share cores.
 	case s.Stopped != nil:
 		if last.used == nil {
 			last.used = nodeset.New(t.cores)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// series is a row of successive nodes that can serve the job: with the same weight or, for
-// --contiguous, with any.
+// series is a row of successive nodes that can serve the job. They have the same weight, except for
+// --contiguous.
 type series struct {
 	first, last int
 	nodes, cpus int
@@ -133,7 +133,7 @@ func (p *pick) takeSeries(s *series, nodes Bits) {
 	}
 }
 
-// takeUpAndDown takes the nodes after the one that the job names, then those before it.
+// takeUpAndDown takes the nodes after the node that the job names, then the nodes before it.
 func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 	var order []int
 	for i := s.required; i <= s.last; i++ {

@@ -33,8 +33,8 @@ func (p *pick) highest(nodes Bits) int {
 	return top
 }
 
-// onlyLeaf returns the leaf in use. If several are in use, it returns -1; if none is, the leaf with
-// the most nodes.
+// onlyLeaf returns the leaf in use. If several leaves are in use, it returns -1. If no leaf is in
+// use, it returns the leaf with the most nodes.
 func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	used, largest, most := -1, -1, 0
 	for i := range p.m.Switches {

@@ -47,8 +47,8 @@ func (m *Machine) giveAll(t *test, p *Part) {
 }
 
 // giveRequested gives a job the resources of request number k. It returns how many resources for
-// the whole job are missing; 0 if slurmctld only counts such resources. Since 26.05 it also returns
-// how many of those for sockets are missing.
+// the whole job are missing; 0 if slurmctld only counts such resources. Since 26.05, if a node
+// lacks resources that the job requests per socket, it returns how many are missing there.
 func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	d := &t.request.Devices[k]
 	left = d.PerJob
@@ -118,7 +118,7 @@ func (m *Machine) counted(node int, kind string) bool {
 }
 
 // giveNode gives a job the resources that it requests per node, as before 24.11 (_set_node_bits):
-// one of each socket in use, then more of these sockets, then others.
+// one resource of each socket in use, then more resources of these sockets, then others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	have := m.give(t, p, d, min(1, d.Count), m.stride)
 	used := func(most int) {
@@ -134,7 +134,7 @@ func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, d.Count-have)
 }
 
-// giveTasks gives a job the resources for its tasks on a node, first those close to the tasks
+// giveTasks gives a job the resources for its tasks on a node, first resources close to the tasks
 // (_set_task_bits).
 func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	r, tasks, have := t.request, 0, 0
@@ -154,8 +154,8 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 }
 
 // giveShare gives a job up to most resources that are close to its cores, for a request for the
-// whole job. If there are none, it gives one of another socket (_set_job_bits1). It returns how
-// many it gave.
+// whole job. If none is close, it gives one resource of another socket (_set_job_bits1). It returns
+// how many it gave.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
@@ -174,9 +174,9 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// giveEvenly gives a job up to want resources, as since 24.11 (_set_node_bits, _set_job_bits1): of
-// each socket in use in proportion to its cores, then those close to no socket, then more of the
-// sockets in use. It returns how many it gave.
+// giveEvenly gives a job up to want resources, as since 24.11 (_set_node_bits, _set_job_bits1):
+// first resources of each socket in use in proportion to its cores, then resources close to no
+// socket, then more resources of the sockets in use. It returns how many it gave.
 func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
 	perCore := float64(want) / float64(p.countCores())
 	for s, cores := range p.cores {

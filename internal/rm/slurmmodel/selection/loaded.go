@@ -43,10 +43,10 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 	return p.served()
 }
 
-// freest returns the node of a set with the largest free share of its CPUs, and how many CPUs it
-// offers; -1 if no node can serve the job. Of equal nodes it returns the first. A node with as many
-// free CPUs as the node that was taken last (last of them) ends the search. Since 26.05 slurmctld
-// returns the number of CPUs of the node that it looked at last.
+// freest returns the node of a set with the largest free share of its CPUs, and how many CPUs this
+// node offers; -1 if no node can serve the job. If nodes are equal, it returns the first. last is
+// the number of free CPUs of the node that was taken last; a better node with the same number ends
+// the search. Since 26.05 looked is the number of CPUs of the node that slurmctld looked at last.
 func (p *pick) freest(set Bits, last int) (best, looked int) {
 	best = -1
 	for i := range set.All {

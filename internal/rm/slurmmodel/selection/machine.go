@@ -27,8 +27,8 @@ type (
 
 // Machine is the hardware and the settings of the select plugin. It does not change.
 type Machine struct {
-	// Nodes are in Slurm's order, the natural order of their names. The first node is the first in
-	// this order.
+	// Nodes are in Slurm's order, the natural order of their names. Comments that speak of the
+	// first node mean this order.
 	Nodes []Node
 	// Switches are the switches of topology/tree in the order of topology.conf; nil with another
 	// topology.
@@ -55,10 +55,10 @@ type Machine struct {
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
-	stride int   // most sockets of a node
-	slots  int   // most devices of a node
+	stride int   // largest number of sockets of a node
+	slots  int   // largest number of devices of a node
 	kinds  []int // equal for nodes that differ only in names, weights and generic resources
-	first  []int // index of each node's first core in [rows.Cores]; last, the number of all cores
+	first  []int // index of each node's first core in [rows.Cores]; the last element is the number of all cores
 }
 
 // Cores returns the number of cores of all nodes.
@@ -86,7 +86,7 @@ func (m *Machine) Prepare() {
 	}
 }
 
-// State is what running jobs have of a machine.
+// State records which resources of a machine running jobs have.
 type State struct {
 	free    []int16     // free cores, by node and socket
 	cores   []int16     // free cores, by node
@@ -145,7 +145,7 @@ type Allocation struct {
 	Turn *rows.Job
 }
 
-// Part is the resources of a job on one node.
+// Part has the resources of a job on one node.
 type Part struct {
 	Node    int
 	CPUs    int

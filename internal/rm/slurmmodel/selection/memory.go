@@ -12,7 +12,7 @@ import (
 // in which these jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // x.outside at the last question; since 24.11, changes
+	outside int // x.outside at the last question; since 24.11, the value of changes then
 	table   recall.Table[remembered]
 	most    int // largest number of answers
 	// devices are the nodes whose weights tests change. The set is empty since 24.11, where a test
@@ -31,7 +31,8 @@ type remembered struct {
 	number int      // memory.changes when the answer was last known to be right
 }
 
-// question is what an answer depends on, apart from the nodes, their jobs and their weights.
+// question has everything that an answer depends on, apart from the nodes, their jobs and their
+// weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
@@ -66,7 +67,8 @@ func (x *Tester) Changed(nodes Bits) {
 	}
 }
 
-// isSame reports whether the jobs on the nodes are unchanged since a number of changes.
+// isSame reports whether the jobs on the nodes are the same as after the change with the number
+// since.
 func (m *memory) isSame(nodes Bits, since int) bool {
 	for i := range nodes.All {
 		if m.changed[i] > since {
@@ -94,10 +96,10 @@ func (x *Tester) Classify(r *Request) {
 	r.Class = class
 }
 
-// answer returns the answer to a question: a stored one, or that of new tests.
+// answer returns the answer to a question: a stored answer, or the answer of new tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
-	if x.Since2411 { // each question sets its nodes' weights, and considers only jobs that end before an instant
+	if x.Since2411 { // each question resets its nodes' weights, and considers only jobs that end before an instant
 		outside = m.changes
 	}
 	if m.outside != outside || m.table.Len() >= m.most {
@@ -136,9 +138,9 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs now leave with those of a stored answer. If they are
-// the same, follow updates the end of the job after which the waiting job could start, and returns
-// true.
+// follow compares the windows in which jobs now leave with the windows of a stored answer. If they
+// are the same, follow updates the end of the job after which the waiting job could start, and
+// returns true.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true

@@ -5,7 +5,7 @@ import "slices"
 // room is what one node offers to a job.
 type room struct {
 	ok      bool
-	cpus    int       // CPUs that the job may use; after the job takes the node, those that it uses
+	cpus    int       // CPUs that the job may use; after the job takes the node, CPUs that it uses
 	devices int       // generic resources that the job may use
 	wealth  int       // see appraise; used to leave out poor nodes
 	free    int       // CPUs of all free cores

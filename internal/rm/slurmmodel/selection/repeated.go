@@ -19,9 +19,9 @@ type outlined struct {
 // maxWords limits the memory: the words of all keys.
 const maxWords = 1 << 18
 
-// search is [Tester.search] with WillRun, with stored answers. An answer depends on the question,
-// on the weights of its nodes, and on what is free there. The same state often comes back: in a
-// later cycle, or when other jobs have ended.
+// search is [Tester.search] with WillRun. It stores the answers and returns them again. An answer
+// depends on the question, on the weights of its nodes, and on what is free there. The same state
+// often comes back: in a later cycle, or when other jobs have ended.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
 	if r.Class == 0 || len(r.Devices) > 0 {
 		return x.search(s, r, nodes, c, WillRun, busy)
@@ -54,9 +54,9 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly, with stored answers. The nodes must have the weights of
-// slurm.conf. An answer depends only on the request and the nodes. Each pass asks again whether
-// pending jobs could ever run.
+// possible is [Tester.test] with TestOnly. It stores the answers and returns them again. The nodes
+// must have the weights of slurm.conf. An answer depends only on the request and the nodes. Each
+// pass asks again whether pending jobs could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
 	q.nowOnly = true // never set by search, whose questions therefore have other keys

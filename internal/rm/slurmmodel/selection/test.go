@@ -267,9 +267,10 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	return true
 }
 
-// MayBeFull reports whether a job cannot run if nodes have too few free cores. This is not certain
-// with LLN of 26.05, which counts CPUs that nodes do not have, and with jobs that take turns on
-// cores. It is false for jobs with devices, whose tests change weights and must be made.
+// MayBeFull reports whether a job certainly cannot run if nodes have too few free cores. It returns
+// false with LLN of 26.05, which counts CPUs that nodes do not have, and if jobs take turns on
+// cores. It also returns false for jobs with devices, because their tests change weights and must
+// be made.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
@@ -625,7 +626,7 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and lowers the node's offer to that
+// use returns how many CPUs of a node the job takes, and lowers the node's offer to this number
 // (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request

@@ -82,9 +82,9 @@ func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (be
 type switches struct {
 	m     *Machine
 	used  []bool
-	nodes []int // nodes below, that the job could get
-	cpus  []int // CPUs below, at first; 0 before 24.11
-	dist  []int // sum of the distances to the switches in use
+	nodes []int // number of nodes below each switch that the job could get
+	cpus  []int // number of CPUs below each switch when the choice began; 0 before 24.11
+	dist  []int // sum of the distances from each switch to the switches in use
 }
 
 func newSwitches(m *Machine) switches {
@@ -184,8 +184,8 @@ func (p *pick) classes(nodes Bits) []class {
 }
 
 // top returns the switch below which nodes are chosen, or -1. If the job names nodes, it is the
-// highest switch above one of them. Otherwise it is the highest that has enough nodes and the
-// lightest ones.
+// highest switch above one of them. Otherwise it is the highest switch that has enough nodes and
+// has the lightest nodes.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required
@@ -212,9 +212,9 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	return top
 }
 
-// lightest adds nodes of the lightest weight, then of the next, until they can serve the job; since
-// 24.11, until they are as many as the job wants. light has the nodes of all these weights but the
-// last. Both sets are valid until the next call.
+// lightest adds the nodes of the lightest weight, then those of the next weight, and so on, until
+// they can serve the job; since 24.11, until they are as many as the job wants. light has the nodes
+// of all these weights but the last. Both sets are valid until the next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()

@@ -75,7 +75,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h)
 		for k := range h.Ended() {
-			if h.Running[k].Has(set) { // others change how rows are packed
+			if h.Running[k].Has(set) { // the ends of other jobs change how rows are packed
 				x.leave(&full, h.Running[k])
 			}
 		}
@@ -130,8 +130,8 @@ func (x *Tester) leave(full *tally, job Running) {
 	full.renew(job.Allocation)
 }
 
-// endBefore returns the end after which a job can start: that of the job that was removed last. In
-// 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
+// endBefore returns the end after which a job can start: the end of the job that was removed last.
+// In 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	for last := w.Last; h.Since2605 && last >= 0; last-- {
 		if w.Jobs[last].Nodes.Overlaps(a.Nodes) {

@@ -39,8 +39,8 @@ type Table struct {
 }
 
 // New returns the table of a cluster with a value of AccountingStorageTRES, such as
-// "gres/gpu,gres/gpu:a100,license/matlab". Other resources than the fixed ones are in the order of
-// this value, in which slurmdbd numbers them when slurmctld first names them.
+// "gres/gpu,gres/gpu:a100,license/matlab". After the fixed resources, the others are in the order
+// of this value, because slurmdbd numbers them in this order when slurmctld first names them.
 func New(accountingStorageTRES string) *Table {
 	t := &Table{index: map[string]int{}}
 	for _, name := range []string{"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"} {
@@ -94,8 +94,8 @@ func (t *Table) Limits(limits map[string]int64) Vector {
 func (t *Table) Unlimited() Vector { return slices.Repeat(Vector{NoLimit}, len(t.names)) }
 
 // Weights reads TRESBillingWeights or PriorityWeightTRES, such as "cpu=1.0,mem=0.25G,gres/gpu=2"
-// (slurm_get_tres_weight_array in slurm_protocol_api.c). A unit after a weight says what it is the
-// weight of: 0.25G is 0.25 for each GiB. Weights returns nil for an empty text.
+// (slurm_get_tres_weight_array in slurm_protocol_api.c). A unit after a weight says for which
+// amount the weight is: 0.25G is 0.25 for each GiB. Weights returns nil for an empty text.
 func (t *Table) Weights(text string) ([]float64, error) {
 	if text == "" {
 		return nil, nil
@@ -117,8 +117,8 @@ func (t *Table) Weights(text string) ([]float64, error) {
 	return weights, nil
 }
 
-// unit returns how many counts of a resource a unit is. Memory and burst buffers are counted in
-// MiB.
+// unit returns the amount that a unit stands for, as a count of the resource. Memory and burst
+// buffers are counted in MiB.
 func unit(name, letter string) int64 {
 	if letter == "" {
 		return 1
@@ -132,8 +132,8 @@ func unit(name, letter string) int64 {
 
 // Bill returns the billing of resources: the sum of the weighted amounts (assoc_mgr_tres_weighted
 // in assoc_mgr.c). With most (PriorityFlags=MAX_TRES), only the largest weighted amount of the
-// resources on nodes counts, plus those of the other resources. Without weights, billing is the
-// number of CPUs.
+// resources on nodes counts, plus the weighted amounts of the other resources. Without weights,
+// billing is the number of CPUs.
 func (t *Table) Bill(weights []float64, amounts Vector, most bool) float64 {
 	if weights == nil {
 		return float64(amounts[CPU])

@@ -9,8 +9,8 @@ import (
 // Horizon are the parameters of a search for a start in the future.
 type Horizon[J Job] struct {
 	Now int64 // seconds since 1970
-	// Running are the running jobs in the order of their ends. Jobs of the same end are in Slurm's
-	// order.
+	// Running are the running jobs in the order of their ends. Jobs with the same end are in
+	// Slurm's order.
 	Running []J
 	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
 	// it is 0, each window is twice as long as the one before.
@@ -27,7 +27,8 @@ type Horizon[J Job] struct {
 
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
-	// Also reports whether a running job that has no node of the set is removed, too; nil if none is.
+	// Also reports whether a running job that has no node of the set is removed, too; nil if such
+	// jobs are never removed.
 	Also func(J) bool
 	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
 	// none.

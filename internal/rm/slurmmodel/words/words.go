@@ -63,7 +63,7 @@ func (n *Names) Set(list string, place map[string]int) (selection.Bits, error) {
 }
 
 // Unavailable says in slurmctld's words why nodes are not available (select_nodes in
-// node_scheduler.c). nodes are those of the partition. required are the nodes that the job names;
+// node_scheduler.c). nodes are the partition's nodes. required are the nodes that the job names;
 // nil if it names none.
 func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	out := nodes.Clone()

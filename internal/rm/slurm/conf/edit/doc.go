@@ -21,7 +21,7 @@
 //
 //   - [Setting.Check] returns what is wrong with a setting for every cluster. Two things that
 //     slurmctld accepts are errors here: a misspelt option, which slurmctld ignores, and a number
-//     in whose place slurmctld uses its default.
+//     that slurmctld replaces by its default.
 //   - [Edit] applies settings to a cluster in memory. It also refuses partitions, QOS, accounts,
 //     users and trackable resources that the cluster does not have. [Edited.Lines] is what the
 //     site itself would write.

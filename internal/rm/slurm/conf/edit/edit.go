@@ -261,7 +261,7 @@ func (e *editor) knownWeights(key, list string) error {
 }
 
 // knownName checks an item of a partition's list of accounts or QOS. It does not check groups,
-// which are not known.
+// because the cluster's groups are not known.
 func (e *editor) knownName(key, name string) error {
 	if !e.site.Accounting() || strings.HasSuffix(key, "groups") {
 		return nil

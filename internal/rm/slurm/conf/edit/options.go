@@ -166,7 +166,8 @@ func checkOption(key, name, value string) error {
 	return nil
 }
 
-// check checks the value of an option. otherwise is added to what an error says would be right.
+// check checks the value of an option. An error lists the right values; otherwise is appended to
+// this list.
 func (o option) check(value, otherwise string) error {
 	switch {
 	case o.number:
@@ -192,7 +193,7 @@ func (o option) check(value, otherwise string) error {
 	return nil
 }
 
-// ignored returns what is wrong with the items of a whole list that slurmctld takes, and ignores or misunderstands.
+// ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misunderstands.
 func ignored(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil {

@@ -203,8 +203,8 @@ func checkAttribute(p parameter, value string) error {
 	return refused(p.key, value, values.CheckPartition)
 }
 
-// The options of sacctmgr that a setting cannot change (most of them name entities), and those that
-// are lists.
+// identities are the options of sacctmgr that a setting cannot change; most of them name entities.
+// sacctmgrLists are the options whose values are lists.
 var (
 	identities = []string{"account", "accounts", "acct", "cluster", "clusters", "name", "names", "newname", "partition",
 		"partitions",

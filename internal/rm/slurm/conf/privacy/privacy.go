@@ -20,7 +20,7 @@ func outside(dir, path string) bool {
 	return err != nil || !filepath.IsLocal(relative)
 }
 
-// resolved returns a path without links, as far as it exists.
+// resolved returns a path without links, as far as the path exists.
 func resolved(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// Grammar has the keys that a file, or the rest of a line, may have, by their lower-case names: the
-// option tables of Slurm (s_p_options_t).
+// Grammar has the keys that a file, or the rest of a line, may have, by their lower-case names,
+// like the option tables of Slurm (s_p_options_t).
 type Grammar map[string]Key
 
 // Key is one key of a grammar.

@@ -173,8 +173,9 @@ func DecodeFields(t *testing.T, version rpc.Version, body []byte, into any) {
 	}
 }
 
-// fieldsBefore are the fields of a [rpc.JobDesc] before which versions since 23.11 have a string
-// that no submission of this project sets: the container's id and the sizes to choose from.
+// fieldsBefore are the fields of a [rpc.JobDesc] that follow a string which only versions since
+// 23.11 have. No submission of this project sets these strings: the container's id and the sizes to
+// choose from.
 var fieldsBefore = map[string]bool{"CoreSpec": true, "BoardsPerNode": true}
 
 // jobDescHas reports whether a version's job description has a field of [rpc.JobDesc].
