@@ -250,6 +250,12 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	engine.At(p.begin, func() { // as a replay asks slurmctld, so that the records have the same statistics
 		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	})
+	if w := p.workload; p.begin < w.Start {
+		engine.At(max(p.begin, w.Start.Add(-time.Second)), func() {
+			asked.Cut()
+			asked.Ask()
+		})
+	}
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
 	var total *rm.Scheduler
 	if asked != nil {

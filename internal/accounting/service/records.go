@@ -292,7 +292,10 @@ func (l *lostRuns) close() error {
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	m := &r.Manifest
 	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
-		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt()}
+		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt(), Frozen: m.Clock.Model == "frozen"}
+	if m.WindowStart != 0 {
+		cluster.Window = m.WindowStart.Std().UTC()
+	}
 	switch m.Engine {
 	case run.EngineRecorded:
 		cluster.Description = "recorded in " + filepath.Base(m.Workload.Path)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +21,11 @@ var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known cycle. slurmctld does not report every cycle, so a longer " +
 			"one may have happened.", health: queryCycles("main"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
-		still: frozen},
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known cycle, as for the main scheduler. Times exclude the " +
 			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
-		still: frozen},
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
@@ -37,7 +34,9 @@ var healthPanels = []*panel{
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
-		"started.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
+		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, and failed counts " +
+		"failures of Slurm, not of jobs.",
+		health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
 		"and for slurmdbd at any instant. Several clusters are added up.", health: queryAgents, shape: shapeAgents,
@@ -49,16 +48,35 @@ var healthPanels = []*panel{
 		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
-		"In a replay, types with \"(by rmreplay)\" are the replay's own questions.",
+		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
-		still: frozen},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"), times: true},
 }
 
-// frozen explains why all times are 0.
-const frozen = "All times are 0. In a replay with the frozen clock, computing takes no virtual time; " +
-	"a replay with --clock measured has times."
+// noteRuns notes what a reader must know of the runs whose figures a panel shows: where their
+// windows begin, unless the range begins later, and on which of them computing took no time, if the
+// panel shows times.
+func (p *panel) noteRuns(t *table, r *request, s *sizes) {
+	names := r.clusters()
+	var frozen []string
+	for _, c := range s.list {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		if !c.window.IsZero() && !r.from.After(c.window) {
+			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before, rmreplay started "+
+				"the jobs that ran then.", c.Name, r.write(moment, c.window)))
+		}
+		if c.frozen {
+			frozen = append(frozen, c.Name)
+		}
+	}
+	if p.times && len(frozen) > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("The clock of %s stood still while slurmctld computed, so neither these times "+
+			"nor their order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
+	}
+}
 
 // explainBlank adds a note to a table whose known figures are all 0, because its chart is empty.
 func (p *panel) explainBlank(t *table) {
@@ -72,7 +90,7 @@ func (p *panel) explainBlank(t *table) {
 		}
 	}
 	if blank {
-		t.notes = append(t.notes, cmp.Or(p.still, "All values in the chart are 0."))
+		t.notes = append(t.notes, "All values in the chart are 0.")
 	}
 }
 
@@ -82,7 +100,16 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	if values.Get("last") == "" && values.Get("from") == "" && values.Get("until") == "" {
 		values.Set("last", "24h")
 	}
-	f := &frame{Live: true, Compare: values.Get("a") != "" && values.Get("b") != ""}
+	f := &frame{Live: true, Compare: values.Get("a") != "" || values.Get("b") != ""}
+	if f.Compare {
+		s, err := v.schedulers(q.Context(), &request{})
+		if err != nil {
+			return err
+		}
+		if err := s.choosePair(values, "schedulers"); err != nil {
+			return err
+		}
+	}
 	return v.page(w, q, values, f, healthPanels)
 }
 
@@ -140,14 +167,14 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	view := v.store.View()
 	defer view.Close()
-	kinds := map[string]string{}
+	described := map[string]store.Cluster{}
 	for _, c := range view.Clusters() {
-		kinds[c.Name] = c.Kind
+		described[c.Name] = c
 	}
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
-		one := size{Name: row[0].(string)}
-		one.Kind = kinds[one.Name]
+		known := described[row[0].(string)]
+		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
 		one.every = time.Duration(value(row[3])) * time.Microsecond

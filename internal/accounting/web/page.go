@@ -392,6 +392,15 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.choosePair(values, "clusters or runs"); err != nil {
+		return err
+	}
+	return v.page(w, q, values, &frame{Compare: true}, panels)
+}
+
+// choosePair sets the parameters a and b that are missing to the first other names. what names the
+// members of s in the error if there are too few.
+func (s *sizes) choosePair(values url.Values, what string) error {
 	named := s.named()
 	for _, name := range []string{"a", "b"} {
 		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
@@ -405,12 +414,11 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 		}
 		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
 		if len(named) < 2 || i < 0 {
-			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)",
-				len(named))
+			return missing("a comparison needs two %s with names; the store has %d (import another one)", what, len(named))
 		}
 		values.Set(name, named[i])
 	}
-	return v.page(w, q, values, &frame{Compare: true}, panels)
+	return nil
 }
 
 // page answers with a page of the given panels. f says what kind of page it is.

@@ -26,9 +26,7 @@ type panel struct {
 	// label of the chart's axis. A panel without lines has one chart for each scheduler.
 	lines []string
 	unit  string
-	// still explains a chart that is empty because all values are 0. If still is empty, a note only
-	// says that the values are 0.
-	still string
+	times bool // the panel shows how long slurmctld took for something
 }
 
 // format says how a value is formatted.

@@ -28,7 +28,9 @@ type size struct {
 	Description string    `json:"description,omitempty"`
 	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
 
-	every time.Duration // median interval of the scheduler's figures
+	every  time.Duration // median interval of the scheduler's figures
+	frozen bool          // as in [store.Cluster]
+	window time.Time     // as in [store.Cluster]
 }
 
 // sizes are all clusters, in the order of their names.

@@ -121,6 +121,7 @@ func (s *actions) beginWindow() {
 	s.conf.preRoll = false
 	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
 	s.input(func() {
+		s.cut()
 		if !s.any {
 			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
 			s.begin(reconfigure, nil)
