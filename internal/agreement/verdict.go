@@ -108,8 +108,8 @@ func (r *Report) use() (Use, string) {
 		return ForMeans, fmt.Sprintf("Use it for means and to compare settings over many runs (sweep, the search of tune): "+
 			"its mean wait is within %.1f %% of Slurm's. Do not use it for the starts of single jobs.", 100*off)
 	case r.Lockstep.Starts.Share() >= screenStarts:
-		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune), but not for "+
-			"figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
+		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune), but not "+
+			"for figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
 	}
 	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm "+
 		"(rmreplay replay).", 100*off)
