@@ -86,7 +86,7 @@ func (r *Report) judge() {
 	}
 	fmt.Fprintf(&b, ". %s", text)
 	if len(r.Lacks) > 0 {
-		fmt.Fprintf(&b, " The model lacks %s: do not use it for questions about that.", strings.Join(r.Lacks, "; "))
+		fmt.Fprintf(&b, " The model lacks %s: do not use it for questions about these features.", strings.Join(r.Lacks, "; "))
 	}
 	r.Verdict = Verdict{use, b.String()}
 }
@@ -103,13 +103,13 @@ func (r *Report) use() (Use, string) {
 			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		return ForJobs, "Use it in place of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
-			"sweep, tune); not for options of jobs and of slurm.conf that this workload does not have."
+			"sweep, tune). Do not use it for options of jobs and of slurm.conf that this workload does not have."
 	case off <= max(meansOff, spread):
-		return ForMeans, fmt.Sprintf("Use it for means and for comparisons of settings, of many runs (sweep, the search of "+
-			"tune): its mean wait is within %.1f %% of Slurm's; not for the starts of single jobs.", 100*off)
+		return ForMeans, fmt.Sprintf("Use it for means and to compare settings over many runs (sweep, the search of tune): "+
+			"its mean wait is within %.1f %% of Slurm's. Do not use it for the starts of single jobs.", 100*off)
 	case r.Lockstep.Starts.Share() >= screenStarts:
-		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune); not for "+
-			"figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
+		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune), but not "+
+			"for figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
 	}
 	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm "+
 		"(rmreplay replay).", 100*off)

@@ -81,8 +81,8 @@ func doctorText(r *install.Report) string {
 	for _, row := range r.Checks {
 		fmt.Fprintf(&b, "%-8s %-*s  %s\n", row.Status, width, row.Name, row.Found)
 		if row.Status != install.OK {
-			fmt.Fprintf(&b, "%*s  needed for: %s\n", 8+1+width, "", row.Why)
-			fmt.Fprintf(&b, "%*s  fix with:   %s\n", 8+1+width, "", row.Fix)
+			fmt.Fprintf(&b, "%*s  purpose:   %s\n", 8+1+width, "", row.Why)
+			fmt.Fprintf(&b, "%*s  fix:       %s\n", 8+1+width, "", row.Fix)
 		}
 	}
 	b.WriteString("\nSlurms found here (--slurm names one):\n")

@@ -39,10 +39,10 @@ func modelNames() (names []string) {
 // feedbackHelp is the part of a command's help about reacting users.
 const feedbackHelp = `With --feedback think-time, each user's submissions are divided into sessions. A session
 begins when the sessions on which it depends have ended and the recorded think time has
-passed; its jobs keep their times after its first job. The models adjusted, fluid and
-distribution are those of Zakay and Feitelson. The workload must have recorded ends: use a
-run, or a log that has them. docs/FEEDBACK.md says how sessions are found, and compares
-the models.`
+passed. Within a session, the times between submissions stay as recorded. The models
+adjusted, fluid and distribution are those of Zakay and Feitelson. The workload must have
+recorded ends: use a run, or a log that has them. docs/FEEDBACK.md says how sessions are
+found, and compares the models.`
 
 // users returns the model of users that the flags ask for.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {

@@ -203,8 +203,7 @@ func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
 	for i := range c.Metrics {
 		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
-			fmt.Fprintf(b, "(for the mean wait %s s; the difference of the mean waits here is %s standard "+
-				"deviations)\n", d.Detectable.Text(),
+			fmt.Fprintf(b, "(for the mean wait %s s; the observed difference is %s standard deviations)\n", d.Detectable.Text(),
 				d.HedgesG.Text())
 		}
 	}

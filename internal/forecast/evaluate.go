@@ -249,7 +249,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluati
 	n, _ := slices.BinarySearch(instants, until)
 	if late := len(instants) - n; late > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("left out %s at or after the run's last submission",
-			quantity.Counted(late, "instant", "instants")))
+			quantity.Regular(late, "instant")))
 	}
 	if instants = instants[:n]; n == 0 {
 		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits %s, so there is nothing to forecast", e.Run, where)

@@ -364,12 +364,12 @@ func (e *Evaluation) Render() string {
 	if len(ends) > 0 {
 		fmt.Fprintf(&b, "horizon %s: the errors are over %s with start and median before the horizon; P10-P90 leaves out "+
 			"%s with start and P10 after the horizon (including %s: %.1f %%)\n", strings.Join(ends, ", "),
-			quantity.Counted(len(e.errors), "job", "jobs"), quantity.Counted(e.Beyond, "job", "jobs"),
+			quantity.Regular(len(e.errors), "job"), quantity.Regular(e.Beyond, "job"),
 			quantity.Plural(e.Beyond, "it", "them"), 100*e.CoveredAll)
 	}
 	if e.Never > 0 {
 		fmt.Fprintf(&b, "%s started in the run, but in less than half of the realizations: the errors leave out %s\n",
-			quantity.Counted(e.Never, "job", "jobs"), quantity.Plural(e.Never, "it", "them"))
+			quantity.Regular(e.Never, "job"), quantity.Plural(e.Never, "it", "them"))
 	}
 	for _, other := range []struct {
 		name string

@@ -102,7 +102,7 @@ func TestFairnessFigures(t *testing.T) {
 	s := &Summary{Fairness: FairnessOf(all(nil), Options{}), FairStart: &FairStart{Policy: "easy", Jobs: 4, Unfair: 1, MeanMiss: 25, MeanUnfairMiss: 100, MaxMiss: 100, Agreement: 0.5}}
 	var b bytes.Buffer
 	s.renderFairness(&b)
-	for _, want := range []string{"users                       0", "1 of 4 jobs (25.0%) started later", "it starts 50.0% of them as the run did"} {
+	for _, want := range []string{"users                       0", "1 of 4 jobs (25.0%) started later", "starts 50.0% of them as the run did"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

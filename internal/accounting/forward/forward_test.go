@@ -456,7 +456,7 @@ func TestOptions(t *testing.T) {
 		return path
 	}
 	for _, c := range []struct{ url, credentials, want string }{
-		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"},
+		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "want them in a file"},
 		{"http://x/a/b", "", "not the name of an index"},
 		{"http://x/_bulk", "", "not the name of an index"}, {"http://x/?q=1", "", "without ?"},
 		{"http://x:%zz", "", "cannot be parsed"},

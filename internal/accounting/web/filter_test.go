@@ -106,7 +106,7 @@ func TestWrongRequests(t *testing.T) {
 		"zone=../../etc/passwd":            "no time zone",
 		"sort=-jobs;drop":                  "no field",
 		"columns=jobid,nothing":            "no field",
-		"rows=-1":                          "is no number",
+		"rows=-1":                          "is not a number",
 		"rows=0":                           "want 1 to 1000",
 		"rows=1001":                        "want 1 to 1000",
 		"format=xml":                       "want json, csv or html",

@@ -12,7 +12,8 @@ import (
 const groups = "groups"
 
 // partial is the note of panels about the parts of the waits.
-const partial = "Unknown is what documents do not say: those of Slurm say only how long jobs depended on others. Runs that " +
+const partial = "Unknown is the part that documents do not explain. Documents of Slurm say only how long jobs " +
+	"depended on others. Runs that " +
 	"were imported have all parts."
 
 // shapeReasons makes a row for each part of the waits, the largest part first.

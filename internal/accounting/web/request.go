@@ -113,7 +113,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	var err error
 	if zone := r.values.Get("zone"); zone != "" && zone != "Local" {
 		if r.zone, err = time.LoadLocation(zone); err != nil {
-			return nil, fmt.Errorf("zone: %q is no time zone (want one such as Europe/Zurich)", zone)
+			return nil, fmt.Errorf("zone: %q is not a time zone (want, for example, Europe/Zurich)", zone)
 		}
 	}
 	for name, to := range map[string]*time.Time{"from": &r.from, "until": &r.until} {
@@ -129,7 +129,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	for name, number := range map[string]*int{"rows": &r.rows, "page": &r.page, "width": &r.width} {
 		if v := r.values.Get(name); v != "" {
 			if *number, err = strconv.Atoi(v); err != nil || *number < 0 {
-				return nil, fmt.Errorf("%s: %q is no number", name, v)
+				return nil, fmt.Errorf("%s: %q is not a number (want 0 or more)", name, v)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	if v := r.values.Get("by"); v != "" {
 		f, err := question.LookUp(v)
 		if err == nil && (f.Type != question.Text || f.Computed) {
-			err = fmt.Errorf("%s is no text (want a column such as %s)", v, strings.Join(groupings, ", "))
+			err = fmt.Errorf("%s is not a column of texts (want, for example, %s)", v, strings.Join(groupings, ", "))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("by: %w", err)

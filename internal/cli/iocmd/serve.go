@@ -98,7 +98,7 @@ The service does not authenticate clients. By default only this machine can reac
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
 		"keep samples for a `DURATION`, which must be longer than any job runs")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
-		"look for a job's counters `DURATION` after its end, and twice more, each time `DURATION` later")
+		"look for a job's counters `DURATION` after its end, and twice more, each time DURATION later")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,
 		"measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")

@@ -50,11 +50,11 @@ a large job that waited for nodes, or a full machine.
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
 docs/EXPLAIN.md has the formulas.
 
-With the frozen clock, rmreplay replay records the reasons of pending jobs once in the
-DURATION of --reasons; with --clock measured, it records no reasons. rmreplay simulate
---policy slurm records all reasons. Other simulations record which job was first in the
-queue. For a run without reasons, such as a recorded workload, the causes follow from the
-jobs that used the machine.`,
+With the frozen clock, rmreplay replay records the reasons of pending jobs every two
+minutes of virtual time, or at the interval of --reasons. With --clock measured, it
+records no reasons. rmreplay simulate --policy slurm records all reasons. Other
+simulations record which job was first in the queue. For a run without reasons, such as a
+recorded workload, the causes follow from the jobs that used the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'

@@ -30,7 +30,7 @@ var (
 	pendingFigure = described("jobs_pending", "Pending jobs in the last capture, each task of an array by itself.")
 	runningFigure = described("jobs_running", "Running jobs in the last capture.")
 	takenFigure   = described("last_seconds", "Duration of the last capture and of the last forecast.", "step")
-	madeFigure    = described("steps_total", "Captures and forecasts since the service started, with those that failed.",
+	madeFigure    = described("steps_total", "Captures and forecasts since the service started, including failed ones.",
 		"step")
 	failedFigure = described("steps_failed_total", "Captures and forecasts that failed since the service started.",
 		"step")

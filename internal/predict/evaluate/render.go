@@ -76,7 +76,7 @@ func (e *Evaluation) sentence() string {
 // Render returns the scores as text.
 func (a *Applied) Render() string {
 	if a.Scores.Jobs == 0 {
-		return fmt.Sprintf("no job of it has a %s, so there are no scores\n", a.Model.Target.What())
+		return fmt.Sprintf("no job of the workload has a %s, so there are no scores\n", a.Model.Target.What())
 	}
 	return head(a.Model.Target) + a.Scores.line(string(a.Model.Kind))
 }

@@ -136,12 +136,13 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 		return list
 	}
 	if !slices.Equal(names(other.Nodes), names(cluster.Nodes)) {
-		return nil, fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path,
+		return nil, fmt.Errorf("reconfiguring with %s: its nodes differ from %s (want the same nodes: others need a "+
+			"restart)", path,
 			cluster.Path)
 	}
 	if other.Accounting() != cluster.Accounting() {
 		return nil, fmt.Errorf(
-			"reconfiguring with %s: AccountingStorageType is not that of %s (Slurm wants a restart for that)", path,
+			"reconfiguring with %s: its AccountingStorageType differs from %s (want the same: another needs a restart)", path,
 			cluster.Path)
 	}
 	return other, nil

@@ -231,7 +231,7 @@ func TestCheckSlurmConf(t *testing.T) {
 			}
 		}
 	}
-	if err := CheckSlurmConf(hpc.Action{SlurmConf: "other.conf"}, cluster); err == nil || !strings.Contains(err.Error(), "its nodes are not those of") {
+	if err := CheckSlurmConf(hpc.Action{SlurmConf: "other.conf"}, cluster); err == nil || !strings.Contains(err.Error(), "its nodes differ from") {
 		t.Errorf("other nodes: %v", err)
 	}
 }

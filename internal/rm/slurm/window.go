@@ -106,7 +106,7 @@ func (e *Engine) wakeScheduler() {
 			err = rpc.ReplyError(reply)
 		}
 		if err != nil && e.loop.Err() == nil {
-			e.loop.warn("window-late", fmt.Sprintf("when the window began, slurmctld did not go through its queue: %v", err),
+			e.loop.warn("window-late", fmt.Sprintf("slurmctld did not go through its queue when the window began: %v", err),
 				true)
 		}
 	})

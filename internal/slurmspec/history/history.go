@@ -223,7 +223,7 @@ var Options = map[string]OptionList{
 			Effect: "requeued jobs wait for as long as the release's default says"},
 		"requeue_on_resume_failure": {Lifetime: Lifetime{Since: slurmspec.R2505}},
 		"time_min_as_soft_limit": {Lifetime: Lifetime{Since: slurmspec.R2311},
-			Effect: "--time-min only lets backfill shorten a job, and is no soft limit"},
+			Effect: "--time-min only lets backfill shorten a job, and is not a soft limit"},
 	}},
 	"SlurmctldParameters": {Some: map[string]Option{
 		"cloud_reg_addrs":           {Lifetime: Lifetime{Until: slurmspec.R2311}},

@@ -183,7 +183,7 @@ const maxMath = 1_000_000
 func (d *Dates) math(text string, t time.Time, math string, up bool) (time.Time, error) {
 	fault := func() (time.Time, error) {
 		return time.Time{}, Fault(400, "parse_exception",
-			"failed to parse date field ["+text+"]: the date math ["+math+"] is no list of "+
+			"failed to parse date field ["+text+"]: the date math ["+math+"] is not a list of "+
 				"+NUNIT, -NUNIT and /UNIT with the units y, M, w, d, h, m, s")
 	}
 	t = t.Truncate(time.Millisecond)

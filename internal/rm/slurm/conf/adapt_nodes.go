@@ -25,7 +25,7 @@ const whySiteNodes = "where the site's nodes are"
 // sitePartitionAttributes are the attributes that the adaptation drops from PartitionName lines,
 // with the reasons.
 var sitePartitionAttributes = map[string]string{
-	"AllocNodes":      "jobs are submitted from this machine, which is no host of the site",
+	"AllocNodes":      "jobs are submitted from this machine, which is not a host of the site",
 	"PowerDownOnIdle": whyPower,
 	"ResumeTimeout":   whyPower,
 	"SuspendTime":     whyPower,

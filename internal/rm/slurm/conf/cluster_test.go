@@ -29,7 +29,7 @@ func TestHardware(t *testing.T) {
 		{"CPUs=16 CoresPerSocket=5", cpus{1, 1, 5, 1, 5}, "CPUs=16 is not the number of sockets, cores or threads (1, 5, 5)"},
 		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2", cpus{1, 2, 4, 2, 16}, ""},
 		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=8", cpus{1, 2, 4, 2, 8}, ""},
-		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=12", cpus{1, 2, 4, 2, 16}, "CPUs=12 is none of"},
+		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=12", cpus{1, 2, 4, 2, 16}, "CPUs=12 is not the number of"},
 		{"Boards=2 SocketsPerBoard=2 CoresPerSocket=4", cpus{2, 4, 4, 1, 16}, ""},
 		{"Boards=2 CoresPerSocket=4", cpus{2, 2, 4, 1, 8}, ""},
 		{"Boards=4 Sockets=2", cpus{1, 2, 1, 1, 2}, "Sockets=2 is less than Boards=4"},

@@ -301,7 +301,7 @@ var programs = []program{
 		// With the emulator package installed, slurmctld may be the emulator. The real
 		// daemon is slurmctld-wlm then.
 		name: "slurmctld", files: slurmctldNames, pkg: "slurmctld", slurm: true,
-		why: "the controller that is replayed on", version: []string{"-V"},
+		why: "the controller on which replays run", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },
 	},
 	{

@@ -211,7 +211,7 @@ func checkLoopback() Check {
 // checkProc reads the state of another process's thread, as the clock does.
 func checkProc() Check {
 	c := Check{
-		Name: "/proc", Why: "the clock looks there whether every thread sleeps", Required: true,
+		Name: "/proc", Why: "the clock reads there whether every thread sleeps", Required: true,
 		Fix: "mount -t proc proc /proc (with a hidepid that lets you see your own processes)",
 	}
 	cmd := exec.Command("cat") // cat waits for its input

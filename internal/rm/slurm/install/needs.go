@@ -120,7 +120,7 @@ func (n Needs) Admit() error {
 
 // checkTemp looks at the directory for temporary files.
 func checkTemp() Check {
-	c := Check{Name: "temporary files", Why: "Slurm's programs are asked for their versions with a configuration there",
+	c := Check{Name: "temporary files", Why: "rmreplay asks Slurm's programs for their versions, with a configuration there",
 		Fix: "set TMPDIR to a directory that you can write to", Found: os.TempDir()}
 	free, err := usable(os.TempDir())
 	switch {

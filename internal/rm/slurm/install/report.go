@@ -53,7 +53,7 @@ func newReport(in *Installation, installErr error, machine []Check) *Report {
 	r := &Report{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList(), installErr: installErr}
 	if in.wrong != nil {
 		r.Checks = append(r.Checks, Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(),
-			Why: "the Slurm that is replayed on",
+			Why: "the Slurm on which replays run",
 			Fix: "name a directory or a version of Slurm with --slurm, or none for the machine's own"})
 	}
 	for _, it := range in.Items {

@@ -32,6 +32,6 @@ func repeated(p *protocol) {
 
 // notRepeated refuses a message that slurmctld does not repeat. Its layout differs from 24.11's.
 func notRepeated[T any](d *decoder) *T {
-	d.Fail("%v, whose slurmctld sends this message only to nodes of its own release", d.protocol.version)
+	d.Fail("the message has the layout of %v, but slurmctld sends it only to nodes of its own release", d.protocol.version)
 	return nil
 }

@@ -43,7 +43,7 @@ func Parse(text string) (c Costs, err error) {
 		}
 	}
 	if !both || err != nil || c.Main < 0 || c.Backfill < 0 || c.Main > maxCharge || c.Backfill > maxCharge {
-		return Costs{}, fmt.Errorf("%s: not the costs of a job (want those of the main scheduler and of backfill, "+
+		return Costs{}, fmt.Errorf("%s: not the costs of a job (want the costs in the main scheduler and in backfill, "+
 			"each at most %v, such as 50us,2ms)", text, maxCharge)
 	}
 	return c, nil

@@ -73,7 +73,7 @@ func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error)
 				array, task, _ := strings.Cut(d.Job, "_")
 				if one.on, known = find(array); known {
 					if _, err := fmt.Sscan(task, &one.task); err != nil {
-						return nil, fmt.Errorf("dependency %s: %q is no task", text, task)
+						return nil, fmt.Errorf("dependency %s: %q is not a task", text, task)
 					}
 				}
 			}

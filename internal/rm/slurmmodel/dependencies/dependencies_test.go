@@ -61,7 +61,7 @@ func TestNeeds(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"afterok:never":   "dependency afterok:never on job never, which has not been submitted",
-		"afterok:array_x": `dependency afterok:array_x: "x" is no task`,
+		"afterok:array_x": `dependency afterok:array_x: "x" is not a task`,
 	} {
 		if _, err := Read(text, find); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -170,7 +170,7 @@ func TestSettings(t *testing.T) {
 		{"Licenses.a,b", "1", `"Licenses.a,b": "a,b" names no single item of a list (want one name)`},
 		{"PriorityMaxAge", "1\nInclude /etc/passwd", `"PriorityMaxAge": a control character in the name or the value (want one line of text)`},
 		{"partiton long MaxTime", "60", `"partiton long MaxTime": not the name of a parameter (` + forms + "); did you mean partition?"},
-		{"partition MaxTime", "60", `"partition MaxTime": partition of which partition? (` + forms + ")"},
+		{"partition MaxTime", "60", `"partition MaxTime": the name of the partition is missing (` + forms + ")"},
 		{"user in physics fairshare", "1", ""}, // a user who is called "in physics"
 		{"partition long MaxTimee", "60", "partition long: MaxTimee: unrecognized key; did you mean MaxTime?"},
 		{"partition long MaxTime", "soon", "partition long: MaxTime=soon: "},

@@ -83,7 +83,7 @@ func parse(name string) (p parameter, err error) {
 		p.account, between = strings.Join(between[at+1:], " "), between[:at]
 	}
 	if len(between) == 0 {
-		return p, fmt.Errorf("%.80q: %s of which %[2]s? (%[3]s)", name, p.kind, forms)
+		return p, fmt.Errorf("%.80q: the name of the %s is missing (%s)", name, p.kind, forms)
 	}
 	p.object = strings.Join(between, " ")
 	return p, nil
