@@ -120,8 +120,8 @@ type Simulator struct {
 	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
-	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" for
-	// none.
+	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" if
+	// the computing takes no virtual time.
 	Clock string `json:"clock,omitempty"`
 }
 

@@ -18,7 +18,7 @@ type Recorded struct {
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
-	// TimeLimit is the time limit in force, if it differs from the requested one: the partition's
+	// TimeLimit is the time limit in force, if it differs from the requested limit: the partition's
 	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
 	// known, and for an array whose tasks had different limits.
 	TimeLimit time.Duration
@@ -51,7 +51,7 @@ type Recorded struct {
 // Interruptions are the events that ended or stopped runs of a job, or of a task of an array. For
 // most jobs they are empty.
 type Interruptions struct {
-	// LostRuns are the runs before the last one, in order. After each, the job was in the queue
+	// LostRuns are the runs before the last run, in order. After each, the job was in the queue
 	// again.
 	LostRuns []LostRun
 	// Suspensions are the times in which the job was suspended during any of its runs, in order.

@@ -174,7 +174,7 @@ func Class(r *hpc.Request) ClassKey {
 	return ClassKey{User: r.User, Name: r.Name, Size: Processors(r), Limit: r.TimeLimit}
 }
 
-// DecayRate is the share by which each new run time lowers the weight of earlier ones in the
+// DecayRate is the share by which each new run time lowers the weight of earlier run times in the
 // recursive average. The workload-adaptive scheduler uses this value.
 const DecayRate = 0.2
 

@@ -39,8 +39,8 @@ type Event struct {
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
-	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for none. The
-	// replay does not wait for it if there are no open jobs and no other decisions.
+	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for no such
+	// event. The replay does not wait for it if there are no open jobs and no other decisions.
 	Wake hpc.Time
 }
 

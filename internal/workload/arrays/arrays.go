@@ -121,7 +121,7 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 }
 
 // Rewrite replaces a job's dependencies on arrays by dependencies on their parts, and drops
-// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown one.
+// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown job.
 // Rewrite returns how many dependencies it dropped and how many it approximated. It changes
 // nothing if the dependency cannot be read.
 func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexact int) {

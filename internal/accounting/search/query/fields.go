@@ -86,7 +86,7 @@ var composed = []Field{
 	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}},
 }
 
-// unnamed is the index name of documents without one, such as imported jobs.
+// unnamed is the index name of documents that came without an index name, such as imported jobs.
 const unnamed = "jobs"
 
 // Fields maps names to the fields with columns. A name is the key in Slurm's documents or, for a
