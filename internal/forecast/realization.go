@@ -214,8 +214,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf counts the realizations in which a running job did not run, a pending job was refused, or the engine
-// warned.
+// doubtsOf counts the realizations in which a job of the queue's running jobs did not run, a pending job was
+// refused, or the engine warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

@@ -28,7 +28,7 @@ type Event struct {
 	// rejected job counts as ended, because its user learns of it at once. (In Madon et al., FGCS
 	// 2024, dependent jobs treat rejected jobs in the same way.)
 	Over bool
-	// End is when the job ended by the resource manager's record, which may be earlier than the
+	// End is when the job ended according to the resource manager, which may be earlier than the
 	// event; 0 unless Over.
 	End hpc.Time
 }

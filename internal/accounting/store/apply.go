@@ -33,8 +33,8 @@ const maxFresh = 4
 // exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
-// document does not replace one that Slurm sent, and the start of a job does not replace its end. The record of a job
-// that waited is replaced by a later record of a run of the same submission.
+// document does not replace a document that Slurm sent, and the start of a job does not replace its end. The record
+// of a job that waited is replaced by a later record of a run of the same submission.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()

@@ -76,15 +76,15 @@ func likely(estimate, n, k float64) float64 {
 	return at + deviation*(normal.Prob(low)-normal.Prob(high))/(normal.CDF(high)-normal.CDF(low))
 }
 
-// variance says how much members differ whose narrowest common group is of a level.
+// variance says how much two members differ if their narrowest common group is of a level.
 type variance struct {
 	half   float64 // half the mean squared difference of two such members; NaN without such a pair
 	groups float64 // the number of groups with such a pair
 	parts  float64 // the mean number of narrower groups in these groups, or of members in the narrowest level
 }
 
-// half returns how much members differ whose narrowest common group is of a level, and the sums of the level's groups.
-// narrower has the sums of the next narrower level.
+// half returns how much two members differ if their narrowest common group is of a level, and the sums of the level's
+// groups. narrower has the sums of the next narrower level.
 func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}

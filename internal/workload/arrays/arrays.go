@@ -154,9 +154,9 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 	return gone, inexact
 }
 
-// BeginWhenEligible gives a job whose dependencies had all been fulfilled before the window's start
-// a begin time (--begin): the instant at which the job became eligible, because slurmctld counts
-// the job's age from its begin time. It reports whether it changed the job.
+// BeginWhenEligible gives a begin time (--begin) to a job whose dependencies had all been fulfilled
+// before the window's start. It is the instant at which the job became eligible, because slurmctld
+// counts the job's age from its begin time. It reports whether it changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
