@@ -105,7 +105,7 @@ func requestOf(job *hpc.Job) (r request, can bool) {
 		return r, false
 	}
 	r = request{job.Request, job.Made}
-	const longest = 1024 // characters; slurmctld refuses longer ones
+	const longest = 1024 // characters; slurmctld refuses longer values
 	for _, text := range []*string{&r.Name, &r.Comment} {
 		if len(*text) <= longest {
 			*text = ""

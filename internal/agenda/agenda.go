@@ -26,7 +26,7 @@ func (e *Entry[T]) before(other *Entry[T]) bool {
 // which would allocate for every entry. A rigid replay adds every job of its workload.
 type Agenda[T any] []Entry[T]
 
-// Next returns the time of the first entry, or [hpc.Never] if there is none.
+// Next returns the time of the first entry, or [hpc.Never] for an empty agenda.
 func (a Agenda[T]) Next() hpc.Time {
 	if len(a) == 0 {
 		return hpc.Never

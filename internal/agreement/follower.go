@@ -245,8 +245,8 @@ func (f *Follower) ended(p *period) {
 	f.compare(End, p.key, true, "", "")
 }
 
-// waits compares what slurmctld said of a pending job, with the model's values, and gives the job
-// in the model Slurm's reason.
+// waits compares what slurmctld said about a pending job with the model's values, and gives
+// Slurm's reason to the job in the model.
 func (f *Follower) waits(e *run.Event) {
 	k := key{e.Job, e.Task}
 	v, known := f.engine.Look(e.Job, e.Task)

@@ -149,7 +149,7 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 }
 
 // startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in
-// both sets if that has the opposite sign of the difference of all waits.
+// both sets if this difference has the opposite sign of the difference of all waits.
 func startedInOne(v *JobView, difference metrics.Float) string {
 	n := 0
 	for _, jobs := range v.NoStart {

@@ -35,8 +35,8 @@ type Divergence struct {
 	// Baseline and Set describe both runs just before the event at At.
 	Baseline Situation `json:"baseline"`
 	Set      Situation `json:"set"`
-	// Overtook are the jobs that overtook this job in the run in which it started later: they started there between At
-	// and this job's start, and had not started in the other run by At.
+	// Overtook are the jobs that overtook this job. In the run in which this job started later, they started between
+	// At and this job's start. In the other run, they had not started by At.
 	Overtook []string `json:"overtook"`
 	overtook []Key
 	// Causes are the causes that the records show. The list is empty if they show no cause.

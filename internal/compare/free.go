@@ -14,9 +14,9 @@ import (
 // wait, every third and so on.
 const maxWaits = 2000
 
-// freeNodes returns the share of the recorded waiting time in which, by the record, at least as many nodes of the
-// partition were free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes. Running
-// jobs of all partitions count, as if they shared no nodes: so the number of free nodes may be too
+// freeNodes returns the share of the recorded waiting time in which, according to the record, at least as many nodes
+// of the partition were free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes.
+// Running jobs of all partitions count, as if they shared no nodes: so the number of free nodes may be too
 // low, but not too high. Waits up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}

@@ -84,8 +84,8 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone warns of jobs that a run gave up, and of jobs that the record, but not the run, has running
-// at the window's begin. never are jobs whose dependencies are never met: they affect the result only
+// undone warns of jobs that a run gave up, and of jobs that ran at the window's begin in the record
+// but not in the run. never are jobs whose dependencies are never met: they affect the result only
 // if the record says that they ran.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)

@@ -39,7 +39,7 @@ type modelEngine struct {
 	config  slurmmodel.Config
 	costs   charge.Costs
 	missing []coverage.Missing
-	guide   guide.Guide // nil for none
+	guide   guide.Guide // nil without a guide
 	// halfLife is the half-life of fair-share usage.
 	halfLife time.Duration
 }

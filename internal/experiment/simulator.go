@@ -28,7 +28,7 @@ import (
 type simEngine struct {
 	spec    Simulator
 	config  sim.Config
-	trained *model.Model  // the model that the policy uses; nil for none
+	trained *model.Model  // the model that the policy uses; nil without a model
 	cluster run.Cluster   // what utilization refers to
 	site    *conf.Cluster // the simulated cluster; nil for a machine without a cluster directory
 }

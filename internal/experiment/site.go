@@ -215,7 +215,8 @@ func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	return seed + uint64((i-half+place)%half)
 }
 
-// DrawnAnew returns a text that says which fields each realization of a workload draws anew; "" for none.
+// DrawnAnew returns a text that says which fields each realization of a workload draws anew; "" if it
+// draws no field.
 func DrawnAnew(fields []workload.MadeField) string {
 	var parts []string
 	for _, f := range fields {

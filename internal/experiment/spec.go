@@ -72,8 +72,9 @@ type Slurm struct {
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them: before a
-	// job's script starts, of the prolog, and of the epilog. "" means no delay.
+	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them: the time
+	// before a job's script starts, the time of the prolog, and the time of the epilog. "" means no
+	// delay.
 	LaunchDelay string `json:"launch_delay,omitempty"`
 	PrologDelay string `json:"prolog_delay,omitempty"`
 	EpilogDelay string `json:"epilog_delay,omitempty"`
@@ -120,8 +121,8 @@ type Simulator struct {
 	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
-	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" for
-	// none.
+	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" if
+	// the computing takes no virtual time.
 	Clock string `json:"clock,omitempty"`
 }
 

@@ -169,9 +169,9 @@ type cause struct {
 }
 
 // causes divides the waits of the jobs by their causes. Parts of waits that name a cause count for
-// it. All other parts, in which a job waits for nodes or for an unknown reason, are laid end to end
-// and explained at instants at equal distances; each instant stands for an equal share of their
-// sum.
+// it. All other parts, in which a job waits for nodes or for an unknown reason, are put end to end.
+// They are explained at instants at equal distances, and each instant stands for an equal share of
+// their sum.
 func (g *Group) causes(rec *Record, rows []*run.Row) {
 	found := map[cause]map[*run.Row]time.Duration{}
 	add := func(c cause, row *run.Row, d time.Duration) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Postponed says that a run submitted a job later than the workload does, so that its wait is too
-// short: directly or through other jobs, the job depends on a job that ran when the window began. A
+// short. The job depends, directly or through other jobs, on a job that ran when the window began. A
 // replay on Slurm submits such preset jobs only at their starts, and slurmctld refuses dependencies on
 // jobs that it does not know.
 type Postponed struct {

@@ -82,8 +82,8 @@ func FromRows(manifest *run.Manifest, rows []run.Row, admin run.Administration) 
 	return rec, nil
 }
 
-// cpusOf and nodesOf return how many processors and nodes a job got, or how many it asks for if it
-// got none; at least 1.
+// cpusOf and nodesOf return how many processors and nodes a job got or, without an allocation, how
+// many it asks for; at least 1.
 func (rec *Record) cpusOf(row *run.Row) int {
 	n := row.Processors
 	if job := rec.requests[row.Job]; job != nil && n == 0 {

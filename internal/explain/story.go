@@ -522,7 +522,7 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 }
 
 // negligible is the share of a wait below which a part needs no explanation. worthHolders is the
-// share from which on the story names the jobs that held the nodes.
+// least share for which the story names the jobs that held the nodes.
 const (
 	negligible   = 0.01
 	worthHolders = 0.1

@@ -334,8 +334,8 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns for each job the last job, up to this job, that found no waiting job when it
-// arrived, and at whose arrival no earlier job started or ended. The state of the machine then
+// bases returns, for each job, the last job up to it with two properties: no job waited when it
+// arrived, and no earlier job started or ended at its arrival. The state of the machine then
 // follows from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))

@@ -55,7 +55,7 @@ type Figure struct {
 	Data    *Table
 
 	Width, Height vg.Length
-	Legend        Legend       // drawn above the plots; nil for none
+	Legend        Legend       // drawn above the plots; nil without a legend
 	Plots         []*plot.Plot // from top to bottom
 }
 

@@ -66,7 +66,7 @@ const (
 )
 
 // drops are the rules and notes under which a record is dropped: it is neither a job nor a part of
-// one. Readers count records that they drop for other reasons with [Builder.Drop].
+// a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
 	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,

@@ -1,6 +1,6 @@
 // Package finished defines a record of a finished job that is independent of the source, and the
 // builder that makes workloads from such records. The readers of sacct, of slurmdbd's database and
-// of run records use it. The package depends on none of these readers.
+// of run records use it. The package does not depend on these readers.
 package finished
 
 import (
@@ -38,7 +38,7 @@ type Job struct {
 	TimeLimit                    time.Duration // hpc.Unlimited for a job without a limit
 	State                        hpc.State
 	ExitCode                     int  // of the script, 0 to 255
-	Signal                       int  // that ended the script; 0 if none did
+	Signal                       int  // that ended the script; 0 if no signal ended it
 	HasExit                      bool // whether the source says ExitCode and Signal
 	Restarts                     int  // how often the job was requeued
 	Held                         bool // the job waited because a user or an administrator held it

@@ -75,9 +75,9 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	return whole
 }
 
-// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested one.
-// It returns 0 if it does not differ, or if the tasks had different limits. A limit of 292 years, which
-// a trace cannot hold, becomes two seconds shorter.
+// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested
+// limit. It returns 0 if it does not differ, or if the tasks had different limits. A limit of 292
+// years, which a trace cannot hold, becomes two seconds shorter.
 func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
 	limit := tasks[0].TimeLimit
 	switch {

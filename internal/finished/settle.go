@@ -514,7 +514,8 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 const cut = "..."
 
 // cutTasks returns the tasks of a list that was cut off: those in the list, and all later ones in
-// the command line or the script. ok is false if neither has a list that begins like the cut one.
+// the command line or the script. ok is false if neither has a list that begins like the cut
+// list.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
 	a, err := hpc.ParseArray(r.Asked().Array)

@@ -24,7 +24,8 @@ import (
 type realization struct {
 	from  hpc.Time
 	until hpc.Time // the realization does not end before this instant, except at the horizon
-	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
+	// horizon is the last instant of the forecast; [hpc.Never] without a horizon. ended is when the
+	// run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is not an array.
@@ -213,8 +214,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf counts the realizations in which a running job did not run, a pending job was refused, or the engine
-// warned.
+// doubtsOf counts the realizations in which a job of the queue's running jobs did not run, a pending job was
+// refused, or the engine warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

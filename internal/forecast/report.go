@@ -22,9 +22,9 @@ type Report struct {
 	Arrivals     Arrivals  `json:"arrivals"`
 	Realizations int       `json:"realizations"`
 	Seed         uint64    `json:"seed"`
-	// Horizon is the last instant of the forecast; nil for none.
+	// Horizon is the last instant of the forecast; nil without a horizon.
 	Horizon *time.Time `json:"horizon,omitempty"`
-	// By is the instant for [Waiting.StartsBy]; nil for none.
+	// By is the instant for [Waiting.StartsBy]; nil if nobody asks for it.
 	By      *time.Time `json:"by,omitempty"`
 	Running int        `json:"running"`
 	Jobs    []Waiting  `json:"jobs"`
@@ -47,7 +47,7 @@ type Waiting struct {
 	// Nodes is the least number of nodes that the job asks for; 0 if it leaves that to Slurm.
 	Nodes  int       `json:"nodes,omitempty"`
 	CPUs   int       `json:"cpus"`
-	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job asks for no limit
+	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job does not ask for a limit
 	Submit time.Time `json:"submit"`
 	// P10, P50 and P90 are quantiles of the start; nil if the job starts in too few realizations, or after the horizon.
 	P10 *time.Time `json:"p10"`
@@ -231,7 +231,7 @@ func (q *Queue) waiting(keys []Key, all []*realization, by hpc.Time, opts Option
 	return list
 }
 
-// stuck says why a job starts in no realization. Slurm's reason at the instant of the forecast may be another one, such
+// stuck says why a job starts in no realization. Slurm's reason at the instant of the forecast may be different, such
 // as Priority. A job that only waits beyond the horizon needs no reason, unless it is above a limit.
 func (w *Waiting) stuck(all []*realization, key Key) {
 	for _, r := range all {

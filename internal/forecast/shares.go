@@ -31,7 +31,8 @@ type Shares struct {
 	started map[group][]*share
 	// first is the time of the first known end: jobs that ended earlier are not known.
 	first hpc.Time
-	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
+	// concentration has the value of each level except the last level; it is nil if it must be learned
+	// anew.
 	concentration []float64
 	// spread has the concentrations by how alike the jobs of a group are ([nested.Concentrations]).
 	spread []float64

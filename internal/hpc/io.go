@@ -176,7 +176,7 @@ func CheckPhases(phases []Phase) error {
 }
 
 // SpreadPhases returns the phases of a run of a given length, with their durations and rates. The
-// time that the phases leave goes to the phase without a duration or, if there is none, to
+// remaining time goes to the phase without a duration or, without such a phase, to
 // computing at the end of the run. If the phases are longer than the run, they are shortened in
 // proportion; a phase with a volume keeps it.
 func SpreadPhases(phases []Phase, run time.Duration) []Phase {

@@ -18,7 +18,7 @@ type Recorded struct {
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
-	// TimeLimit is the time limit in force, if it differs from the requested one: the partition's
+	// TimeLimit is the time limit in force, if it differs from the requested limit: the partition's
 	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
 	// known, and for an array whose tasks had different limits.
 	TimeLimit time.Duration
@@ -51,7 +51,7 @@ type Recorded struct {
 // Interruptions are the events that ended or stopped runs of a job, or of a task of an array. For
 // most jobs they are empty.
 type Interruptions struct {
-	// LostRuns are the runs before the last one, in order. After each, the job was in the queue
+	// LostRuns are the runs before the last run, in order. After each, the job was in the queue
 	// again.
 	LostRuns []LostRun
 	// Suspensions are the times in which the job was suspended during any of its runs, in order.
@@ -127,8 +127,9 @@ func (r *Recorded) OfTask(task int) Recorded {
 	return of
 }
 
-// WithoutMadeBegin returns a recorded job without its begin time if that is the instant at which the job became
-// eligible. The builder of the workload made such begin times, and the record does not say what the job waited for.
+// WithoutMadeBegin returns a recorded job without its begin time if the begin time is the instant at which the job
+// became eligible. The builder of the workload made such begin times, and the record does not say what the job
+// waited for.
 func WithoutMadeBegin(job *Job) *Job {
 	if job.Begin <= 0 || job.Submit.Add(job.Begin) != job.Recorded.Eligible {
 		return job
@@ -176,15 +177,16 @@ func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval)
 	return list
 }
 
-// eligibleAgain is how long after the end of a task Slurm may make the next task of an array at its
-// limit eligible: until its next cycle (batch_sched_delay, 3 s by default), in whole seconds.
+// eligibleAgain is the longest time from the end of a task of an array at its limit until Slurm
+// makes the next task eligible: until its next cycle (batch_sched_delay, 3 s by default), in whole
+// seconds.
 const eligibleAgain = 4 * time.Second
 
 // limitSeen returns the array's limit that the record shows, or 0. When an array is at its limit,
 // Slurm forgets when its other tasks became eligible, and gives them a new time when a task ends
 // (slurmctld/job_mgr.c, job_array_start_test). So the limit is the highest number of tasks that ran
-// at once, if each task that became eligible later than the first one became eligible when one of
-// that many running tasks ended.
+// at once, if the following holds for each task that became eligible later than the first: it
+// became eligible when one of that many running tasks ended.
 func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))

@@ -59,8 +59,8 @@ func idle(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// caught returns the signals that interrupt the program. nohup(1) makes a program ignore SIGHUP,
-// and then it stays ignored.
+// caught returns the signals that interrupt the program. nohup(1) makes a program ignore SIGHUP;
+// the program then keeps ignoring it.
 func caught() []os.Signal {
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -148,7 +148,7 @@ type Start struct {
 // Round is the result of one round of planning.
 type Round struct {
 	// Starts has all pending jobs, in order of priority. With [Options.StartsOnly], it only has the
-	// jobs that the plan processed. If there are none, the other fields are zero.
+	// jobs that the plan processed. If Starts is empty, the other fields are zero.
 	Starts []Start
 	// Used and StarUsed are the initial values of the trackers for the file system and for the jobs
 	// with much I/O.

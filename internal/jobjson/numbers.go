@@ -10,7 +10,7 @@ import (
 )
 
 // maxPoint is how many digits a number may have before its point, or zeros after the point, for
-// [plainNumber] to write it out. A duration has at most 10 of the former and 9 of the latter.
+// [plainNumber] to write it out. A duration has at most 10 such digits and 9 such zeros.
 const maxPoint = 30
 
 // plainNumbers writes the numbers of a JSON text without exponents and without zeros at the end of a

@@ -49,8 +49,8 @@ type FileSystemUse struct {
 	Oversubscribed Float `json:"oversubscribed"`
 	// Limit is the bandwidth that schedulers use for planning, in bytes per second. Licenses is the
 	// number of licenses that stand for this bandwidth. Requested is the mean number of licenses that
-	// running jobs requested. Expected adds the estimates for running jobs that requested none; it has
-	// no value if the record has no estimates.
+	// running jobs requested. Expected adds the estimates for running jobs without such a request; it
+	// has no value if the record has no estimates.
 	Limit     int64 `json:"limit_bytes_per_s"`
 	Licenses  int64 `json:"licenses"`
 	Requested Float `json:"requested_licenses"`

@@ -3,8 +3,8 @@
 // reaches, the loopback interface included, and adds the passwords that it knows.
 //
 // The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
-// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin: the check refuses at
-// most their GET and HEAD requests by a host name that another site may have.
+// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin. So the check refuses only GET and
+// HEAD requests of programs, and only if their Host is a name that another site may have.
 package origin
 
 import (

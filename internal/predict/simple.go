@@ -105,7 +105,7 @@ func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
 // LastTwo predicts the mean run time of the user's two jobs that ended last (Tsafrir, Etsion and
 // Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates",
 // IEEE TPDS 18(6), 2007). After a single job of the user it predicts that job's run time, and
-// before the first one the time limit, as [UserLimit] does.
+// before the first job the time limit, as [UserLimit] does.
 type LastTwo struct {
 	ledger[string]
 	users map[string]*lastTwo
@@ -174,7 +174,7 @@ func Class(r *hpc.Request) ClassKey {
 	return ClassKey{User: r.User, Name: r.Name, Size: Processors(r), Limit: r.TimeLimit}
 }
 
-// DecayRate is the share by which each new run time lowers the weight of earlier ones in the
+// DecayRate is the share by which each new run time lowers the weight of earlier run times in the
 // recursive average. The workload-adaptive scheduler uses this value.
 const DecayRate = 0.2
 

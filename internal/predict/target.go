@@ -73,7 +73,7 @@ func (t Target) Asked(r *hpc.Request) float64 {
 	return 0
 }
 
-// Limit returns the upper bound of the target's values, in its unit, or 0 if there is none. Only
+// Limit returns the upper bound of the target's values, in its unit, or 0 without a bound. Only
 // run times have such a bound, because not every system enforces requested memory.
 func (t Target) Limit(r *hpc.Request) float64 {
 	if t.Measured() {

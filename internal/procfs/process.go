@@ -45,8 +45,8 @@ func readStat(path string) Stat {
 	return parseStat(line)
 }
 
-// stateOf returns the state letter in a stat line, 0 if there is none. The command name in parentheses
-// before it may contain any character, also parentheses.
+// stateOf returns the state letter in a stat line, or 0 for a line without a state. The command name
+// in parentheses before it may contain any character, also parentheses.
 func stateOf(line []byte) byte {
 	if p := bytes.LastIndexByte(line, ')'); p >= 0 && p+2 < len(line) {
 		return line[p+2]

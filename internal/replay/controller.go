@@ -28,7 +28,7 @@ type Event struct {
 	// rejected job counts as ended, because its user learns of it at once. (In Madon et al., FGCS
 	// 2024, dependent jobs treat rejected jobs in the same way.)
 	Over bool
-	// End is when the job ended by the resource manager's record, which may be earlier than the
+	// End is when the job ended according to the resource manager, which may be earlier than the
 	// event; 0 unless Over.
 	End hpc.Time
 }
@@ -39,8 +39,8 @@ type Event struct {
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
-	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for none. The
-	// replay does not wait for it if there are no open jobs and no other decisions.
+	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for no such
+	// event. The replay does not wait for it if there are no open jobs and no other decisions.
 	Wake hpc.Time
 }
 

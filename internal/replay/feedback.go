@@ -67,7 +67,7 @@ type Feedback struct {
 
 // NewController makes the controller that plays a workload with users who react. The workload's
 // jobs must be in the order of submission. The error is [session.ErrNoRecord] if the model needs
-// the recorded ends of jobs and the workload has none.
+// recorded ends of jobs and the workload does not have them.
 func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 	controller, err := NewControllers(w, f)
 	if err != nil {

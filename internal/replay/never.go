@@ -22,7 +22,7 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 		stuck[id] = true
 	}
 	// A job depends on earlier jobs of the workload, so one pass is enough. Singletons with the same
-	// name wait for the first pending one.
+	// name wait for the first pending singleton.
 	names := map[ownName]bool{}
 	for _, job := range w.Jobs.All() {
 		if !open[job.ID] {

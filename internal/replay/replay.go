@@ -52,7 +52,7 @@ type Progress struct {
 	Submitted, Pending, Running, Ended, Refused int
 	// LastInput is the instant of the workload's last input.
 	LastInput hpc.Time
-	// Window is when the workload's window begins; 0 if it has none.
+	// Window is when the workload's window begins; 0 without a window.
 	Window hpc.Time
 	Load
 }
@@ -241,7 +241,7 @@ func (p *player) play(ctx context.Context) error {
 		}
 		last := p.lastEnd(happened)
 		if last <= quiet {
-			return nil // there was no event for the drain limit, and none is expected
+			return nil // there was no event for the drain limit, and no event is expected
 		}
 		quiet = last
 	}

@@ -52,7 +52,7 @@ type starts struct {
 	w      *workload.Workload
 	driver driver.Driver
 	rounds ioaware.Rounds
-	next   hpc.Time // instant of the next round; 0 if none is planned
+	next   hpc.Time // instant of the next round; 0 if no round is planned
 	look   hpc.Time // instant of the next waking: for a round, or for changes that have no event
 	now    hpc.Time
 	// counted is the measured use that the last round assumed.
@@ -380,7 +380,7 @@ func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken does a round if it is time for one, or looks for changes.
+// woken does a round if a round is due, or looks for changes.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
 		return // another controller asked for this waking
@@ -449,7 +449,8 @@ func (s *starts) State() (driver.State, error) {
 	return state, nil
 }
 
-// changeNodes applies the workload's node events up to now. It reports whether there were new ones.
+// changeNodes applies the workload's node events up to now. It reports whether there were new
+// events.
 func (s *starts) changeNodes() (changed bool) {
 	for ; s.events < len(s.w.NodeEvents) && s.w.NodeEvents[s.events].At <= s.now; s.events++ {
 		ev := &s.w.NodeEvents[s.events]

@@ -65,8 +65,8 @@ func setArrayEligible(tasks []Row) {
 }
 
 // giveArrayLimit adds the reason [AtArrayLimit] to the tasks of an array where their other reasons do not explain the
-// wait. A simulated task that starts when its array lets it had been in the queue behind other tasks: then
-// [Row.First] becomes its start.
+// wait. In the simulator, a task that waits for its array's limit is in the queue behind other tasks: its
+// [Row.First], if not known, becomes its start.
 func giveArrayLimit(tasks []Row, m *Manifest) {
 	var runs []hpc.Interval
 	eligible := make([]hpc.Time, len(tasks))

@@ -492,7 +492,7 @@ func (r *taskRow) segments() []Segment {
 }
 
 // openSegment begins a period in which the job holds processors. The first period follows from
-// start and end, so openSegment lists it only when there is a second one.
+// start and end, so openSegment lists it only when there is a second period.
 func (r *taskRow) openSegment(at hpc.Time) {
 	if !r.held && len(r.segments()) == 0 {
 		r.held = true

@@ -206,8 +206,8 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 	return jobs, nil
 }
 
-// ClusterDir returns the directory with the files of the cluster in the record dir; "" if there is
-// none.
+// ClusterDir returns the directory with the files of the cluster in the record dir; "" without
+// such a directory.
 func ClusterDir(dir string) string {
 	path := filepath.Join(dir, clusterDir)
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {

@@ -16,11 +16,11 @@ import (
 )
 
 // rowGroup is the maximum number of rows in a row group. Large row groups compress better. Small
-// ones keep the writer's memory at a few MiB, and leave less work for the end of the run.
+// row groups keep the writer's memory at a few MiB, and leave less work for the end of the run.
 const rowGroup = 1 << 14
 
 // pageBuffer is the size of a column's encoding buffer, in bytes. Each of about fifty columns
-// has one.
+// has such a buffer.
 const pageBuffer = 64 << 10
 
 // fastSnappy is the faster of two Snappy encoders, because compression takes a fifth of the time of

@@ -25,7 +25,7 @@ type Verdict struct {
 	Distance       float64 `json:"distance_s"`
 	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
 
-	// First is the first job whose starts differ by more than a minute; nil if there is none.
+	// First is the first job whose starts differ by more than a minute; nil without such a job.
 	First *FirstDifference `json:"first_difference,omitempty"`
 	// FreeNodes is the share of the recorded waits during which as many nodes were free as the
 	// waiting job got, according to the record's own jobs. It is from 0 to 1, and 0 if the

@@ -376,9 +376,9 @@ func (w *Writer) Amend(change func(*Row)) error {
 // NodeCount, Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job
 // from being eligible.
 //
-// The visitor may change a row. A row is valid until the next one. The visitor and other goroutines
-// may use the writer during the visit, so a row shows the job's state shortly before the visit.
-// Rows also works during and after Finish.
+// The visitor may change a row. A row is valid until the next row is visited. The visitor and other
+// goroutines may use the writer during the visit, so a row shows the job's state shortly before the
+// visit. Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {
 	w.mu.Lock()
 	end, heard, window := w.rows.submitted(), slices.Clone(w.rows.heard), w.manifest.WindowStart

@@ -94,7 +94,7 @@ func (s *Store) Root(version string) (string, error) {
 }
 
 // find returns the releases that match a version or a series, oldest first. Without an error there
-// is at least one.
+// is at least one release.
 func (s *Store) find(version string) ([]Slurm, error) {
 	want, err := parse(version)
 	if err != nil {

@@ -156,7 +156,7 @@ func reap(report func(Exit)) (children bool) {
 	}
 }
 
-// killDescendants kills descendants again and again until there are none, because a process may
+// killDescendants kills descendants again and again until all have ended, because a process may
 // fork before the kill reaches it. A process that loses its parent becomes the guard's child. So
 // when the guard has no child, it has no descendant. killDescendants also waits until all are
 // collected. Only then are their files certainly closed, even if a process's first thread ended
@@ -171,7 +171,7 @@ func killDescendants() {
 	}
 }
 
-// killSession kills the processes of a session until there are none.
+// killSession kills the processes of a session until all have ended.
 func killSession(leader int) {
 	for range patience {
 		var pids []int

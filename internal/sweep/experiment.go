@@ -363,7 +363,7 @@ type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
 	command  string  // the command of the options; empty for edits
-	plain    string  // the option that a single value sets; empty if there is none
+	plain    string  // the option that a single value sets; may be empty
 	named    bool    // a variant must have a name
 	common   Options // the options that all variants have
 }

@@ -118,8 +118,8 @@ func (s *Search) DefaultBudget() int {
 	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
 }
 
-// Run searches. It returns an error if Measure returns one, or if a run of the site's own setting
-// failed.
+// Run searches. It returns an error if Measure returns an error, or if a run of the site's own
+// setting failed.
 func (s *Search) Run(ctx context.Context) (*Found, error) {
 	s.done = map[string]*Tried{}
 	random := rand.New(rand.NewPCG(s.Seed, 0x74756e65))

@@ -96,7 +96,7 @@ func (r *reader) behind() int64 {
 type Reader struct {
 	j    *Log
 	r    reader
-	open int64 // first record of the open segment; 0 if none is open
+	open int64 // first record of the open segment; 0 without an open segment
 }
 
 // NewReader returns a reader that begins after the record with a number.
@@ -137,8 +137,8 @@ func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, 
 	return records, nil
 }
 
-// seek moves to the segment of the next record. If there is no next record, it returns a channel
-// that is closed when there is one.
+// seek moves to the segment of the next record. If there is no next record yet, it returns a
+// channel that is closed when the record exists.
 func (r *Reader) seek() (more chan struct{}, err error) {
 	j := r.j
 	j.mu.Lock()
@@ -173,7 +173,7 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 				return nil, fmt.Errorf("%s: record %d: %w", j.path(s.first), r.r.next, err)
 			}
 		}
-		if r.r.at >= s.size { // all its records come before this one, which is in the next segment
+		if r.r.at >= s.size { // all its records come before the wanted record, which is in the next segment
 			r.r.next = max(r.r.next, wanted)
 		}
 	}

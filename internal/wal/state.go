@@ -22,7 +22,7 @@ type State struct {
 	header []byte
 	lock   *os.File
 	log    *Log
-	last   *Pending // the last record that has begun; nil if there is none
+	last   *Pending // the last record that has begun; nil before the first
 }
 
 // ErrInUse says that another process has the directory open.
@@ -153,8 +153,7 @@ func (s *State) Append(record []byte) error {
 }
 
 // Snapshot replaces the snapshot and all records by a state. The state must include the changes of
-// all records that have begun. After a crash the directory has either the old content or the new
-// one.
+// all records that have begun. After a crash the directory has either the old or the new content.
 func (s *State) Snapshot(state []byte) error {
 	if s.last != nil {
 		_, _ = s.last.Wait() // if the record was not written, the state has its change

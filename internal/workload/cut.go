@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// CutArrays returns the arrays of which some tasks run when the window begins and others wait, by their IDs, with the
-// running tasks by their numbers. In the workload each running task is a job of its own, ID_TASK.
+// CutArrays returns, by ID, the arrays with some tasks that run when the window begins and others that wait. The
+// values have the running tasks by their numbers. In the workload each running task is a job of its own, ID_TASK.
 func (w *Workload) CutArrays() map[string]map[int]*hpc.Job {
 	running := map[string]map[int]*hpc.Job{}
 	for i, job := range w.Jobs.All() {

@@ -67,7 +67,7 @@ type ReadOptions struct {
 }
 
 // DefaultEpoch is the beginning of a source that has only relative times, unless the user gives
-// another one: 2024-01-01T00:00:00Z, a Monday.
+// another instant: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
 // Location returns the time zone of times without a zone.

@@ -55,7 +55,7 @@ type Info struct {
 	Endless int `json:"jobs_without_end"`
 	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
-	// NeverStarted is the number of tasks that ended before they started, by the record.
+	// NeverStarted is the number of tasks that, according to the record, ended before they started.
 	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
 	// So the offered work counts their time limits, and the figures about used time leave them out.
 	NeverStarted     int     `json:"tasks_never_started"`
@@ -106,8 +106,8 @@ type SizeTable struct {
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
-	// NeverStarted is the number of jobs that ended before they started, by the record. These jobs are
-	// not in the table.
+	// NeverStarted is the number of jobs that, according to the record, ended before they started.
+	// These jobs are not in the table.
 	NeverStarted int `json:"never_started"`
 }
 
@@ -236,7 +236,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
-// neverStarted reports whether a task, by the record, ended without a start.
+// neverStarted reports whether, according to the record, a task ended without a start.
 func neverStarted(job *hpc.Job, task int) bool {
 	if job.Recorded == nil {
 		return false

@@ -73,7 +73,7 @@ func (l *Jobs) Append(job *hpc.Job) {
 	}
 }
 
-// Origin returns the origin of job i, or the zero Origin if it has none.
+// Origin returns the origin of job i, or the zero Origin if the job has no origin.
 func (l *Jobs) Origin(i int) (o Origin) {
 	if l.origins != nil {
 		l.records.Get(l.origins[i], &o)

@@ -61,7 +61,7 @@ type Workload struct {
 }
 
 // Rows counts the records of a source by what became of them. Read is the sum of the other counts,
-// because readers drop no record without a rule: see [Rows.Lost].
+// because readers drop records only by rules: see [Rows.Lost].
 type Rows struct {
 	Read    int // records in the source
 	Jobs    int // records that are jobs, or tasks of them

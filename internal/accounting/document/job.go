@@ -95,7 +95,7 @@ type Job struct {
 func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
 
 // LimitUsed returns the run time in per cent of the time limit. ok is false for a job that never
-// ran, and for one whose limit is unknown or 0.
+// ran, and for a job whose limit is unknown or 0.
 func (j *Job) LimitUsed() (percent float64, ok bool) {
 	if j.Start.IsZero() || !j.Elapsed.Known || !j.Limit.Known || j.Limit.Value == 0 {
 		return 0, false

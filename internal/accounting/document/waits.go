@@ -78,8 +78,8 @@ func (p *parser) wait() {
 	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = KnownInt(rest)
 }
 
-// told reads the wait from the text of [WaitsText]. It returns false if there is no text, or an
-// invalid one.
+// told reads the wait from the text of [WaitsText]. It returns false if there is no text, or if
+// the text is invalid.
 func (p *parser) told() bool {
 	switch p.waits {
 	case "":

@@ -55,8 +55,8 @@ type Options struct {
 	// Asked is called after each question with its duration, including its waiting, and its error.
 	// It may be nil.
 	Asked func(took time.Duration, err error)
-	// Attach is an old DuckDB database that engines open read-only as the schema old; empty if
-	// there is none.
+	// Attach is an old DuckDB database that engines open read-only as the schema old; empty without
+	// such a database.
 	Attach string
 }
 

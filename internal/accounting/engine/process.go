@@ -339,9 +339,9 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// patience is the factor on [Options.Quick] for the real time after which a question leaves the
-// quick lane, even if it got less CPU time: on a busy machine, a short question must not wait
-// behind long ones.
+// patience times [Options.Quick] is the real time after which a question leaves the quick lane,
+// even if it got less CPU time: on a busy machine, a short question must not wait behind long
+// questions.
 const patience = 4
 
 // keep moves a question to the slow lane when its quick time is over. The caller must call stop.

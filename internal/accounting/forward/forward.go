@@ -427,9 +427,9 @@ var errTooLarge = errors.New("the Elasticsearch cluster refuses the request as a
 // errBusy means that the cluster has no room for a request at present.
 var errBusy = errors.New("the Elasticsearch cluster has no room for the request")
 
-// send sends documents. It returns those to send again, with the reason, and the refused ones. If
-// the cluster refuses a request as a whole, send sends it in halves, so that one document does not
-// block the others.
+// send sends documents. It returns the documents to send again, with the reason, and the refused
+// documents. If the cluster refuses a request as a whole, send sends it in halves, so that one
+// document does not block the others.
 func (f *Forwarder) send(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	if len(batch) == 0 {
 		return nil, nil, nil

@@ -30,8 +30,8 @@ type Arrival struct {
 
 // Options configures [Open].
 type Options struct {
-	// Cluster is the cluster of documents that do not name one. If it is empty, the name of the
-	// index is used.
+	// Cluster is the cluster of documents that do not name a cluster. If it is empty, the name of
+	// the index is used.
 	Cluster string
 	Store   store.Options
 	Journal wal.Options
@@ -107,9 +107,9 @@ func (in *Intake) start(ctx context.Context) {
 // Store returns the store.
 func (in *Intake) Store() *store.Store { return in.store }
 
-// Accept makes documents durable and returns the number of the last one. On error, no document is
-// stored. After [wal.ErrSlow], however, documents may be stored. Retries of the client are
-// deduplicated.
+// Accept makes documents durable and returns the number of the last document. On error, no
+// document is stored. After [wal.ErrSlow], however, documents may be stored. Retries of the
+// client are deduplicated.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil
@@ -123,7 +123,7 @@ func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	return first + int64(len(arrivals)) - 1, err
 }
 
-// ClusterOf returns the cluster for documents of an index that do not name one.
+// ClusterOf returns the cluster for documents of an index that do not name a cluster.
 func (in *Intake) ClusterOf(index string) string { return cmp.Or(in.opts.Cluster, index) }
 
 // Wait waits until the store has the document with a number.

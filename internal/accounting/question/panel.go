@@ -28,7 +28,7 @@ type Panel struct {
 	Questions func(v View) []Question
 	// Rows combines several answers into one list of rows. It is nil for a panel with one question.
 	Rows func(answers []Answer) [][]any
-	// Lacking lists the kinds of jobs that the panel leaves out, or of which it lacks a value.
+	// Lacking lists the kinds of jobs that the panel leaves out, or whose values it lacks.
 	Lacking []Lacking
 }
 
@@ -50,7 +50,7 @@ const (
 type Lacking struct {
 	Which     Lack
 	One, More string // texts that follow the number of jobs, in the singular and in the plural
-	// Sum is the position of a sum in the panel's only row; 0 if there is none. If all jobs that
+	// Sum is the position of a sum in the panel's only row; 0 without a sum. If all jobs that
 	// ran lack the value, the sum is shown as unknown. Jobs that did not run have used nothing.
 	Sum int
 }

@@ -310,8 +310,8 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	return f
 }
 
-// ran sets the node list of a job that ran without one to [document.UnknownNodes], so that the job
-// counts as one that ran. The simulator and some logs only know the number of nodes.
+// If a job ran but has no node list, ran sets the list to [document.UnknownNodes], so that the job
+// counts as a job that ran. The simulator and some logs only know the number of nodes.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes
@@ -376,7 +376,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // if the record has no number of nodes, the workload has none either
+	if j.NodesCounted { // like the record, the workload has no number of nodes
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {

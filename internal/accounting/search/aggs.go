@@ -18,7 +18,7 @@ const (
 	maxAggregations = 200
 	maxNesting      = 8 // levels of buckets inside buckets
 	maxFilters      = 256
-	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles that of
+	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles the number of
 	// percentiles aggregations. For each of them, the database keeps the values of all jobs. For
 	// percentiles these values, 16 MiB for a million jobs, do not count towards the database's
 	// memory limit.

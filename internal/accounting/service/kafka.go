@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// kafka starts to read a topic, if opts names one. The returned function stops the reader.
+// kafka starts to read a topic, if opts names a topic. The returned function stops the reader.
 func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	if opts.Kafka == "" {
 		return func() {}, nil

@@ -200,7 +200,7 @@ func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 	return n, err
 }
 
-// compare compares a document with its record, if it has one.
+// compare compares a document with its record, if the document has a record.
 func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	got := document.Parse(d.Document, d.Cluster)
 	id := store.ID(&got)

@@ -247,8 +247,8 @@ type lostRuns struct {
 	send  func(runs []finished.Job, lost bool) error // sends the last of a job's runs
 }
 
-// maxRequeue is the longest time between the end of a run and the requeue of its job, which can be
-// long because of epilogs. After that time, Slurm may have given the number to another job.
+// maxRequeue is the longest time between the end of a run and the requeue of its job. This time
+// can be long because of epilogs. After that time, Slurm may have given the number to another job.
 const maxRequeue = 24 * time.Hour
 
 func (l *lostRuns) add(job *finished.Job) error {

@@ -228,7 +228,7 @@ func connectNew(ctx context.Context, dir string) (*client, error) {
 	return c, nil
 }
 
-// Close closes the connections, and stops the server if the client started one.
+// Close closes the connections, and stops the server if the client started a server.
 func (c *client) Close() error {
 	c.http.CloseIdleConnections()
 	return c.close()

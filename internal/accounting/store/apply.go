@@ -33,8 +33,8 @@ const maxFresh = 4
 // exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
-// document does not replace one that Slurm sent, and the start of a job does not replace its end. The record of a job
-// that waited is replaced by a later record of a run of the same submission.
+// document does not replace a document that Slurm sent, and the start of a job does not replace its end. The record
+// of a job that waited is replaced by a later record of a run of the same submission.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()
@@ -273,8 +273,8 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. A small last batch is merged with the new one, without the rows that have been
-// replaced. taken has these rows, with the numbers of the documents that replaced them.
+// append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
+// been replaced. taken has these rows, with the numbers of the documents that replaced them.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}

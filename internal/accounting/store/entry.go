@@ -12,7 +12,7 @@ import (
 // Source says how a document reached the store.
 type Source string
 
-// The sources. A document that Slurm sent replaces an imported one, but not the reverse.
+// The sources. A document that Slurm sent replaces an imported document, but not the reverse.
 const (
 	Received   Source = "received"   // by HTTP, from jobcomp/elasticsearch
 	Kafka      Source = "kafka"      // from jobcomp/kafka

@@ -21,8 +21,8 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 	return jobs, nil
 }
 
-// Remove removes the jobs that a filter chooses, with all their documents, including replaced ones. It returns the
-// number of jobs. The filter must not have a condition in SQL.
+// Remove removes the jobs that a filter chooses, with all their documents, including replaced documents. It
+// returns the number of jobs. The filter must not have a condition in SQL.
 func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	if f.Where != "" {
 		return 0, errors.New("removing jobs from the store: a condition in SQL (want a filter without one)")

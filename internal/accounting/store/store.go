@@ -255,7 +255,7 @@ func vacant(dir string) error {
 	return nil
 }
 
-// Exists returns nil if a directory has a store, and [ErrAbsent] if it has none.
+// Exists returns nil if a directory has a store, and otherwise [ErrAbsent].
 func Exists(dir string) error {
 	for _, name := range []string{manifestFile, oldDatabase} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ type Verified struct {
 	Jobs     int64
 	Bytes    int64
 	Problems []string // each says what is wrong, and where
-	Migrated string   // result of the migration of an older store; empty if there was none
+	Migrated string   // result of the migration of an older store; empty without a migration
 }
 
 // maxProblems is the highest number of problems that are listed for a part.

@@ -150,9 +150,9 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	}
 }
 
-// schedulers returns the clusters that have figures of their schedulers: the first second and the
-// last of their intervals, and the median interval. It refuses requests with other filters than
-// clusters.
+// schedulers returns the clusters that have figures of their schedulers, with the first and the
+// last second of their intervals, and the median interval. It refuses requests with other filters
+// than clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {

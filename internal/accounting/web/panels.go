@@ -329,10 +329,10 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// shapeUtilization sums the processor seconds of each bucket. A raw row has two sums over the jobs
-// that start in a bucket, or over those that end there: of their processors, and of the processors
-// times the instant of the start or end, in seconds since the first bucket's beginning. Both sums
-// are negative for jobs that end.
+// shapeUtilization sums the processor seconds of each bucket. A raw row is about the jobs that
+// start in a bucket, or about the jobs that end there. It has two sums over these jobs: of their
+// processors, and of the processors times the instant of the start or end, in seconds since the
+// first bucket's beginning. Both sums are negative for jobs that end.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1

@@ -169,8 +169,8 @@ func (s *sizes) doubts(r *request) (list []string) {
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
-// possible reports whether a filter can be true for a job of which only the cluster is known
-// (holds), and whether it can be false (fails).
+// possible reports whether a filter can be true (holds), and whether it can be false (fails), for
+// a job if only its cluster is known.
 func possible(f question.Filter, cluster string) (holds, fails bool) {
 	switch f := f.(type) {
 	case question.All:

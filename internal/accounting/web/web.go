@@ -6,9 +6,9 @@
 // obsolete because a filter changed. The URL has everything that a reader chose ([request]): a
 // filter is a link, which also works without the script.
 //
-// The server draws the charts with package figure, like those of the report; the browser draws
-// none. So there is one implementation of charts, pages print well, screen readers can read them,
-// and tests see what readers see. Links lie over the parts of a chart. The script adds the
+// The server, and not the browser, draws the charts with package figure, like those of the
+// report. So there is one implementation of charts, pages print well, screen readers can read
+// them, and tests see what readers see. Links lie over the parts of a chart. The script adds the
 // selection of a range.
 package web
 

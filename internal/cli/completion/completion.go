@@ -45,7 +45,8 @@ package bash-completion.`,
 }
 
 // Values lists the values of flags with known values. A key is a flag of all commands, such as
-// "--to", or of one command and those below it, such as "predict train --model", which comes first.
+// "--to", or a flag of one command and the commands below it, such as "predict train --model". A
+// flag of the second kind comes first.
 type Values map[string]func() []string
 
 // of returns the values of a command's flag, or nil if they are not known.

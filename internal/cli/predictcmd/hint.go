@@ -118,7 +118,8 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// maxCounted bounds numbers: Slurm marks a number that is not set by a larger one, such as NO_VAL.
+// maxCounted bounds numbers: Slurm marks a number that is not set by a larger number, such as
+// NO_VAL.
 const maxCounted = 1 << 24
 
 // count reads a number. Other text is 0.

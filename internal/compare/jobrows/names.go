@@ -11,7 +11,7 @@ import (
 // Match says which values identify the same job on both sides.
 type Match string
 
-// The matches. By ID is the usual one.
+// The matches. The usual match is by ID.
 const (
 	ByID         Match = ""
 	ByNumber     Match = "rm_job"     // the resource manager's number on one side is the ID on the other
@@ -28,7 +28,7 @@ func (m Match) Text() string {
 	}[m]
 }
 
-// identity is a text by which a job may be known; "" if it has none.
+// identity returns a text by which a job may be known; "" if the job lacks the text.
 type identity func(row *run.Row) string
 
 func byID(row *run.Row) string   { return row.Job }

@@ -80,7 +80,7 @@ func commands(since time.Time) []command {
 
 // Options say what is captured.
 type Options struct {
-	// History is how far back finished jobs are read with sacct; 0 for none.
+	// History is how far back finished jobs are read with sacct; 0 to read no finished jobs.
 	History time.Duration
 	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. Then sacct is asked
 	// only for what happened after that capture, unless the whole history was read more than a day ago.

@@ -53,7 +53,7 @@ func Thin(masses []Mass) []Mass {
 // the first run time at 0 and the last at 1. Quantiles between them are interpolated.
 type Distribution struct {
 	seconds, places []float64
-	limit           float64 // in seconds; 0 for none
+	limit           float64 // in seconds; 0 without a limit
 }
 
 // New makes a distribution of masses, which are ascending and not empty. limit is the time limit in seconds, or 0.

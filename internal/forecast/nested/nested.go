@@ -30,8 +30,8 @@ type sums struct{ n, x, squares, parts, pairs, differences float64 }
 // level's groups, from the values of their members. groups has the groups of each value, the narrowest first; members
 // of one group are in one group of each wider level. Given the wider group's distribution, two members of a group are
 // then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean squared difference of two
-// members whose narrowest common group is of the level, and V the same of the next wider level. Each group's mean
-// counts by its number of members.
+// members whose narrowest common group is of the level, and V is the same quantity for the next wider level. Each
+// group's mean counts by its number of members.
 //
 // Few groups do not show the correlation, and independence of their members would be the most extreme assumption. So
 // the result has the mean of the correlation's posterior distribution ([likely]). If a level or all wider levels have
@@ -76,15 +76,15 @@ func likely(estimate, n, k float64) float64 {
 	return at + deviation*(normal.Prob(low)-normal.Prob(high))/(normal.CDF(high)-normal.CDF(low))
 }
 
-// variance says how much members differ whose narrowest common group is of a level.
+// variance says how much two members differ if their narrowest common group is of a level.
 type variance struct {
 	half   float64 // half the mean squared difference of two such members; NaN without such a pair
 	groups float64 // the number of groups with such a pair
 	parts  float64 // the mean number of narrower groups in these groups, or of members in the narrowest level
 }
 
-// half returns how much members differ whose narrowest common group is of a level, and the sums of the level's groups.
-// narrower has the sums of the next narrower level.
+// half returns how much two members differ if their narrowest common group is of a level, and the sums of the level's
+// groups. narrower has the sums of the next narrower level.
 func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}

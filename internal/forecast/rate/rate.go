@@ -13,8 +13,8 @@ import (
 const clumped = 5
 
 // Cyclic returns the probability that events follow the usual daily cycle ([Busy]), and not one rate at all hours. It
-// applies Bayes' rule to the events, which are in their order; there is at least one. The prior probabilities are
-// equal.
+// applies Bayes' rule to the events, which are in their order; there is at least one event. The prior probabilities
+// are equal.
 func Cyclic(events []hpc.Time, now hpc.Time) float64 {
 	usual, steps := 0.0, 0
 	for at := events[0]; at < now; at = at.Add(time.Minute) {

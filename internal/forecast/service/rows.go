@@ -24,7 +24,7 @@ func keyOf(w *forecast.Waiting) forecast.Key {
 }
 
 // canonicalKey returns a name for a job that is the same in every capture. scontrol shows a task of an array under
-// the array at first, and as a job of its own once the task runs or is the array's last one.
+// the array at first, and as a job of its own once the task runs or is the array's last task.
 func canonicalKey(key forecast.Key) forecast.Key {
 	id, err := slurmspec.ParseJobID(key.Job)
 	if key.Task >= 0 || err != nil || id.Task < 0 {

@@ -227,7 +227,7 @@ func gained(seconds *float64) float64 {
 	return *seconds
 }
 
-// gain compares a changed job with the unchanged one.
+// gain compares a changed job with the unchanged job.
 func (q *question) gain(change *sooner.Change, one *forecast.Changed) Gain {
 	g := Gain{Change: change.Name, Command: "scontrol update JobId=" + q.id + " " + change.Name, P10: one.P10,
 		P50: one.P50, P90: one.P90, Beyond: one.Beyond, Why: one.Why}

@@ -64,7 +64,8 @@ var written = map[string]bool{
 	"recorded_start": true, "recorded_end": true, "recorded_state": true,
 }
 
-// recorded returns the job's recorded fate. If the job has no recorded fate, it sets an empty one.
+// recorded returns the job's recorded fate. If the job has no recorded fate, recorded sets an
+// empty fate.
 func recorded(job *hpc.Job) *hpc.Recorded {
 	if job.Recorded == nil {
 		job.Recorded = &hpc.Recorded{}

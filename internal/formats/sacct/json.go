@@ -136,10 +136,10 @@ func (n *flexNumber) UnmarshalJSON(text []byte) error {
 	}
 	v, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
 	n.set, n.value = err == nil, v
-	return nil // a word such as "none" is no number
+	return nil // a word such as "none" is not a number
 }
 
-// count returns the number as a count, and 0 if there is none.
+// count returns the number as a count, and 0 without a number.
 func (n flexNumber) count() int {
 	if !n.set || n.value < 0 || n.value > math.MaxInt32 {
 		return 0

@@ -53,7 +53,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	return s.losses, nil
 }
 
-// writeLine leaves errors to Flush, which returns the first one.
+// writeLine leaves errors to Flush, which returns the first error.
 func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
 
 // holds has the fields of a request that an SWF record can express.

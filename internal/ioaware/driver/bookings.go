@@ -86,8 +86,8 @@ func (b Bookings) Reserved(count Count) []ioaware.Reserved {
 }
 
 // Overlaps returns, as negative numbers, the nodes of a running job that are also reserved, either
-// by the job's own reservation or by one that begins later. The job itself already counts these
-// nodes ([ioaware.Running]).
+// by the job's own reservation or by a reservation that begins later. The job itself already
+// counts these nodes ([ioaware.Running]).
 func (b Bookings) Overlaps(nodes []string, count Count) (list []ioaware.Reserved) {
 	for i := range b {
 		in := func(set map[string]bool) iter.Seq[string] {

@@ -135,7 +135,7 @@ type counted struct {
 	free func()
 }
 
-// Close closes the connection, and lets Accept return another one.
+// Close closes the connection, and lets Accept return another connection.
 func (c *counted) Close() error {
 	defer c.free()
 	return c.Conn.Close()

@@ -455,15 +455,15 @@ var (
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
 // LastTwo returns the mean run time of the user's last two ended jobs in seconds, or [Guess] before
-// one has ended.
+// a job of the user has ended.
 func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverage, all) }
 
-// LastOfClass returns the run time of the class's last ended job in seconds, or [Guess] before one
-// has ended.
+// LastOfClass returns the run time of the class's last ended job in seconds, or [Guess] before a
+// job of the class has ended.
 func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, userAverage, all) }
 
 // Similar returns the median run time, in seconds, of the user's jobs that resemble the submission,
-// or [Guess] before one has ended.
+// or [Guess] before a job of the user has ended.
 func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
 // first returns the first of some features that is known, in seconds, or 0.

@@ -68,7 +68,7 @@ type ended struct {
 	count  int    // of all the user's ended jobs
 }
 
-// add adds a job that ended, in place of the oldest one.
+// add adds a job that ended, in place of the oldest job.
 func (e *ended) add(t *traits, seconds float64) {
 	if len(e.byTime) == maxPastJobs {
 		oldest := slices.IndexFunc(e.byTime, func(p past) bool { return p.order == e.count-maxPastJobs })

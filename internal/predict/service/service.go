@@ -299,7 +299,7 @@ func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int,
 	return answers, http.StatusOK, nil
 }
 
-// record writes the events of a request to the journal, if there is one.
+// record writes the events of a request to the journal, if the service has a journal.
 func (s *Service) record(events []json.RawMessage) error {
 	if s.options.Journal == nil {
 		return nil

@@ -161,7 +161,7 @@ func (p *parser) longOption(words []string) ([]string, error) {
 }
 
 // shortOptions reads a word like "-n12" or "-Hs", and the value that follows it if its option needs
-// one. It returns the words after these.
+// a value. It returns the words after these.
 func (p *parser) shortOptions(words []string) ([]string, error) {
 	word := words[0]
 	words = words[1:]

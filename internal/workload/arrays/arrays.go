@@ -121,7 +121,7 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 }
 
 // Rewrite replaces a job's dependencies on arrays by dependencies on their parts, and drops
-// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown one.
+// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown job.
 // Rewrite returns how many dependencies it dropped and how many it approximated. It changes
 // nothing if the dependency cannot be read.
 func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexact int) {
@@ -154,9 +154,9 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 	return gone, inexact
 }
 
-// BeginWhenEligible gives a job whose dependencies had all been fulfilled before the window's start
-// a begin time (--begin): the instant at which the job became eligible, because slurmctld counts
-// the job's age from its begin time. It reports whether it changed the job.
+// BeginWhenEligible gives a begin time (--begin) to a job whose dependencies had all been fulfilled
+// before the window's start. It is the instant at which the job became eligible, because slurmctld
+// counts the job's age from its begin time. It reports whether it changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {

@@ -50,7 +50,7 @@ type Options struct {
 	More []string
 	// Columns are the names of the columns of sacct's output without a header.
 	Columns []string
-	// Map is the map of a table: the path of a file, or the name of a built-in one.
+	// Map is the map of a table: the path of a file, or the name of a built-in map.
 	Map string
 	// Accounting reads the jobs of a data directory of `rmreplay accounting`. It is set only in the
 	// program that has the accounting service.

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/formats/table"
 )
 
-// openMap opens the map of a table: a file if there is one, else a built-in map.
+// openMap opens the map of a table: the file at the path if it exists, else a built-in map.
 func openMap(path string) (*table.Map, error) {
 	text, err := os.ReadFile(path)
 	switch {

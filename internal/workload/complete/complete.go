@@ -163,7 +163,7 @@ func stream(f workload.Field) uint64 {
 
 // fact has the data about a job that rules use, and the fields that the rules make.
 type fact struct {
-	submit, start, end hpc.Time      // start and end are the recorded ones; 0 if not recorded
+	submit, start, end hpc.Time      // start and end are recorded instants; 0 if not recorded
 	run                time.Duration // the longest run time of its tasks; 0 if only the limit ends the job
 	cpus, nodes        int
 	usedMemory         int64 // KiB per processor
@@ -237,7 +237,7 @@ func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 }
 
 // recordedRun returns the run time of a task. If only the limit ends the task, it returns how long
-// the task ran by the record.
+// the task ran according to the record.
 func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	if ran, ended := timedOut(job, task); ended && run == hpc.Unlimited {
 		return ran
@@ -245,7 +245,7 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit makes each task that a limit ended by the record run until its limit, since the job
+// runUntilLimit makes each task that a limit ended in the record run until its limit, since the job
 // now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {

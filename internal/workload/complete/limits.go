@@ -144,7 +144,7 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 	return nil
 }
 
-// cutBy returns the popular limit that seems to have ended a job: the job ran exactly so long, or
+// cutBy returns the popular limit that seems to have ended a job: the job ran exactly this long, or
 // at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for short jobs,
 // which may have such a run time by chance. cutBy is not used if the record says which jobs ended
 // at their limits.

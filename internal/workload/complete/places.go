@@ -109,8 +109,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns the largest number of the given jobs that ran at the same time, and the largest
-// number that were pending or running at the same time, by the record.
+// atOnce returns, according to the record, the largest number of the given jobs that ran at the
+// same time, and the largest number that were pending or running at the same time.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
@@ -137,7 +137,8 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	return running, submitted
 }
 
-// beside returns the jobs that, by the record, were pending or running while jobs of a batch were.
+// beside returns the jobs that, according to the record, were pending or running while jobs of a
+// batch were.
 func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	first, last := hpc.Never, hpc.Time(0)
 	for _, i := range b.jobs {
@@ -180,9 +181,9 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 }
 
 // qos gives each batch a QOS that admits all its jobs: the first such QOS, or with a drawn
-// probability another one. A QOS that limits a user's number of jobs must also admit the user's
-// earlier batches. If no QOS does, the earlier batches are ignored, because only the rule for
-// users says that they belong to this user.
+// probability another such QOS. A QOS that limits a user's number of jobs must also admit the
+// user's earlier batches. If no QOS does, the earlier batches are ignored, because only the rule
+// for users says that they belong to this user.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)

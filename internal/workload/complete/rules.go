@@ -215,7 +215,7 @@ type maker struct {
 }
 
 // batch is a group of jobs that one user submits together: an array, or jobs of one size, each
-// submitted within betweenJobs after the previous one. They have one limit, one QOS and one user.
+// submitted within betweenJobs after the previous job. They have one limit, one QOS and one user.
 type batch struct {
 	jobs []int         // their indices
 	run  time.Duration // the longest run time

@@ -46,7 +46,7 @@ type generator struct {
 
 // day makes the day in several passes. Jobs that time out, fail or are cancelled change the load,
 // but only after a pass is it known which jobs these are. Each pass therefore corrects the error of
-// the previous one, and day returns the best pass.
+// the previous pass, and day returns the best pass.
 func day(seed uint64) *workload.Workload {
 	var best *workload.Workload
 	cpuAim, gpuAim, missed := cpuLoad, gpuLoad, math.Inf(1)
@@ -339,7 +339,7 @@ func (g *generator) fates() {
 	}
 }
 
-// qos puts urgent jobs into "high" and long ones into "long", if the limits of these QOS allow the
+// qos puts urgent jobs into "high" and long jobs into "long", if the limits of these QOS allow the
 // jobs to run.
 func (g *generator) qos() {
 	for _, job := range g.jobs {

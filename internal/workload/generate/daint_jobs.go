@@ -142,7 +142,7 @@ func (g *daint) presetJob(d *draft) *hpc.Job {
 	return job
 }
 
-// fate makes some jobs fail, and makes users cancel some of the short ones.
+// fate makes some jobs fail, and makes users cancel some of the short jobs.
 func (g *daint) fate(job *hpc.Job) {
 	switch f := g.rng.IntN(100); {
 	case f < 6 && job.RunTime != hpc.Unlimited:

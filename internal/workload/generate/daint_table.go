@@ -7,7 +7,7 @@ import (
 )
 
 // The classes of Table I of Martinasso et al., "RM-Replay" (SC'18): jobs by nodes and by
-// duration. A class of durations excludes its lower bound and includes its upper one.
+// duration. A class of durations excludes its lower bound and includes its upper bound.
 var (
 	sizeClasses = [9]struct{ low, high int }{
 		{1, 1}, {2, 2}, {3, 4}, {5, 8}, {9, 16}, {17, 32}, {33, 64}, {65, 128}, {129, 1000},

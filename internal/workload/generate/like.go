@@ -243,7 +243,7 @@ func (h *userHabits) next(rng *rand.Rand) *hpc.Job {
 // spread is the standard deviation of the logarithm of the random factor for run times.
 const spread = 0.1
 
-// drawn returns a new job like the given one.
+// drawn returns a new job like the given job.
 func drawn(rng *rand.Rand, source *hpc.Job) *hpc.Job {
 	job := &hpc.Job{Request: source.Request, Behaviour: source.Behaviour}
 	job.Dependency, job.Reservation, job.NodeList, job.Exclude, job.Priority = "", "", "", "", nil
@@ -259,8 +259,8 @@ func drawn(rng *rand.Rand, source *hpc.Job) *hpc.Job {
 	return job
 }
 
-// nearLimit is a share of the time limit: a job that runs at least so long counts as ended by its
-// limit.
+// nearLimit is a share of the time limit: a job that runs at least this long counts as ended by
+// its limit.
 const nearLimit = 0.9
 
 // stretched multiplies a run time, in whole seconds. A job that ended before its limit still ends

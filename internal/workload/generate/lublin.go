@@ -83,7 +83,7 @@ const (
 )
 
 // lublinLimit is the time limit of all jobs: the longest run time in full hours. The model
-// has no time limits; transformations make realistic ones.
+// has no time limits; transformations make realistic limits.
 const lublinLimit = 46 * time.Hour
 
 // Lublin draws a workload from the model of Lublin and Feitelson (2003) with its published

@@ -18,7 +18,7 @@ type Stats struct {
 	Sessions int `json:"sessions"`
 	// Edges is the number of pairs of a session and a session on which it directly depends.
 	Edges int64 `json:"edges"`
-	// Roots is the number of sessions that depend on no session.
+	// Roots is the number of sessions that do not depend on another session.
 	Roots int `json:"roots"`
 	// LongestPath is the number of sessions on the longest chain of dependencies.
 	LongestPath int `json:"longest_path"`

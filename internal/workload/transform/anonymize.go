@@ -97,7 +97,7 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 // firstAnonymousID is the lowest new number of a user or a group.
 const firstAnonymousID = 20001
 
-// collectIDs gives users and groups new numbers, in the order of the old ones.
+// collectIDs gives users and groups new numbers, in the order of the old numbers.
 func (a *Anonymizer) collectIDs(users []hpc.User) {
 	var uids, gids []uint32
 	for _, u := range users {

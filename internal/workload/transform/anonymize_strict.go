@@ -115,8 +115,8 @@ func (a *Anonymizer) LeftOut() []string { return sortedKeys(a.leftOut) }
 // Replaced returns how many names were replaced.
 func (a *Anonymizer) Replaced() int { return len(a.originals) }
 
-// longName is the length from which a name is also found within a longer word: shorter ones occur in words
-// by chance.
+// longName is the length from which a name is also found within a longer word: shorter names occur in
+// words by chance.
 const longName = 6
 
 // contained returns the longest replaced name that a word contains: the name may be the whole word,

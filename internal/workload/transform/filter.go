@@ -32,13 +32,13 @@ type Fields struct {
 
 	Nodes    int  `expr:"nodes"` // the least number of nodes
 	CPUs     int  `expr:"cpus"`
-	Memory   int  `expr:"memory_mib"` // the requested memory on all its nodes; 0 if it asks for none, for all, or by GPU
+	Memory   int  `expr:"memory_mib"` // requested on all its nodes; 0 without a request, for all memory, or per GPU
 	Tasks    int  `expr:"tasks"`
 	Switches int  `expr:"switches"`
 	Array    bool `expr:"array"`
 	Preset   bool `expr:"preset"`
 
-	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job asks for no limit
+	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job does not ask for a limit
 	RunTime   float64 `expr:"run_time_s"`   // the time limit if only the limit ends the job
 	Submit    float64 `expr:"submit_s"`     // since the window's start or the epoch
 	Hour      int     `expr:"hour"`         // of the day, UTC
@@ -186,8 +186,8 @@ func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // MapPartition moves the jobs and reservations of one partition to another. A job may list several
-// partitions. from may also be "*" for every partition, or "" for jobs that name no partition. It
-// returns an error if to is empty or a name is not a single partition.
+// partitions. from may also be "*" for every partition, or "" for jobs that do not name a
+// partition. It returns an error if to is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

@@ -83,7 +83,7 @@ const (
 	timeP, timeQ = 12.1039, -0.6026
 )
 
-// popular are the estimates that are among the twenty most popular ones in all four logs of
+// popular are the estimates that are among the twenty most popular estimates in all four logs of
 // that paper.
 var popular = []time.Duration{
 	5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
@@ -91,7 +91,7 @@ var popular = []time.Duration{
 	8 * time.Hour, 10 * time.Hour, 12 * time.Hour, 18 * time.Hour,
 }
 
-// roundTimes are the units of which the other popular estimates are multiples, the largest first.
+// roundTimes are units, the largest first. The other popular estimates are multiples of them.
 var roundTimes = []time.Duration{
 	200 * time.Hour, 100 * time.Hour, 50 * time.Hour, 10 * time.Hour, 5 * time.Hour,
 	2 * time.Hour, time.Hour, 20 * time.Minute, 10 * time.Minute, 5 * time.Minute,
@@ -105,9 +105,9 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 
 // ModalEstimates gives the jobs of each partition time limits as users estimate them, after the
 // model of Tsafrir, Etsion and Feitelson (JSSPP 2005): a few round numbers cover nearly all jobs,
-// and the largest one is the most popular. Beginning with the longest job, every job gets a random
-// remaining estimate that is not shorter than its run time. The step fails for a partition without
-// a time limit.
+// and the largest number is the most popular. Beginning with the longest job, every job gets a
+// random remaining estimate that is not shorter than its run time. The step fails for a partition
+// without a time limit.
 //
 // The authors' program pairs popularity with length as in its four logs. This step pairs
 // them at random, except that the largest estimate is the most popular.

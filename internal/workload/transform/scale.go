@@ -49,7 +49,7 @@ func Switches(o SwitchOptions) (Step, error) {
 	}}, nil
 }
 
-// limitOf returns the job's time limit, or Unlimited if the job asks for none.
+// limitOf returns the job's time limit, or Unlimited if the job does not ask for a limit.
 func limitOf(job *hpc.Job) time.Duration {
 	if job.TimeLimit <= 0 {
 		return hpc.Unlimited

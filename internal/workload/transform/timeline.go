@@ -297,7 +297,8 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
 }
 
-// jobsBefore says what has the jobs that run at an instant, for a workload in which no job is known to run then.
+// jobsBefore names, for an error, a source with the jobs that run at an instant. It is for a workload in which
+// no job is known to run then.
 func jobsBefore(w *workload.Workload, at hpc.Time) string {
 	unrecorded := 0
 	for _, job := range w.Jobs.All() {
@@ -316,7 +317,7 @@ func jobsBefore(w *workload.Workload, at hpc.Time) string {
 const toKeep = " (rmreplay workload complete --cluster gives such jobs nodes)"
 
 // settle gives nodes to the jobs that run when the window begins, and leaves out the jobs that get
-// none. It returns the number of jobs that it left out.
+// no nodes. It returns the number of jobs that it left out.
 func settle(w *workload.Workload, env *Environment) (homeless int) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {

@@ -65,7 +65,7 @@ type Settings struct {
 	TempMiB   int      `json:"temp_mib"`   // limit of what queries spill
 	AnswerMiB int      `json:"answer_mib"` // limit of the answers to one question
 	Threads   int      `json:"threads"`    // 0 means all processors
-	Attach    string   `json:"attach"`     // DuckDB database to open as the schema old; empty if there is none
+	Attach    string   `json:"attach"`     // DuckDB database to open as the schema old; may be empty
 }
 
 // Status is what an engine reports when it is ready.

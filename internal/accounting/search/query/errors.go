@@ -112,7 +112,7 @@ func (r *Reader) Object(where string, v any) map[string]any {
 	return m
 }
 
-// OnlyMember returns the member of an object that must have exactly one.
+// OnlyMember returns the only member of an object. Any other number of members is an error.
 func (r *Reader) OnlyMember(where string, v any) (name string, value any) {
 	m := r.Object(where, v)
 	if len(m) != 1 {

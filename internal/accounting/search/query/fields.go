@@ -86,7 +86,7 @@ var composed = []Field{
 	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}},
 }
 
-// unnamed is the index name of documents without one, such as imported jobs.
+// unnamed is the index name of documents that came without an index name, such as imported jobs.
 const unnamed = "jobs"
 
 // Fields maps names to the fields with columns. A name is the key in Slurm's documents or, for a
@@ -176,8 +176,9 @@ const texts = `"([^"\\]|\\.)*"`
 //
 // If the request uses fields without a column, unnest prevents two things: that the database reads
 // the document once per condition, and that it reads documents before it has applied the conditions
-// on columns. A document that is not UTF-8, not JSON, or too large counts as one without members.
-// (TRY would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed some.)
+// on columns. A document that is not UTF-8, not JSON, or too large counts as a document without
+// members. (TRY would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed
+// some.)
 func (c *Compiler) Tables() SQL {
 	if len(c.members.pointers) == 0 {
 		return SQL{Text: "FROM jobs j"}
