@@ -37,9 +37,8 @@ type needs struct {
 	dead    int // number of conditions that can never be met
 	all     int
 	decided bool // the needs are met, or can never be met
-	// tasks has the needs of each task, if tasks have dependencies of their own (aftercorr); nil
-	// for a task that no longer waits. If tasks is set, left is the number of tasks that still
-	// wait.
+	// tasks has the needs of each task, if tasks have their own dependencies (aftercorr); nil for a
+	// task that no longer waits. With tasks, left is the number of tasks that still wait.
 	tasks []*needs
 }
 

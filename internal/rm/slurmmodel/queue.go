@@ -268,8 +268,7 @@ func (e *Engine) testNeeds(j *job) dependencies.State {
 }
 
 // Progress implements [dependencies.Job] (test_job_array_complete and so on). If tasks were
-// cancelled before they had records of their own, their common record counts as pending until
-// slurmctld forgets it.
+// cancelled without own records, their record counts as pending until slurmctld forgets it.
 func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
 	p.Complete, p.Well = true, task >= 0 || s.array == nil || !s.array.failed
 	for _, j := range s.jobs {

@@ -104,8 +104,7 @@ func (e *Engine) compareWithQueue(j *job) {
 }
 
 // precedes reports whether a pending job comes before a new one. Since 24.11 all partitions of both
-// jobs count, and the older job comes first if the jobs are equal (_higher_precedence in
-// job_mgr.c).
+// jobs count, and the older of equal jobs comes first (_higher_precedence in job_mgr.c).
 func (e *Engine) precedes(other, j *job) bool {
 	mine, its, least := []*partition{j.part}, []*partition{other.part}, j.priority+1
 	if e.rules.Since2411 {

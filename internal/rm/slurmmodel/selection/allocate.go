@@ -165,8 +165,7 @@ type distribution struct {
 	parts []Part
 	have  []int // CPUs that each node offers
 	left  int   // tasks without a node
-	// strict says that a node gets at most the tasks that its generic resources can serve; since
-	// 24.11.
+	// strict says that a node gets at most the tasks that its generic resources serve; since 24.11.
 	strict bool
 }
 

@@ -64,8 +64,7 @@ type Machine struct {
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
-// Prepare computes what depends on the hardware only. It must be called once, before all other
-// methods.
+// Prepare computes what depends on the hardware only. Call it once, before all other methods.
 func (m *Machine) Prepare() {
 	kinds, cores := map[[4]int64]int{}, 0
 	for i := range m.Nodes {

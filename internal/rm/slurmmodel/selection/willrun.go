@@ -86,8 +86,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	return x.afterEnds(&w, &full, c, h)
 }
 
-// reweigh resets nodes to their own weights: since 24.11 a test does not see weights of earlier
-// tests.
+// reweigh resets nodes to their own weights: since 24.11 tests do not see weights of earlier tests.
 func (x *Tester) reweigh(set Bits, h *Horizon) {
 	if !h.Since2411 {
 		return
