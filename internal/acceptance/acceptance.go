@@ -163,8 +163,8 @@ func means(foreseen, is *admission.Finding) bool {
 }
 
 // patience is the virtual time after which a job that has not started on the idle machine counts as a
-// job that never starts. It has several cycles of the backfill scheduler, and of the questions for
-// reasons.
+// job that never starts. It covers several cycles of the backfill scheduler, and several queries for
+// the reasons of pending jobs.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.
@@ -264,8 +264,8 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 		}
 	}
 	if open := result.Undrained; len(open) > 0 {
-		return fmt.Errorf("asking slurmctld: %d of %d %s no answer, the first of them %s",
-			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request has", "requests have"), open[0])
+		return fmt.Errorf("asking slurmctld: it did not answer %d of %d %s, the first of them %s",
+			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request", "requests"), open[0])
 	}
 	return nil
 }

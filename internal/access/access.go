@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Role is what somebody may do.
+// Role names what a client may do.
 type Role string
 
 // Access has the credentials that a server knows. A nil Access, and its zero value, require no

@@ -116,7 +116,8 @@ func NewFollower(r *run.Run) (*Follower, error) {
 }
 
 // Attach gives the follower the engine of the model. It sets the instants at which the record overrules the
-// model: each start and each end at the end of its second, after all passes of the model in this second.
+// model: for each recorded start and end the end of its second, after all passes of the model in this
+// second.
 func (f *Follower) Attach(e *slurmmodel.Engine) {
 	f.engine = e
 	after := func(second int64) hpc.Time { return hpc.Unix(second + 1).Add(-time.Nanosecond) }

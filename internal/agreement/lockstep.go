@@ -34,7 +34,7 @@ type Lockstep struct {
 	// Jobs is the number of jobs that waited, and Asked the number of jobs with a recorded reason.
 	Jobs  int `json:"jobs_that_waited"`
 	Asked int `json:"jobs_with_reasons"`
-	// Failed counts what the model could not carry out of the record.
+	// Failed counts the recorded starts and ends that the model could not carry out, by the reason.
 	Failed map[string]int `json:"not_carried_out,omitempty"`
 	// Kinds counts the differences. The differences of starts and nodes are only those at the counted
 	// instants.
@@ -50,8 +50,8 @@ type Lockstep struct {
 
 // unseen names the state that cannot be read from outside slurmctld. The model has its own values
 // of this state.
-const unseen = "not in the record, so that the model has its own: weights of nodes and sizes of jobs that earlier " +
-	"tests left, usage between two decays, the plan of backfill, instants of passes without a start"
+const unseen = "not in the record: weights of nodes and sizes of jobs that earlier tests left, usage between two " +
+	"decays, the plan of backfill, instants of passes without a start (the model computes its own values)"
 
 // shown is the number of differences of a kind that a report shows.
 const shown = 3

@@ -118,7 +118,7 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 	return w
 }
 
-// waited reports whether a job waited a minute. Preset jobs did not.
+// waited reports whether a job waited a minute. It returns false for preset jobs.
 func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	row := h.rows[k]
 	switch {
@@ -184,7 +184,8 @@ func (w *Whole) explain(l *Lockstep) {
 		w.First.Cause = "no decision differs in Slurm's state up to then; what differs before it: " + before.String()
 		return
 	}
-	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so it follows from what is " + unseen
+	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so the cause is a state of slurmctld " +
+		"that is " + unseen
 }
 
 // join adds the comparison for another seed.
@@ -231,7 +232,7 @@ func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
 	return list
 }
 
-// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], preset jobs have no part in the waits.
+// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], the waits leave out preset jobs.
 func (h *history) figures(end hpc.Time) []metrics.Float {
 	var all []float64
 	for _, k := range h.keys {
@@ -267,7 +268,7 @@ func (r *Report) renderWhole(b *strings.Builder) {
 		fmt.Fprintf(b, "  first            %s: Slurm %s; the model %s\n", f.Job, f.Slurm, f.Model)
 		fmt.Fprintf(b, "  cause            %s\n", f.Cause)
 	}
-	fmt.Fprintf(b, "\nwaits of the jobs that started, preset jobs apart: means over the seeds (lowest to highest)\n")
+	fmt.Fprintf(b, "\nwaits of the jobs that started, without preset jobs: means over the seeds (lowest to highest)\n")
 	for _, f := range r.Figures {
 		m, low, high := mean(f.Slurm)
 		n, lowest, highest := mean(f.Model)

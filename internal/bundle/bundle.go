@@ -35,7 +35,7 @@ const (
 // clusterFiles are the files of a cluster that a bundle may have.
 var clusterFiles = []string{"slurm.conf", "gres.conf", "topology.conf", "accounts.sacctmgr", "users"}
 
-// want says in errors what would be right in place of another archive.
+// want is the part of an error text that says which archive would be right.
 const want = "(want a bundle as rmreplay site export writes it)"
 
 // The bounds of an archive that is read.

@@ -65,7 +65,7 @@ realizations:
 For single runs, too, it prints:
 
   jobs         differences of submission, first start, wait and time of the last run,
-               job by job (between the means over realizations)
+               job by job (for several realizations, of the job's means over them)
   clusters     what differs between the clusters of the first runs of both sides: keys of
                slurm.conf, nodes, partitions, QOS, accounts and users
   releases     if the first runs of both sides are on different releases of Slurm: what

@@ -37,7 +37,8 @@ keys, renamed options, and defaults that changed scheduling. --site-slurm names 
 release that the site runs now, since defaults depend on it. Without --site-slurm the
 command infers the release from the keys.
 
-Each replay chooses its own directories and ports. Those in the list are examples.`,
+Each replay chooses its own directories and ports. The directories and ports in the list
+are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
   rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --slurm 26.05 --site-slurm 22.05

@@ -82,7 +82,7 @@ func doctorText(r *install.Report) string {
 		fmt.Fprintf(&b, "%-8s %-*s  %s\n", row.Status, width, row.Name, row.Found)
 		if row.Status != install.OK {
 			fmt.Fprintf(&b, "%*s  needed for: %s\n", 8+1+width, "", row.Why)
-			fmt.Fprintf(&b, "%*s  mend with:  %s\n", 8+1+width, "", row.Fix)
+			fmt.Fprintf(&b, "%*s  fix with:   %s\n", 8+1+width, "", row.Fix)
 		}
 	}
 	b.WriteString("\nSlurms found here (--slurm names one):\n")

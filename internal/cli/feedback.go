@@ -39,7 +39,7 @@ func modelNames() (names []string) {
 // feedbackHelp is the part of a command's help about reacting users.
 const feedbackHelp = `With --feedback think-time, each user's submissions are divided into sessions. A session
 begins when the sessions on which it depends have ended and the recorded think time has
-passed; its jobs keep their distances from its first job. The models adjusted, fluid and
+passed; its jobs keep their times after its first job. The models adjusted, fluid and
 distribution are those of Zakay and Feitelson. The workload must have recorded ends: use a
 run, or a log that has them. docs/FEEDBACK.md says how sessions are found, and compares
 the models.`

@@ -48,8 +48,8 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+
 		"measured (its CPU time here) or measured=F (F times that)")
-	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every "+
-		"`DURATION` of virtual time; 0 for none, as by default with --clock measured")
+	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs every "+
+		"`DURATION` of virtual time; 0 for none, as always with --clock measured")
 	console.Require(c, "cluster")
 }
 

@@ -153,7 +153,7 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	}
 	b.WriteString(table.String())
 	if oneSchedule(list) {
-		fmt.Fprintf(&b, "all %s have the same schedule: they are one draw, and say nothing about chance "+
+		fmt.Fprintf(&b, "all %s have the same schedule: they are one realization, and say nothing about chance "+
 			"(want --jitter, as in --jitter 30s)\n", quantity.Regular(len(list), "realization"))
 	}
 	if made := experiment.DrawnAnew(list[0].Made); made != "" {

@@ -35,11 +35,12 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
 	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
-	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to play the slurm part on the model of Slurm's scheduler")
+	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to simulate the cells for Slurm with the model "+
+		"of Slurm's scheduler")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+
 		"--sbatch=--partition=long; may be repeated")
-	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
+	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of the existing runs")
 	console.AddCount(f, &o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and "+
 		"seeds it needs")

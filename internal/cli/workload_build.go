@@ -76,8 +76,8 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 	var opts buildOptions
 	c := &cobra.Command{
 		Use:   "build --from KIND SOURCE... -o FILE",
-		Short: "Make a workload of a site's accounting",
-		Long: `Makes a workload of accounting records. With --from sacct, SOURCE is a file with the
+		Short: "Make a workload from a site's accounting",
+		Long: `Makes a workload from accounting records. With --from sacct, SOURCE is a file with the
 output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
 Submit, Start and End, and a column with the job's size. More columns make the replay
 more accurate; the command lists what is missing. Dependencies, switches and other
@@ -274,12 +274,13 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)
 	}
-	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules, r.Mistake)
+	writeCounts(&b, "records of the source and decisions, counted by rule", r.Rules, r.Mistake)
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
 	}
 	if r.incomplete {
-		fmt.Fprintf(&b, "next: rmreplay workload complete %s --cluster DIR -o COMPLETED makes what is missing, by declared rules\n", r.Output)
+		fmt.Fprintf(&b, "next: rmreplay workload complete %s --cluster DIR -o COMPLETED makes the missing fields, by "+
+			"declared rules\n", r.Output)
 	}
 	return g.Print(b.String())
 }

@@ -96,8 +96,8 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "wrote %d %s as %s to %s\n", w.Jobs.Len(),
 		quantity.Plural(w.Jobs.Len(), "job", "jobs"), opts.to, opts.output)
-	writeCounts(&b, "records of the source under a rule", w.Rules, w.Mistake)
-	writeCounts(&b, "what this format has no place for", losses, "")
+	writeCounts(&b, "records of the source, counted by rule", w.Rules, w.Mistake)
+	writeCounts(&b, "attributes that this format cannot hold", losses, "")
 	return g.Print(b.String())
 }
 

@@ -72,7 +72,8 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	}
 	for _, l := range made.Loads {
 		if !l.Met() {
-			g.Say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, and not for %g%s",
+			g.Say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, instead of "+
+				"%g%s",
 				l.Nodes, l.Lowest(), l.Highest(), l.Mean(), l.Wanted, opts.unmetHint())
 		}
 	}
@@ -95,7 +96,7 @@ func (o *daintOptions) unmetHint() string {
 	if o.jobs == 0 {
 		return ""
 	}
-	return " (--days without --jobs makes as many jobs as do)"
+	return " (--days without --jobs makes enough jobs for this load)"
 }
 
 // loadsJSON returns the loads by the feature of the nodes.

@@ -87,7 +87,7 @@ func (o *lublinOptions) addFlags(c *cobra.Command) {
 	console.AddCount(f, &o.model.Processors, "processors", 128, "size of the machine: `N` processors, or nodes with --whole-nodes")
 	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes; --processors is their number")
 	f.BoolVar(&o.model.Untyped, "untyped", false, "one kind of jobs, in place of batch and interactive jobs")
-	f.IntVar(&o.model.Users, "users", 50, "number of users: `N` (the model itself has none)")
+	f.IntVar(&o.model.Users, "users", 50, "number of users: `N`, an addition to the model")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")
 	o.zone.Add(f)
 	console.AddSeed(f, &o.model.Seed, seedOfJobs)

@@ -35,9 +35,9 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 // addSessionsFlag adds --sessions, the rule that divides submissions into sessions.
 func addSessionsFlag(f *pflag.FlagSet, by *string) {
 	f.StringVar(by, "sessions", session.Default.String(),
-		"`RULE` for sessions: a submission begins a new one if it comes DURATION or more after the user's submission "+
-			"before (arrival:60m), after the end of the job submitted before (last:20m), or after the last end of the "+
-			"session's jobs (max:20m)")
+		"`RULE` for sessions: a submission begins a new session if it comes DURATION or more after the user's previous "+
+			"submission (arrival:60m), after the end of the previously submitted job (last:20m), or after the last end of "+
+			"the session's jobs (max:20m)")
 }
 
 func newWorkloadSessionsCommand(g *globals) *cobra.Command {

@@ -14,7 +14,8 @@ import (
 )
 
 // Answer says how a set's waits and use of the machine differ from the baseline's, how sure that
-// is, and which share of its jobs the set rejects. It returns "" if both have no waits.
+// is, and which share of its jobs the set rejects. It returns "" if the waits of both are
+// unknown.
 func (c *Comparison) Answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {
@@ -70,7 +71,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	switch {
 	case !c.Inference:
-		text += ". These runs cannot say how much of it is chance"
+		text += ". These runs cannot say how much of this difference is chance"
 	case !d.P.Known() || d.Difference == 0: // equal waits need no test
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
@@ -133,7 +134,8 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 // fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
 const fewRejected = 0.01
 
-// rejections says how many jobs a set rejects, since these have no waits; "" if they are few.
+// rejections says how many jobs a set rejects, because rejected jobs have no waits. It returns ""
+// if they are few.
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {
@@ -143,7 +145,7 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	if !(n > fewRejected*jobs) {
 		return ""
 	}
-	return fmt.Sprintf("; %s of its jobs were rejected, whose waits do not count", quantity.Percent(metrics.Float(n/jobs)))
+	return fmt.Sprintf("; %s of its jobs were rejected and have no waits", quantity.Percent(metrics.Float(n/jobs)))
 }
 
 // startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in
@@ -179,7 +181,7 @@ func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	return nil, nil
 }
 
-// From this share of waits without a known reason on, the other parts are only lower bounds.
+// If at least this share of the waits has no known reason, the other parts are only lower bounds.
 const unexplained = 0.05
 
 // Unexplained says for which share of a set's waits the reason is not known, if the share is large. The other
@@ -203,7 +205,8 @@ func (c *Comparison) Unexplained(set int) string {
 		Letter(set), quantity.Percent(metrics.Float(unknown/total)))
 }
 
-// order ranks more than two sets by their mean waits, sets with runs that are not valid last. It returns "" for two.
+// order ranks more than two sets by their mean waits, sets with runs that are not valid last. It returns "" for two
+// sets.
 func (c *Comparison) order() string {
 	if len(c.Sets) < 3 {
 		return ""

@@ -22,7 +22,7 @@ func TestAnswer(t *testing.T) {
 			[]string{"wait 1 min longer in B (other) than in A (base): 2 min 40 s instead of 1 min 40 s", "hold 40.0 % of the machine instead of 50.0 %", "more than chance (p = 0.010"}},
 		{[2]metrics.Float{160, 100}, [2]metrics.Float{0.5, 0.5}, 0.4, true, []string{"1 min shorter in B", "may be chance (p = 0.40"}},
 		{[2]metrics.Float{160, 160.2}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
-			[]string{"wait about as long in B (other) as in A (base): 160.20 s and 160 s.", "cannot say how much of it is chance"}},
+			[]string{"wait about as long in B (other) as in A (base): 160.20 s and 160 s.", "cannot say how much of this difference is chance"}},
 		{[2]metrics.Float{32.60, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait about as long in B (other) as in A (base): 32.8 s and 32.6 s."}},
 		{[2]metrics.Float{32.75, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
@@ -59,9 +59,9 @@ func TestAnswerRejected(t *testing.T) {
 		rejected metrics.Float
 		want     string
 	}{
-		{160, 30, "2 min 40 s instead of 1 min 40 s; 30.0 % of its jobs were rejected, whose waits do not count. "},
+		{160, 30, "2 min 40 s instead of 1 min 40 s; 30.0 % of its jobs were rejected and have no waits. "},
 		{160, 1, "2 min 40 s instead of 1 min 40 s. "},
-		{metrics.NoValue(), 100, "No job of B (other) started, so its waits are not known; 100.0 % of its jobs were rejected, whose waits do not count."},
+		{metrics.NoValue(), 100, "No job of B (other) started, so its waits are not known; 100.0 % of its jobs were rejected and have no waits."},
 	} {
 		c := &Comparison{Sets: []SetInfo{{Name: "base", Runs: []RunInfo{{Jobs: 100}}}, {Name: "other", Runs: []RunInfo{{Jobs: 100}}}}}
 		figure := func(key string, was, is metrics.Float) Metric {
@@ -138,7 +138,7 @@ func TestCopiesAreOneRealization(t *testing.T) {
 		}
 		answer := c.Answer(&c.Pairs[0])
 		if differ := name == "none"; c.Inference != differ || (known > 0) != differ || (c.Pairs[0].Schedules != nil) != differ ||
-			strings.Contains(answer, "cannot say how much of it is chance") == differ {
+			strings.Contains(answer, "cannot say how much of this difference is chance") == differ {
 			t.Errorf("%s: inference %t, %d figures with p, reason %q, answer %q", name, c.Inference, known, c.Reason, answer)
 		}
 	}

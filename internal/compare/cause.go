@@ -16,8 +16,8 @@ import (
 
 // Cause is a reason for a divergence.
 type Cause struct {
-	// Proven says that the records prove it. If not, it is a likely cause: something that differs
-	// and that can have this effect.
+	// Proven says that the records prove the cause. An unproven cause is likely: it differs between
+	// the runs, and can have this effect.
 	Proven bool   `json:"proven"`
 	Text   string `json:"text"`
 }
@@ -95,7 +95,7 @@ func (d *Divergence) moments(side string, t *table) jobrows.Moments {
 	return m
 }
 
-// suspect adds to divergences of starts and nodes, as a likely cause, that the clusters have other settings.
+// suspect adds a likely cause to divergences of starts and nodes: that the clusters have different settings.
 func suspect(list []Divergence, settings []clusters.Setting) {
 	if len(settings) == 0 {
 		return
@@ -119,7 +119,7 @@ func (d *Divergence) circumstances(between *releases.Difference, size string, li
 	}
 	if between != nil {
 		if text := between.Submissions.Difference(d.Job); text != "" {
-			likely("sbatch of %s makes another submission of its options: %s", between.Set, text)
+			likely("sbatch of %s submits its options in another way: %s", between.Set, text)
 		}
 		var others []string
 		for _, key := range d.overtook {

@@ -70,7 +70,7 @@ func TestCausesOfRunTimes(t *testing.T) {
 		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
 		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
 		{"no limit in a record", timedOut(134, 0), timedOut(120, 120), nil,
-			"true: it was ended at its time limit, which was 00:02:00 instead of one that is not recorded"},
+			"true: it was ended at its time limit, which was 00:02:00 instead of a limit that is not recorded"},
 		{"another end", timedOut(120, 120), job("x", 0, 0, 60, "n1"), log, "true: it ended as COMPLETED instead of TIMEOUT"},
 		{"requeued", job("x", 0, 0, 60, "n1"), with(job("x", 0, 0, 90, "n1"), func(r *run.Row) { r.Restarts = 1 }), log, "true: it was requeued once instead of 0 times"},
 		{"unknown", job("x", 0, 0, 60, "n1"), job("x", 0, 0, 90, "n1"), log, ""},
@@ -87,7 +87,7 @@ func TestCausesOfRunTimes(t *testing.T) {
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
-	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in the set it was not eligible before ") || !strings.HasSuffix(got, "when it had started in the baseline") {
+	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in the set it was not eligible before ") || !strings.HasSuffix(got, "in the baseline it had already started by then") {
 		t.Error(got)
 	}
 	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in the baseline it was not eligible before ") {

@@ -418,7 +418,7 @@ func describe(name string, runs []table) SetInfo {
 const fewRuns = 5
 
 // inference reports whether every set has at least two runs, and is given only once. If not, reason
-// names a set that has not, and says why.
+// names the first set for which this is false, and says why.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {
@@ -523,8 +523,8 @@ func warnings(sets []Set, c *Comparison) []string {
 	return list
 }
 
-// endsAsFailed returns each first run's warning that jobs failed in place of another end. It returns nothing if
-// all sets have the same warning.
+// endsAsFailed returns the warnings [run.EndsAsFailed] of the sets' first runs: jobs failed in place of another
+// end. It returns nothing if all sets have the same warning.
 func endsAsFailed(sets []Set) (list []string) {
 	texts := map[string]bool{}
 	for _, s := range sets {

@@ -361,7 +361,7 @@ func (t *table) snapshot(kind DivergenceKind, at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || after(t.at(row.End), end): // a job whose record ends before was cancelled while it waited
+		case row.End == 0 || after(t.at(row.End), end): // a job that ended before was cancelled while it waited
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}

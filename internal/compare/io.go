@@ -160,7 +160,7 @@ func (c *Comparison) renderIO(b *bytes.Buffer, p *Pair) {
 	}
 	b.WriteString("Holm's correction is for this table")
 	if d := c.IO[0].difference(p.Set); d != nil && d.Paired {
-		b.WriteString("; intervals and p are of pairs of runs with the same workload and seed")
+		b.WriteString("; intervals and p come from pairs of runs with the same workload and seed")
 	}
 	b.WriteString("\n")
 }

@@ -71,7 +71,7 @@ func TestPairedIO(t *testing.T) {
 	if err := c.Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"lustre oversubscribed", "of pairs of runs with the same workload and seed"} {
+	for _, want := range []string{"lustre oversubscribed", "come from pairs of runs with the same workload and seed"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

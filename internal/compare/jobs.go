@@ -18,7 +18,8 @@ const largestJobs = 20
 
 // JobView is the comparison job by job: submission, first start, wait and time of the last run, each as set −
 // baseline in seconds (SC'18, figure 6, has submission, start and duration). If a side has
-// several runs, a job's value is its mean over them, so that the jobs' mean wait is that of the runs.
+// several runs, a job's value is its mean over the runs, so that the mean wait of the jobs is the mean wait
+// of the runs.
 type JobView struct {
 	Matched int `json:"matched"` // jobs on both sides
 	// MatchedBy says by what jobs are matched if not by their IDs. The set's jobs have the IDs of the baseline here.
@@ -133,7 +134,7 @@ func (v *JobView) count(n *int, t *table, key Key) {
 	*n++
 }
 
-// horizon returns when the first of the runs that ended early did so, on the baseline's dates; [hpc.Never] if all
+// horizon returns the earliest end of a run that ended early, on the baseline's dates; [hpc.Never] if all
 // runs are complete.
 func horizon(sets ...[]table) hpc.Time {
 	first := hpc.Never
@@ -242,7 +243,7 @@ func (c *columns) means(runs []table, number int) times {
 	return times{mean(c.submit), mean(c.start), mean(c.wait), mean(c.runTime), last}
 }
 
-// mean returns the mean of values, to the last bit the same for all orders of them.
+// mean returns the mean of values. The order of the values does not change a bit of the result.
 func mean(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -19,8 +19,8 @@ import (
 // Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
 // two months of a log, or two workloads.
 type Periods struct {
-	// Jobs counts the jobs that have a wait, and Days the days on which these were submitted. Processors are those of
-	// the machine; 0 if the record does not say. Load is the processor time of these jobs, divided
+	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors are
+	// those of the machine; 0 if the record does not say. Load is the processor time of these jobs, divided
 	// by the machine's processors (or the most that jobs held at once) and by the time from the
 	// first submission to the last end, or to the last submission if the sides are windows.
 	Jobs       []int           `json:"jobs"`
@@ -29,7 +29,7 @@ type Periods struct {
 	Load       []metrics.Float `json:"load"`
 	// Quantities are the jobs' waits, run times and processors.
 	Quantities []PeriodQuantity `json:"quantities"`
-	// Factors are possible reasons of the difference of the mean waits, each by itself.
+	// Factors are possible reasons for the difference of the mean waits. Each is examined by itself.
 	Factors []PeriodFactor `json:"factors"`
 }
 
@@ -309,7 +309,7 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("\n" + table.String() + "  p is that of the means of days; it has no value below three days\n")
+	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {

@@ -84,7 +84,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	c.renderTable(b, p, "", c.Metrics)
 	if c.Inference {
-		b.WriteString("* stands after Holm's correction for the whole table\n")
+		b.WriteString("* is significant after Holm's correction for the whole table\n")
 		c.renderPower(b, p)
 	}
 	c.renderZeroRunTimes(b, p)
@@ -103,7 +103,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if p.Recorded != nil {
 		b.WriteString("\n")
 		if n := max(len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)); n > 1 {
-			fmt.Fprintf(b, "of the first of %d runs, but for the distance and the intervals, which are of all:\n", n)
+			fmt.Fprintf(b, "for the first of %d runs; the distance and the intervals are for all runs:\n", n)
 		}
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
@@ -196,14 +196,15 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
-		return // so few runs detect nothing, as the first sentence says
+		return // the first sentence says that so few runs detect no difference
 	}
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
 		nb, quantity.Plural(nb, "run", "runs"),
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
 	for i := range c.Metrics {
 		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
-			fmt.Fprintf(b, "(of the mean wait %s s; what was found is %s standard deviations)\n", d.Detectable.Text(),
+			fmt.Fprintf(b, "(for the mean wait %s s; the difference of the mean waits here is %s standard "+
+				"deviations)\n", d.Detectable.Text(),
 				d.HedgesG.Text())
 		}
 	}

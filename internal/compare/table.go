@@ -203,14 +203,14 @@ func (t *table) side() releases.Side {
 	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
 }
 
-// preset reports whether a job that started at an instant was running when the run's window began. The
-// workload then gave its start and its wait, not the scheduler.
+// preset reports whether a job that started at an instant was running when the run's window began.
+// Then the workload, and not the scheduler, decided its start and its wait.
 func (t *table) preset(start hpc.Time) bool {
 	return start != 0 && start < t.Manifest.WindowStart
 }
 
-// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or it waited
-// still.
+// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or was still
+// waiting.
 func (t *table) unreached(key Key) bool {
 	row := t.row(key)
 	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.FirstStart() == 0 && row.End == 0)

@@ -114,7 +114,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 			v.LookAt = slices.Insert(v.LookAt, 0, text)
 		}
 	}
-	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even where all starts are equal
+	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even if all starts are equal
 		if w.Code == run.LackPrefix+run.LostRuns {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}
@@ -272,13 +272,13 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 		}
 	}
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, the nodes that jobs got were "+
-			"free, by the record, for %s of the jobs' waits: why the jobs waited is not in the record",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, then by the record the nodes that "+
+			"jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
 		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production and not in the replay: "+
-			"rejected, or never able to start")
+			"they were rejected, or could never start")
 	}
 	const left = workload.RuleLeftRunning
 	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {

@@ -16,7 +16,7 @@ import (
 type Anonymization struct {
 	KeyFile string // holds the secret key, of at least [transform.LeastKey] bytes
 	// Cluster is the cluster of the workload, nil if it is not known. ClusterDir is the
-	// directory that it was read from.
+	// directory from which it was read.
 	Cluster    *conf.Cluster
 	ClusterDir string
 	// Output is the directory for the anonymized cluster: a new one, or an empty one. Nothing

@@ -36,7 +36,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	}
 	for name, text := range report.Logs {
 		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o666); err != nil {
-			return fmt.Errorf("keeping what slurmdbd said: %w", err)
+			return fmt.Errorf("keeping the answers of slurmdbd: %w", err)
 		}
 	}
 	if report.Jobs != nil {
@@ -67,9 +67,9 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran on record, or
-// that has no record, affects the result whatever the reason is: its work is missing, and the other jobs wait for too
-// short a time.
+// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran when it was
+// recorded, or that has no record, affects the result whatever the reason is: its work is missing, and the other jobs
+// wait for too short a time.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {
@@ -84,8 +84,9 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone warns of jobs that a run gave up, and of jobs that ran at the window's begin only on record.
-// never are jobs whose dependencies are never met: they affect the result only if they ran on record.
+// undone warns of jobs that a run gave up, and of jobs that the record, but not the run, has running
+// at the window's begin. never are jobs whose dependencies are never met: they affect the result only
+// if the record says that they ran.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

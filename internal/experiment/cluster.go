@@ -124,8 +124,8 @@ func maxArraySize(c *conf.Cluster) int {
 	return n
 }
 
-// Partitions returns the facts about a cluster that transforms of a workload use. The default
-// partition has the empty name as well.
+// Partitions returns the facts about a cluster that transforms of a workload use. The map also
+// has the default partition under the empty name.
 func Partitions(c *conf.Cluster) map[string]transform.Partition {
 	partitions := map[string]transform.Partition{}
 	for _, p := range c.Partitions {

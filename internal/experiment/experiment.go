@@ -101,7 +101,7 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 	return p.Run(ctx, hooks)
 }
 
-// Prepare loads and checks everything that a run needs. It starts nothing.
+// Prepare loads and checks everything that a run needs. It does not start the engine.
 func Prepare(spec Spec) (*Prepared, error) { return prepare(spec, checkRun) }
 
 // prepare checks the output directory before it reads the workload, which may take long.

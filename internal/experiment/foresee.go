@@ -15,7 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// RuleUndeclaredQOS is the rule about a partition's QOS that no command declares: then slurmctld does not start.
+// RuleUndeclaredQOS is the rule about a partition whose QOS is not declared by a command: slurmctld does not
+// start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee returns what Slurm will reject of a workload on a cluster by rmreplay's rules, and the problems

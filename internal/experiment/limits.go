@@ -56,19 +56,21 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s to the time limit because slower nodes (--perf) make run times longer and keep limits: waits and use "+
-		"are those with the jobs cut off (with --time-limit twice-run-time, they end by themselves)",
-		quantity.Plural(n, "1 job came", fmt.Sprint(n, " jobs came")))
+	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times and not limits; waits "+
+		"and "+
+		"utilization include this (with --time-limit twice-run-time, no job reaches its limit)",
+		quantity.Plural(n, "1 job was ended", fmt.Sprint(n, " jobs were ended")))
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 
-// isKilled reports whether neither the job itself nor its time limit ended a job in this state.
+// isKilled reports whether a job in this state was ended by something other than its own exit or
+// its time limit.
 func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord warns of jobs that failed in the run because something else ended them on record
-// ([isKilled]). They run as long as recorded, and then exit with an error.
+// killedOnRecord warns of jobs that failed in the run because their recorded end has another
+// cause ([isKilled]). They run as long as recorded, and then exit with an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil

@@ -114,7 +114,9 @@ func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) {
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
 	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
-		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
+		return p.checking(errors.New("the model of Slurm 23.11 and later cannot play a workload with a window (want a " +
+			"workload without a window, " +
+			"--slurm 22.05, or rmreplay replay)"))
 	}
 	var err error
 	if e.config, err = e.configure(p); err != nil {
@@ -248,6 +250,12 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	engine.At(p.begin, func() { // as a replay asks slurmctld, so that the records have the same statistics
 		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	})
+	if w := p.workload; p.begin < w.Start {
+		engine.At(max(p.begin, w.Start.Add(-time.Second)), func() {
+			asked.Cut()
+			asked.Ask()
+		})
+	}
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
 	var total *rm.Scheduler
 	if asked != nil {

@@ -72,7 +72,7 @@ func setSite(cluster *conf.Cluster, site string) error {
 	return nil
 }
 
-// NamesVersion reports whether the name of a Slurm in [Slurm.Installation] is a version and no
+// NamesVersion reports whether the name of a Slurm in [Slurm.Installation] is a version and not a
 // directory.
 func NamesVersion(named string) bool {
 	release, err := slurmspec.ParseRelease(named)

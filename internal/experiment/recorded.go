@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the Slurm that the run's options named, otherwise "" for the
-// default, or, if today's default has another release, the release that made the run.
+// madeWith returns the Slurm that made a run: the Slurm that the run's options named. If they named none,
+// it returns "" for the default Slurm, or the run's release if today's default has another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {

@@ -191,7 +191,8 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes names a part of the workload that a pool of processors cannot play, with a verb, or returns "".
+// needsNodes returns a part of the workload that a pool of processors cannot play, with a verb: "node
+// events, which need". It returns "" if there is no such part.
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:
@@ -287,7 +288,7 @@ func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 	return run.StateComplete, nil
 }
 
-// seldom calls the observer for one instant of 256. The observer reads the real clock to decide
+// seldom calls the observer for one instant in 256. The observer reads the real clock to decide
 // whether it shows anything, and that takes as long as simulating an instant.
 func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	n := 0

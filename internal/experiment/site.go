@@ -113,7 +113,7 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// administrators are parts of the names of QOS that sites keep for those who run the machine.
+// administrators are parts of the names of QOS that sites keep for administrators.
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
 // ordinary returns the first QOS of a list that ordinary users probably have. It skips QOS with an administrators'
@@ -203,8 +203,8 @@ func (p *Prepared) made() []workload.MadeField {
 // drawOf returns the seed with which a realization draws a field: number is the number of the realization, and place
 // the index of the field. The first half of the realizations draws all fields by its own numbers. The second half
 // uses the same draws of each field once more, in another order for each field. So two realizations
-// share the draw of at most one field. The correlation of the results of two that share one is the
-// part of the variance that this field makes: replicated sampling (McKay, NUREG/CR-6311, 1995; Mara
+// share the draw of at most one field. If two realizations share one draw, the correlation of their results is the
+// part of the variance that this field causes: replicated sampling (McKay, NUREG/CR-6311, 1995; Mara
 // and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than fields
 // has too few orders: then each realization has draws of its own.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {

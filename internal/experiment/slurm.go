@@ -66,7 +66,8 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	case s.ReasonsEvery < 0:
 		return fieldError("reasons", "%v: negative (want 0 for none)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && s.ReasonsEvery != 0:
-		return fieldError("reasons", "%v: with the measured clock the questions would take virtual time (want 0)", s.ReasonsEvery)
+		return fieldError("reasons", "%v: with the measured clock, asking slurmctld for reasons would take virtual time "+
+			"(want 0)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > maxClockFactor):
 		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(maxClockFactor))
 	}

@@ -49,7 +49,7 @@ func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 // Watched is what [Watch] returns about a run.
 type Watched struct {
 	replay.Result
-	Warnings []slurm.Warning // the engine's warnings; of Slurm's, those that affect the result
+	Warnings []slurm.Warning // the engine's warnings; from Slurm only those that affect the result
 }
 
 // watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.

@@ -603,9 +603,9 @@ func TestPostponed(t *testing.T) {
 	depends("only", "chain", "singleton")
 	for job, want := range map[string]string{
 		"preset": "", "then": "", "moved": "",
-		"next": "warning      its wait is too short by 20m: it waited for job preset, which ran when the window began and which the run submits only at its start\n",
-		"last": "warning      its wait is too short by 19m: it waited for job preset, ",
-		"only": "warning      its wait is too short by 48m: it waited for job late, ",
+		"next": "warning      its wait is too short by 20m: the run submitted it late, because it waits for job preset, which ran when the window began and is submitted only at its start\n",
+		"last": "warning      its wait is too short by 19m: the run submitted it late, because it waits for job preset, ",
+		"only": "warning      its wait is too short by 48m: the run submitted it late, because it waits for job late, ",
 	} {
 		s, err := rec.Job(job)
 		if err != nil {

@@ -50,7 +50,7 @@ type Group struct {
 	OtherCauses metrics.Float `json:"other_causes_wait_s"`
 	// Looks is the number of instants at which waits for nodes were explained.
 	Looks int `json:"looks"`
-	// Rivals held the processors for which the jobs waited, the largest first.
+	// Rivals held the processors for which the jobs waited, the largest rival first.
 	Rivals []Rival `json:"rivals"`
 	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
@@ -294,7 +294,7 @@ func (c cause) text() string {
 	case Backfill:
 		return "they fit on free nodes, and the scheduler did not reach them"
 	case Burst:
-		return "user " + orNone(c.subject) + " had half of the processors in use and asked for, or more"
+		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and asked for"
 	}
 	for _, part := range waits.Parts {
 		if kindOf(part, "") != c.kind {

@@ -83,7 +83,7 @@ func (rec *Record) sameName(row, other *run.Row) bool {
 // render writes the warning for people; nothing for nil.
 func (p *Postponed) render(b *bytes.Buffer) {
 	if p != nil {
-		fmt.Fprintf(b, "%-12s its wait is too short by %s: it waited for job %s, which ran when the window "+
-			"began and which the run submits only at its start\n", "warning", span(p.Seconds), p.By)
+		fmt.Fprintf(b, "%-12s its wait is too short by %s: the run submitted it late, because it waits for job %s, which "+
+			"ran when the window began and is submitted only at its start\n", "warning", span(p.Seconds), p.By)
 	}
 }

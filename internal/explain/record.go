@@ -1,7 +1,7 @@
-// Package explain says why jobs waited: the story of one job, and the causes of a stall of the whole
-// queue. It works on a run's record alone: the jobs, the events with the reasons that the resource
-// manager gave, and what happened to nodes and reservations. If a record has no reasons, the jobs
-// that held the machine explain the waits.
+// Package explain says why jobs waited: why one job waited (its [Story]), and why the whole queue
+// waited at an instant (a [Stall]). It works on a run's record alone: the jobs, the events with the
+// reasons that the resource manager gave, and what happened to nodes and reservations. If a record
+// has no reasons, the jobs that held the machine explain the waits.
 //
 // The causes are ranked by how much of the stall each cause explains, as [Cause] says. They are
 // evidence, not proof: the record does not have the state of every node, the memory and GPUs that
@@ -136,7 +136,8 @@ func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 	return holding{row, runs[i]}, true
 }
 
-// queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not.
+// queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not
+// in the queue.
 func queuedAt(row *run.Row, t hpc.Time) bool {
 	return len(row.Segments) == 0 || slices.ContainsFunc(waits.AppendQueued(nil, row), func(p waits.Period) bool {
 		return p.From <= t && (p.To == 0 || p.To > t)

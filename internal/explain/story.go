@@ -218,7 +218,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	return s, nil
 }
 
-// priorityOf returns the priority at the start of a job, or the last while it waited.
+// priorityOf returns the priority at the start of a job, or its last priority while it waited.
 func priorityOf(row *run.Row) uint32 {
 	p := row.Priority
 	for _, span := range row.Reasons {
@@ -531,7 +531,8 @@ const (
 // belowLimit returns what row and other have in common ("array", "user", "account" or "QOS"), if
 // the largest part of row's wait was for a limit and other counts towards this limit; otherwise "".
 // If row waited for several limits, the last one decides. A limit of a parent account or of a
-// partition's QOS has the same reason as one of the job's own account or QOS, and is taken for it.
+// partition's QOS has the same reason as a limit of the job's own account or QOS, and counts as
+// such a limit.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""

@@ -18,9 +18,9 @@
 // begins at the last instant at which no job waited, since the state of every policy then follows
 // from the running jobs. The state of a queue that is not empty cannot be taken from a record. If
 // the simulator does not repeat the run, as with runs of Slurm, fair start times are those of a
-// model. The model begins with the run's own state at the submission of the job: who runs, since
-// when and with which time limit, and who waits. Then a job may count as unfairly treated because
-// the policy would have started it earlier than Slurm, and not because of later jobs.
+// model. The model begins with the run's own state at the submission of the job: which jobs run, since
+// when and with which time limit, and which jobs wait. Then a job may count as unfairly treated
+// because the policy would have started it earlier than Slurm, and not because of later jobs.
 // [metrics.FairStart.Agreement] says how much the model is like the run. Compare such figures
 // between runs of one workload only.
 //

@@ -43,7 +43,7 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 
 // OtherCluster reports whether a job must be left out because it ran on another cluster than the
 // options ask for, and counts such a job. It returns an error for jobs of several clusters if the
-// options name none. An empty name is never another cluster.
+// options name no cluster. An empty name is never another cluster.
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":

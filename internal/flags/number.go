@@ -11,7 +11,7 @@ import (
 )
 
 // Numbers makes all flags that take a number read it as people write it: 10k and 28,475 where a whole number is
-// wanted, and 95% where any number is. A seed is a name, and stays as it is.
+// wanted, and 95% where any number is. It does not change the flag of a seed, because a seed is a name.
 func Numbers(f *pflag.FlagSet) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		kind := flag.Value.Type()
@@ -55,8 +55,8 @@ type number struct {
 	whole bool
 }
 
-// Set reads the value. It passes other texts on to the flag unchanged: the flag's error says what
-// is wrong.
+// Set reads the value. It passes a text that is not a number to the flag unchanged: the flag's
+// error says what is wrong.
 func (n number) Set(text string) error {
 	switch plain, percent := strings.CutSuffix(text, "%"); {
 	case n.whole:

@@ -36,12 +36,13 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap of a random day of the last week; of a history of less than a
-// day, a random span until now is repeated until a day is full. Each job comes again k times, where
-// k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual rates. A copy
-// of an ended job runs as long as that job. If the job still runs or waits, its copy's run time is
-// drawn: jobs that have not ended are mostly long. A job that was cancelled before its start does
-// not come again. l has the distributions of run times; nil for true ones.
+// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a
+// day, a random span that ends now is repeated until a day is full. Each job is submitted again k
+// times, where k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual
+// rates. A copy of an ended job runs as long as that job. If the job still runs or waits, its copy's
+// run time is drawn, because jobs that have not ended are mostly long. A job that was cancelled before
+// its start is not submitted again. l has the distributions of run times; nil means the true run
+// times.
 func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
@@ -121,7 +122,8 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 }
 
-// tasksAt returns how many of the first cases of a list are tasks of one array; 1 if the first case is no task.
+// tasksAt returns how many of the first cases of a list are tasks of one array; 1 if the first case is not a
+// task.
 func tasksAt(list []predict.Case) int {
 	n := 1
 	for list[0].Request.Array != "" && n < len(list) && list[n].Job == list[0].Job {

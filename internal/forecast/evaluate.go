@@ -53,7 +53,8 @@ type Evaluation struct {
 	Realizations int      `json:"realizations"`
 	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
-	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends then.
+	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends then
+	// at the latest.
 	Until    *time.Time `json:"until,omitempty"`
 	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
@@ -225,7 +226,7 @@ func (b *Beside) finish() *Beside {
 // Evaluate freezes a run at given or random instants, forecasts the jobs that wait, and compares
 // the forecasts with the starts in the run.
 //
-// A run has no submissions after its last one, because its workload was cut there and not because the users stopped.
+// A run ends with a last submission because its workload was cut there, and not because the users stopped.
 // So forecasts that draw later submissions are not compared with what happened after the last submission.
 // If ctx is cancelled after an instant, Evaluate returns the instants so far beside the error.
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluation, err error) {
@@ -247,8 +248,8 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluati
 	slices.Sort(instants)
 	n, _ := slices.BinarySearch(instants, until)
 	if late := len(instants) - n; late > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("%d %s not before the run's last submission left out", late,
-			quantity.Plural(late, "instant", "instants")))
+		e.Notes = append(e.Notes, fmt.Sprintf("left out %s at or after the run's last submission",
+			quantity.Counted(late, "instant", "instants")))
 	}
 	if instants = instants[:n]; n == 0 {
 		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits %s, so there is nothing to forecast", e.Run, where)

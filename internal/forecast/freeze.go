@@ -143,9 +143,10 @@ func (c *Course) forgetUnstarted() {
 	}
 }
 
-// allocated replaces the instants at which scripts were launched, which a replay of Slurm records with [rm.Started],
-// by the instants of the allocations, which slurmctld reports with the jobs' ends. slurmctld launches a script up to
-// some seconds after it has allocated the nodes. Starts, ages and time limits count from the allocation.
+// allocated replaces the instants at which scripts were launched by the instants of the allocations. A replay of
+// Slurm records the former with [rm.Started], and slurmctld reports the latter with the jobs' ends. slurmctld
+// launches a script up to some seconds after it has allocated the nodes. Starts, ages and time limits count from the
+// allocation.
 func allocated(events []run.Event) {
 	launched := map[Key]int{}
 	for i := range events {

@@ -142,7 +142,7 @@ func TestLastSubmission(t *testing.T) {
 	}
 	opts.At = []hpc.Time{at(9000), last}
 	if e, err = forecast.Evaluate(t.Context(), c, opts); err != nil || len(e.Instants) != 1 || len(e.Notes) == 0 ||
-		!strings.Contains(e.Notes[len(e.Notes)-1], "1 instant not before the run's last submission left out") {
+		!strings.Contains(e.Notes[len(e.Notes)-1], "left out 1 instant at or after the run's last submission") {
 		t.Errorf("%v, %+v", err, e)
 	}
 	opts.At = []hpc.Time{last.Add(time.Second)}

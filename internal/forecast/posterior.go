@@ -12,15 +12,16 @@ import (
 )
 
 // posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
-// really run, and an error in one job's run time is probably an error in all. So a realization first draws a
-// distribution for each group, from the distributions that are likely given the jobs that have ended. It then draws
-// the jobs' run times from their group's distribution: a realization's jobs of a group are long or short together.
+// really run, and an error in one job's run time is probably an error in the run times of all. So a realization
+// first draws a distribution for each group, from the distributions that are likely given the jobs that have ended.
+// It then draws the jobs' run times from their group's distribution: a realization's jobs of a group are long or
+// short together.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
 // [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
 // Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables. A group that has
-// the same jobs as the wider group has its distribution.
+// the same jobs as the wider group has the same distribution.
 type posterior struct {
 	seed  [8]byte // the seed of the realization
 	drawn map[groupLimit]*drawn
@@ -33,7 +34,8 @@ type drawn struct {
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest time drawn for
-// its group, the wider group counts: the time drawn may be shorter than the jobs that still run.
+// its group, the wider group's draw is used: the longest time drawn may be shorter than the jobs that still
+// run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.Longest() {
 		return d.wider.QuantileAfter(q, elapsed)
@@ -116,11 +118,11 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first own ones, and
-// then the sticks. The own ones are those of the group's run times, and those of its tail. The tail consists of sticks
-// as well, of the part of the wider group's draw that is longer than the group's longest job so far (Susarla and Van
-// Ryzin, "Nonparametric Bayesian estimation of survival curves from incomplete observations", Journal of the American
-// Statistical Association 71(356), 1976).
+// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first its own
+// weights, and then the weights of the sticks. The own weights are those of the group's run times and of its tail. The
+// tail consists of sticks as well, of the part of the wider group's draw that is longer than the group's longest job
+// so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival curves from incomplete observations",
+// Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {

@@ -65,7 +65,8 @@ type Waiting struct {
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which the job does not start.
 	Never int `json:"never,omitempty"`
-	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if that is not known.
+	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if the reason is not
+	// known.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if Slurm gives no start.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
@@ -361,22 +362,22 @@ func (e *Evaluation) Render() string {
 		ends = append(ends, "last submission "+e.Until.Format("2006-01-02T15:04:05Z"))
 	}
 	if len(ends) > 0 {
-		fmt.Fprintf(&b, "horizon %s: errors are those of %d %s whose start and median are not after it; P10-P90 leaves "+
-			"out %d %s whose start and P10 are (with them %.1f %%)\n", strings.Join(ends, ", "), len(e.errors),
-			quantity.Plural(len(e.errors), "job", "jobs"), e.Beyond,
-			quantity.Plural(e.Beyond, "job", "jobs"), 100*e.CoveredAll)
+		fmt.Fprintf(&b, "horizon %s: the errors are over %s with start and median before the horizon; P10-P90 leaves out "+
+			"%s with start and P10 after the horizon (including %s: %.1f %%)\n", strings.Join(ends, ", "),
+			quantity.Counted(len(e.errors), "job", "jobs"), quantity.Counted(e.Beyond, "job", "jobs"),
+			quantity.Plural(e.Beyond, "it", "them"), 100*e.CoveredAll)
 	}
 	if e.Never > 0 {
-		fmt.Fprintf(&b, "%d %s started in the run, and not in half of the realizations: their errors are not in the "+
-			"means\n", e.Never, quantity.Plural(e.Never, "job", "jobs"))
+		fmt.Fprintf(&b, "%s started in the run, but in less than half of the realizations: the errors leave out %s\n",
+			quantity.Counted(e.Never, "job", "jobs"), quantity.Plural(e.Never, "it", "them"))
 	}
 	for _, other := range []struct {
 		name string
 		*Beside
 	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
 		if other.Beside != nil {
-			fmt.Fprintf(&b, "\nbeside %s, of %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer "+
-				"for %.0f %%, farther for %.0f %%\n",
+			fmt.Fprintf(&b, "\ncompared with %s, over %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; "+
+				"the forecast is closer for %.0f %%, farther for %.0f %%\n",
 				other.name, other.Jobs,
 				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError,
 				other.ForecastMean,

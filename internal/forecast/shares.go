@@ -15,11 +15,11 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// Shares is a [Learner] that needs no training. A job's distribution is made of the shares of their time limits that
-// earlier jobs used, times its own limit. For jobs without a limit it is made of run times. The earlier jobs form
-// groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit, partition and
-// constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each group the last
-// jobs that started count, whether they have ended or not: see [weigh].
+// Shares is a [Learner] that needs no training. A job's distribution is made of the shares of the time limit that
+// earlier jobs used, multiplied by the job's own limit. For jobs without a limit it is made of run times. The
+// earlier jobs form groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit,
+// partition and constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each
+// group the last jobs that started count, whether they have ended or not: see [weigh].
 //
 // A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
 // distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
@@ -75,7 +75,7 @@ type group struct {
 
 const levels = 5
 
-// most is how many jobs count in a group, by level: those that started last.
+// most is how many jobs count in a group, by level: the jobs that started last.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner that has seen nothing.
@@ -167,8 +167,9 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	return d
 }
 
-// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). It is the
-// mean of the groups' possible distributions, which realizations do not need: they draw from the levels.
+// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). Its
+// quantiles are those of the mean of the groups' possible distributions. Realizations do not need this mean,
+// because they draw from the levels.
 type pooled struct {
 	mean   func() empirical.Distribution
 	levels []pool
@@ -183,8 +184,9 @@ type pool struct {
 	group group
 	weighed
 	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
-	// spread is the concentration with which a draw takes this weight from the wider group's draw. A group whose jobs
-	// are alike differs more from other groups than its weight says, which is learned from groups with ended jobs.
+	// spread is the concentration with which a draw takes this weight from the wider group's draw. If the jobs of a
+	// group are alike, the group differs from other groups by more than the weight says. How much more is learned
+	// from groups with ended jobs.
 	spread float64
 }
 

@@ -62,7 +62,7 @@ type Request struct {
 	Nice       int   // --nice
 	Requeue    *bool // --requeue, --no-requeue
 
-	TimeLimit time.Duration // -t; Unlimited for an infinite one
+	TimeLimit time.Duration // -t; Unlimited for an infinite limit
 	TimeMin   time.Duration // --time-min
 
 	MinNodes, MaxNodes int // -N
@@ -129,7 +129,7 @@ type Behaviour struct {
 	// ExitCode is the exit status of the job's script if the job ends by itself.
 	ExitCode int
 	// CancelAfter is the delay after Submit at which the user cancels the job, pending or running;
-	// 0 if the user does not.
+	// 0 if the user does not cancel it.
 	CancelAfter time.Duration
 	// EndAt, if not 0, is when the job ends, whenever it started. RunTime is then ignored. Jobs
 	// that run when the window begins have an EndAt.

@@ -183,7 +183,8 @@ const eligibleAgain = 4 * time.Second
 // limitSeen returns the array's limit that the record shows, or 0. When an array is at its limit,
 // Slurm forgets when its other tasks became eligible, and gives them a new time when a task ends
 // (slurmctld/job_mgr.c, job_array_start_test). So the limit is the highest number of tasks that ran
-// at once, if each task that became eligible later than the first did so when one of so many ended.
+// at once, if each task that became eligible later than the first one became eligible when one of
+// that many running tasks ended.
 func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))

@@ -346,7 +346,7 @@ func (p *planner) addRunning(running []Running) {
 }
 
 // addReserved adds reserved nodes to the trackers. The trackers' initial values include the nodes
-// that are reserved now; for these it only adds the end.
+// that are reserved now; for these nodes it only adds the end.
 func (p *planner) addReserved(r *reserved) {
 	add := func(t *Tracker, n int) {
 		if r.From <= p.now {

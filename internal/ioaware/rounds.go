@@ -8,7 +8,7 @@ import (
 
 // The pauses between two rounds that follow changes.
 const (
-	// LeastPause is the shortest pause. By default, slurmctld's main scheduler waits so long after
+	// LeastPause is the shortest pause. By default, slurmctld's main scheduler waits this long after
 	// it has processed the queue, before a submission or an end makes it process the queue again
 	// (batch_sched_delay). The other limit, sched_min_interval, is 2 microseconds.
 	LeastPause = 3 * time.Second

@@ -499,6 +499,6 @@ func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	return mean / float64(max(1, number)), number
 }
 
-// probeMargin is how far outside a job's time the middle of a probe may be that is used for the
-// job. The original project calls it wiggle time.
+// probeMargin is how far the middle of a probe may be outside a job's time if the probe is used
+// for the job. The original project calls it wiggle time.
 const probeMargin = 10 * time.Second

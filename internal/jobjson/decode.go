@@ -131,7 +131,7 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that a wrong one most likely stands for: a name that differs only
+// Nearest returns the known name that a wrong name most likely stands for: a name that differs only
 // in its case, its underscores or its unit, or else the name with the fewest edits, if these are at
 // most a third of its letters. It returns "" if no name is near.
 func Nearest(name string, known []string) string {

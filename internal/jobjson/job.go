@@ -110,7 +110,7 @@ type Durations struct {
 
 // Behaviour has the fields of hpc.Behaviour.
 type Behaviour struct {
-	// RunTime is a pointer to tell a job that ends at once from one whose run time is
+	// RunTime is a pointer to tell a job that ends at once from a job whose run time is
 	// missing.
 	RunTime       *Seconds        `json:"run_time_s"`
 	ExitCode      int             `json:"exit_code"`

@@ -18,9 +18,9 @@ const ByJob By = "job"
 var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the
-// groups, so that a user counts once however many jobs he has. The numbers also depend on what the
-// groups ask for: large jobs wait longer under any scheduler. So compare the numbers between runs
-// of one workload. No value alone shows whether a run is fair.
+// groups, so that a user counts once however many jobs the user has. The numbers also depend on
+// what the groups ask for: large jobs wait longer under any scheduler. So compare the numbers
+// between runs of one workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -222,10 +222,11 @@ var FairStartFigures = []FairStartFigure{
 	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
 		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},
 	{Figure{Key: "mean_miss_s", Label: "mean miss of fair start", Unit: "s", Better: Lower,
-		Meaning: "how much later, on average over all jobs; a job that started no later counts as 0"},
+		Meaning: "how much later than without later jobs a job started, on average over all jobs; 0 for one that did not"},
 		func(f *FairStart) Float { return f.MeanMiss }},
 	{Figure{Key: "max_miss_s", Label: "max miss of fair start", Unit: "s", Better: Lower,
-		Meaning: "how much later the job started that fared worst"}, func(f *FairStart) Float { return f.MaxMiss }},
+		Meaning: "how much later than without later jobs the most delayed job " +
+			"started"}, func(f *FairStart) Float { return f.MaxMiss }},
 }
 
 // renderFairness writes the tables of fairness that the summary has.
@@ -241,7 +242,8 @@ func (s *Summary) renderFairness(b *bytes.Buffer) {
 			}
 			table.Row(name, f.Groups, fixed(f.WaitGini), fixed(f.WaitJain), fixed(f.SlowdownGini), fixed(f.SlowdownJain))
 		}
-		b.WriteString("\n" + table.String() + "of the groups' mean waits and mean bounded slowdowns; equal service has Gini 0 and Jain 1\n")
+		b.WriteString("\n" + table.String() + "computed from the groups' mean waits and mean bounded slowdowns; equal " +
+			"service has Gini 0 and Jain 1\n")
 	}
 	f := s.FairStart
 	if f == nil {
@@ -252,9 +254,9 @@ func (s *Summary) renderFairness(b *bytes.Buffer) {
 		percent(f.UnfairShare()))
 	fmt.Fprintf(b, "  miss       mean %s s over all jobs, %s s over the unfair ones, max %s s\n", number(f.MeanMiss),
 		number(f.MeanUnfairMiss), number(f.MaxMiss))
-	how := "a model: with all jobs it starts " + percent(f.Agreement) + " of them as the run did"
+	how := "a simulation with all jobs starts " + percent(f.Agreement) + " of them as the run did"
 	if f.Exact {
-		how = "it repeats the run exactly"
+		how = "a simulation with all jobs repeats the run exactly"
 	}
 	fmt.Fprintf(b, "  simulator  policy %s; %s\n", f.Policy, how)
 	if f.LeftOut > 0 {

@@ -37,7 +37,7 @@ var Figures = []Figure{
 	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour },
 		"jobs that started and ended, for each hour from the first start, or the begin of the window, to the last end"},
 	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue },
-		"waiting jobs, on average over the same time"},
+		"waiting jobs, on average from the first start, or the begin of the window, to the last end"},
 	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean },
 		"the time from submission to start, on average over jobs; a few long waits decide it"},
 	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median },
@@ -70,7 +70,8 @@ var Figures = []Figure{
 // NodeFigures are the numbers that compare runs with named nodes.
 var NodeFigures = []Figure{
 	{"node_utilization", "node utilization", "", Higher, func(m *Metrics) Float { return m.NodeUtilization },
-		"the part of all nodes that had jobs, on average over the same time; a node that jobs share counts once"},
+		"the part of all nodes that had jobs, on average over the time of the utilization; a node that jobs share counts " +
+			"once"},
 	{"idle_node_s", "idle node time", "s", Neither, func(m *Metrics) Float { return m.IdleNodeSeconds },
 		"how long nodes had no job, summed over nodes"},
 }
@@ -82,7 +83,7 @@ var LossFigures = []Figure{
 	{"preemptions", "preemptions", "", Lower, func(m *Metrics) Float { return Float(m.Preemptions) },
 		"runs that another job ended, by a requeue or for good"},
 	{"lost_processor_s", "lost processor time", "s", Lower, func(m *Metrics) Float { return m.LostProcessorSeconds },
-		"what these runs held, summed over processors; it is lost unless the jobs write checkpoints"},
+		"processor time of requeued and preempted runs; it is lost unless the jobs write checkpoints"},
 }
 
 // FeedbackFigure is one number of [Feedback].

@@ -162,10 +162,10 @@ func (io *IO) render(b *bytes.Buffer) {
 	if io == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nI/O          %d %s, %d of them longer for it; stretch %s on average, %s at most\n", io.Jobs,
+	fmt.Fprintf(b, "\nI/O          %d %s, of which I/O made %d longer; stretch %s on average, %s at most\n", io.Jobs,
 		quantity.Plural(io.Jobs, "job", "jobs"),
 		io.Stretched, number(io.MeanStretch), number(io.MaxStretch))
-	fmt.Fprintf(b, "             %s node hours lost to it\n", number(io.LostNodeSeconds/3600))
+	fmt.Fprintf(b, "             %s node hours lost to I/O\n", number(io.LostNodeSeconds/3600))
 	fmt.Fprintf(b, "             turnaround weighted by area (AWRT) %s s, ASpWAS %s s\n", number(io.AWRT),
 		number(io.ASpWAS))
 	for i := range io.FileSystems {

@@ -215,7 +215,7 @@ func newPlayback(rows []run.Row, m *run.Manifest) (*playback, error) {
 	return p, nil
 }
 
-// collect finds the jobs with I/O or licenses. Of an array only the first row has the request.
+// collect finds the jobs with I/O or licenses. Only the first row of an array has the request.
 func (p *playback) collect(rows []run.Row, estimator ioaware.Estimator) error {
 	requests := map[string]*hpc.Job{}
 	for i := range rows {

@@ -35,8 +35,8 @@
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: of [Metrics], they count in [Metrics.Rejected]
-// only. A job that never started has no wait, a job that did not end has no turnaround, and a job
+// Rejected jobs never existed for the scheduler: they count only in [Metrics.Rejected]. A job
+// that never started has no wait, a job that did not end has no turnaround, and a job
 // that ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run
 // that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
 // from the mean. [Metrics.LeftOut] counts the missing jobs.
@@ -144,7 +144,7 @@ type Metrics struct {
 	BoundedSlowdown
 	TauSeconds Float `json:"tau_s"`
 	// HighSlowdown is the number of jobs with a slowdown above 5. The paper's section
-	// VIII.B takes the users of such jobs to be unsatisfied.
+	// VIII.B regards the users of such jobs as unsatisfied.
 	HighSlowdown int `json:"high_slowdown_jobs"`
 
 	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs that

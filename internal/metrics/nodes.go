@@ -51,7 +51,8 @@ func (a *accumulator) addNodes(held []run.Segment) {
 	}
 }
 
-// listed returns the nodes of a host list. It reports false for a text that names no nodes.
+// listed returns the nodes of a host list. It reports false for a text that is not a list of
+// nodes.
 func (u *nodeUse) listed(text string) ([]int32, bool) {
 	if nodes, seen := u.lists[text]; seen {
 		return nodes, nodes != nil

@@ -96,7 +96,7 @@ func TestNodeUseText(t *testing.T) {
 		{[]run.Row{onNodes(3600, 7200, "n[1-2]", 2), onNodes(3600, 7200, "n1", 1)}, "37.5% of processors, 50.0% of nodes (2 node hours idle)"},
 		{[]run.Row{onNodes(3600, 7200, "", 2)}, "25.0% of processors, at most 50.0% of nodes (at least 2 node hours idle)"},
 		{[]run.Row{onNodes(3600, 7200, "", 2)}, "the record counts the nodes of 1 job and does not name them"},
-		{[]run.Row{onNodes(3600, 7200, "", 0)}, "of nodes not known: the record has no nodes of 1 job"},
+		{[]run.Row{onNodes(3600, 7200, "", 0)}, "the use of nodes is not known: the record has no nodes of 1 job"},
 	}
 	for _, tt := range tests {
 		s := Summary{Metrics: Compute(tt.rows, Options{Nodes: 4, Processors: 8})}

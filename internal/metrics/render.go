@@ -107,7 +107,7 @@ func (s *Summary) renderNodes(b *bytes.Buffer) {
 	idle := number(s.IdleNodeSeconds / 3600)
 	switch n := s.LeftOut[NoNodes]; {
 	case n > 0:
-		fmt.Fprintf(b, "; of nodes not known: the record has no nodes of %s", quantity.Regular(n, "job"))
+		fmt.Fprintf(b, "; the use of nodes is not known: the record has no nodes of %s", quantity.Regular(n, "job"))
 	case !s.NodeUtilization.Known():
 	case s.UnnamedNodes > 0:
 		fmt.Fprintf(b, ", at most %s of nodes (at least %s node hours idle):\n"+

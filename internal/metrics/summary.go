@@ -144,7 +144,8 @@ func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	return s, err
 }
 
-// outside returns an error if no job was there between From and To: all ended before, or were submitted after.
+// outside returns an error if no job was pending or running between From and To: all jobs ended before, or
+// were submitted after.
 func (o Options) outside(rows []run.Row) error {
 	first, last := hpc.Never, hpc.Time(0)
 	for i := range rows {

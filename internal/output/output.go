@@ -31,14 +31,14 @@ var unfinished = struct {
 // errAbandoned is the error of a file that would be completed after [Abandon].
 var errAbandoned = errors.New("the program is ending")
 
-// Abandon removes everything that is being written, and lets no file be completed afterwards.
-// It is for a program that ends while other goroutines write.
+// Abandon removes everything that is being written. Afterwards, files and directories can no
+// longer be completed. It is for a program that ends while other goroutines write.
 func Abandon() {
 	unfinished.Lock()
 	defer unfinished.Unlock()
 	unfinished.over = true
 	for path := range unfinished.paths {
-		_ = os.RemoveAll(path) // nobody is left to hear of an error
+		_ = os.RemoveAll(path) // an error can no longer be reported
 	}
 }
 
@@ -242,7 +242,7 @@ func (e *Refused) Error() string {
 const headLength = 4 << 10
 
 // Replaces returns a [Refused] error if path is a file that recognize does not accept by its
-// first bytes. want names what it accepts: "a report". Everything may replace an empty file.
+// first bytes. want names what it accepts: "a report". An empty file may always be replaced.
 func Replaces(path, want string, recognize func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

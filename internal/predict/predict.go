@@ -66,7 +66,7 @@ func Point(seconds float64, r *hpc.Request) Prediction {
 	return RunTime.Point(seconds, r)
 }
 
-// Limit returns the time limit of a request in seconds, or 0 if it has none.
+// Limit returns the time limit of a request in seconds, or 0 without a limit.
 func Limit(r *hpc.Request) float64 {
 	if r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
 		return 0

@@ -13,7 +13,7 @@ const Woken rm.EventKind = "woken"
 // answers with submissions and commands. A controller can, for example, model users who react to
 // the ends of their jobs, or an operator who holds jobs.
 type Controller interface {
-	// Begin returns the decisions that depend on no event.
+	// Begin returns the decisions that do not depend on an event.
 	Begin() Decisions
 	// Event returns the decisions that follow from an event.
 	Event(event *Event) Decisions

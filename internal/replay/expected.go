@@ -11,7 +11,7 @@ import (
 // expectation says how long a job runs at most, if no further command changes the job.
 type expectation struct {
 	runTime time.Duration // the longest run time of its tasks
-	limit   time.Duration // 0 if the job requests none
+	limit   time.Duration // 0 if the job does not request a limit
 }
 
 func expectationOf(job *hpc.Job) expectation {

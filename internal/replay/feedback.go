@@ -31,7 +31,7 @@ const (
 	// Adjusted moves batches in the same way (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
 	// Fluid takes the recorded sessions as the times at which a user is present. A batch is
-	// submitted during such a session, or else at the start of the next one (ibid.).
+	// submitted during such a session, or else at the start of the next session (ibid.).
 	Fluid Model = "fluid"
 	// Distribution submits a batch in random hours. The probability of an hour follows the
 	// user's recorded submissions (ibid.).

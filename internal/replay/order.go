@@ -16,7 +16,7 @@ import (
 // order, and in a replay on real Slurm preset jobs are submitted only at their starts. A job that
 // waits for a preset job's submission loses no age in Slurm, because age counts from when the
 // dependencies are met. It only loses its place among jobs of the same priority. But its wait is
-// shorter than on record ([Result.Postponed]).
+// shorter than the recorded wait ([Result.Postponed]).
 type ordered struct {
 	Controller
 	w           *workload.Workload
@@ -25,8 +25,8 @@ type ordered struct {
 	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
 	held        map[int]Submission // submissions that wait for a job that they name
 	after       map[int][]int      // the jobs that wait for each job
-	// late says how much later than its controller asked a job is submitted, because a preset job is
-	// submitted later than on record.
+	// late says how much later a job is submitted than its controller asked, because a preset job is
+	// submitted later than recorded.
 	late map[int]time.Duration
 }
 
@@ -96,7 +96,8 @@ func (o *ordered) sorted(d Decisions) Decisions {
 	return d
 }
 
-// sort returns the submissions that may be made now. Each is followed by those that waited for it.
+// sort returns the submissions that may be made now. Each submission is followed by the
+// submissions that waited for it.
 func (o *ordered) sort(list []Submission) []Submission {
 	var out []Submission
 	for len(list) > 0 {

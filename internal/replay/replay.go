@@ -32,8 +32,8 @@ type Options struct {
 	// Some jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
 	// that are always requeued for their exit code.
 	DrainLimit time.Duration
-	// DefaultLimit is at least the time limit of a job that requests none; 0 if it is not known. It
-	// is used for the expected ends of running jobs.
+	// DefaultLimit is at least the time limit of a job that does not request a limit; 0 if it is not
+	// known. It is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int
@@ -63,7 +63,7 @@ type Result struct {
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
 	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
-	// later than on record, at most by PostponedBy, since a resource manager knows a preset job only
+	// later than recorded, at most by PostponedBy, since a resource manager knows a preset job only
 	// from its start. So their waits are too short.
 	Postponed   []string
 	PostponedBy time.Duration
@@ -248,8 +248,8 @@ func (p *player) play(ctx context.Context) error {
 }
 
 // isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
-// and again do not: such a job may never end, for example because the site requeues jobs with its
-// exit code.
+// and again do not restart it: such a job may never end, for example because the site requeues
+// jobs with its exit code.
 func (p *player) isNew(ev rm.Event) bool {
 	if ev.Kind == rm.Waiting { // the reason of a job that never starts may change again and again
 		return false

@@ -37,7 +37,7 @@ type Starts struct {
 	// job may run, and a name for the set.
 	NodesOf func(job *hpc.Job) int
 	PoolOf  func(job *hpc.Job) (name string, nodes []string)
-	// DefaultLimit is the time limit of a job that requests none.
+	// DefaultLimit is the time limit of a job that does not request a limit.
 	DefaultLimit time.Duration
 }
 

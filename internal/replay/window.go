@@ -134,18 +134,19 @@ type Difference struct {
 	Count         int
 }
 
-// OfWindow returns the differences for preset jobs that ran at the window's begin only on record,
-// and for jobs that waited for preset jobs.
+// OfWindow returns the differences for preset jobs that, unlike in the record, did not run at the
+// window's begin, and for jobs that waited for preset jobs.
 func (r *Result) OfWindow() (list []Difference) {
 	if n := len(r.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d %s that ran when the window began did not run then: %s", n,
-			quantity.Plural(n, "job", "jobs"), Few(r.LatePresets, 5))
+		text := fmt.Sprintf("%d %s when the window began on record, and not in this run: %s", n,
+			quantity.Plural(n, "job ran", "jobs ran"), Few(r.LatePresets, 5))
 		list = append(list, Difference{"preset-late", text, true, n})
 	}
 	if n := len(r.Postponed); n > 0 {
-		text := fmt.Sprintf("%d %s too short a wait, by up to %v: %s when the window began, which the run submits only "+
-			"at their starts: %s", n, quantity.Plural(n, "job has", "jobs have"), r.PostponedBy,
-			quantity.Plural(n, "it waited for jobs that ran", "they waited for jobs that ran"), Few(r.Postponed, 5))
+		text := fmt.Sprintf("%d %s too short a wait, by up to %v: the run submitted %s late, because %s for jobs that ran "+
+			"when the window began and are submitted only at their starts: %s", n,
+			quantity.Plural(n, "job has", "jobs have"), r.PostponedBy, quantity.Plural(n, "it", "them"),
+			quantity.Plural(n, "it waits", "they wait"), Few(r.Postponed, 5))
 		list = append(list, Difference{"submitted-late", text, false, n})
 	}
 	return list

@@ -46,8 +46,8 @@ type occupation struct {
 	ranges     []nodeRange
 }
 
-// nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. Zero lanes stand
-// for the whole row.
+// nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. The zero value
+// of lanes stands for the whole row.
 type nodeRange struct {
 	first, count int
 	lanes        lanes

@@ -122,9 +122,9 @@
       this.details = element("div", { className: "details" });
       this.details.setAttribute("role", "status");
       const help = element("p", { id: id + "-help", className: "help" },
-        "Click or tap a job for its details, and drag to move. The wheel zooms in time with Ctrl, and after a click into the chart without it; with Shift it zooms " +
-        "in nodes. Keys: arrows move, + and − zoom in time, Page Up and Page Down in nodes, 0 shows everything, n and p go to the next and the previous job " +
-        "(of those found), Escape closes the details.");
+        "Click or tap a job for its details, and drag to move. The wheel with Ctrl zooms in time; after a click into the chart, Ctrl is not needed. The wheel with " +
+        "Shift zooms in nodes. Keys: arrows move, + and − zoom in time, Page Up and Page Down in nodes, 0 shows everything, n and p go to the next and the previous job " +
+        "(of the jobs found), Escape closes the details.");
       figure.querySelector(".chart").replaceChildren(
         element("div", { className: "controls" },
           element("span", { className: "moves" },

@@ -113,7 +113,8 @@ func (g *Gantt) payload() ([]byte, error) {
 // pack encodes what the jobs held as base64 of unsigned varints with seven bits a byte. A
 // job has its start and its run time in seconds, its number of node ranges, and for each
 // range the number of nodes skipped since the previous range and twice the number of nodes in
-// it. That number is odd if the job shares these nodes. Then the first lane and the number of lanes follow.
+// it, plus one if the job shares these nodes. After such a number, the first lane and the number of lanes
+// follow.
 func (g *Gantt) pack() string {
 	var b []byte
 	for i := range g.jobs {

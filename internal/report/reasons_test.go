@@ -67,7 +67,7 @@ func TestWithoutReasons(t *testing.T) {
 func TestReleasesOnPage(t *testing.T) {
 	text := textOf(t, mustReport(t))
 	for _, want := range []string{
-		"A ran on Slurm 22.05.8 and B on Slurm 24.11.5.", "sbatch makes another submission of 0 of ",
+		"A ran on Slurm 22.05.8 and B on Slurm 24.11.5.", "sbatch submits 0 of ",
 		"SelectType", "<the default> of the site's release", "Known changes from Slurm 22.05.8 to 24.11.5 (not a complete list)",
 		"Why, as far as the records show it:",
 	} {

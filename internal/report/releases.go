@@ -29,7 +29,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 		}
 		facts = append(facts, fmt.Sprintf("Only %s warns: %s", side, w.Text))
 	}
-	facts = append(facts, fmt.Sprintf("sbatch makes another submission of %d of %s.", d.Submissions.Different,
+	facts = append(facts, fmt.Sprintf("sbatch submits %d of %s in another way.", d.Submissions.Different,
 		quantity.Counted(d.Submissions.Compared, "job", "jobs")))
 	for _, f := range d.Submissions.Fields {
 		facts = append(facts, fmt.Sprintf("%s differs in %s, the first of which is %s: %s instead of %s.", f.Name,
@@ -46,7 +46,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 	}
 	list = append(list, Block{List: facts})
 	if len(d.Configuration) > 0 {
-		t := &Table{Caption: "Keys of slurm.conf that the releases have otherwise",
+		t := &Table{Caption: "Keys of slurm.conf with other values on the two releases",
 			Head: []string{"key", a, b, "reason", "effect"}, Prose: true}
 		for _, key := range d.Configuration {
 			t.Rows = append(t.Rows, []string{key.Key, cmp.Or(key.Baseline, quantity.Unknown), cmp.Or(key.Set, quantity.Unknown),

@@ -849,7 +849,8 @@ func (r *Report) groups() (Section, error) {
 func groupTerms() []Term {
 	terms := []Term{
 		{"jobs", "the jobs of the group whose waits count: they started in the window"},
-		{"utilization of a group", "by all its jobs, of the whole machine; of a partition, of its own nodes"},
+		{"utilization of a group", "the part of the machine's processors, or of a partition's own processors, that all " +
+			"jobs of the group held"},
 	}
 	for _, f := range metrics.GroupFigures[1:] {
 		terms = append(terms, Term{f.Label, f.Meaning})

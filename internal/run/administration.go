@@ -18,7 +18,7 @@ type Administration struct {
 // Administration returns the run's administration. It leaves out what the resource manager refused,
 // and what had not happened when the run ended.
 func (r *Run) Administration() (a Administration, err error) {
-	w, err := r.setting()
+	w, err := r.Setting()
 	if err != nil {
 		return a, fmt.Errorf("reading run record %s: %w", r.Dir, err)
 	}

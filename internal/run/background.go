@@ -60,7 +60,7 @@ func (b *backgroundTable[T, R]) run(full <-chan []T) {
 }
 
 // add appends to the table. The goroutine reads what v points to, so the caller must not change
-// that afterwards.
+// it afterwards.
 func (b *backgroundTable[T, R]) add(v T) {
 	if b.batch = append(b.batch, v); len(b.batch) < batchSize {
 		return

@@ -230,7 +230,7 @@ func (s *submission) accept(e *rm.Event) {
 	}
 }
 
-// row returns the row of a task. It makes one for a new task.
+// row returns the row of a task. It makes a row for a new task.
 func (s *submission) row(task int) *taskRow {
 	first := &s.first
 	switch {
@@ -447,7 +447,7 @@ func (r *taskRow) finish(e *rm.Event) {
 	r.preempted(o)
 }
 
-// preempted records the job that preempted this one and so ended the last period, if it is known.
+// preempted records the job that preempted this job and so ended the last period, if it is known.
 func (r *taskRow) preempted(o *rm.Outcome) {
 	if o == nil || o.PreemptedBy == "" {
 		return
@@ -589,10 +589,11 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 	}
 }
 
-// same reports whether a name is empty or equal to the requested one.
+// same reports whether a name is empty or equal to the requested name.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit keeps the first submit time. For a requeued job, it also stores the latest one.
+// mergeSubmit keeps the first submit time. For a requeued job, it also stores the latest submit
+// time.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:

@@ -97,14 +97,14 @@ type Manifest struct {
 	// IOSchedule is the strategy of the driver outside slurmctld that decided on starts.
 	IOSchedule string `json:"io_schedule,omitempty"`
 	// IOEstimate names the estimates of the jobs' use of file systems that the scheduler or the
-	// driver had, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty if it had none.
+	// driver had, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty without estimates.
 	IOEstimate string `json:"io_estimate,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *rm.Scheduler `json:"scheduler,omitempty"`
 
 	// Network is the network of the daemons. It is "private" if other processes cannot reach it. In
-	// a "shared" one, the daemons refuse connections of other processes.
+	// a "shared" network, the daemons refuse connections of other processes.
 	Network string `json:"network,omitempty"`
 
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.

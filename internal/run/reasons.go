@@ -15,7 +15,7 @@ type Reasons struct {
 	seen   map[reasonKey][]Span
 	starts map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
 	end    hpc.Time                        // end of the run, or its last event if that is later
-	window hpc.Time                        // see BeforeWindow; 0 without one
+	window hpc.Time                        // see BeforeWindow; 0 without a window
 }
 
 type reasonKey struct {
@@ -55,8 +55,8 @@ func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 // So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is the reason in a record without reasons of Slurm while as many tasks of the job's array
-// ran as its limit allows: the other tasks could not start then.
+// AtArrayLimit is the reason, in a record without reasons of Slurm, for the time in which as many tasks
+// of the job's array ran as its limit allows: the other tasks could not start then.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.
@@ -74,7 +74,8 @@ func (r *Row) HasReasons() bool {
 }
 
 // Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
-// Planned is the start that the scheduler had planned for the job; 0 if it had planned none.
+// Planned is the start that the scheduler had planned for the job; 0 if it had not planned a
+// start.
 type Span struct {
 	From, To hpc.Time
 	Reason   string

@@ -174,7 +174,7 @@ func lacks(w *workload.Workload, name string) []Warning {
 	if n := w.Rules[finished.NoteRequeued]; n > 0 {
 		list = append(list, Warning{
 			Code:  LackPrefix + LostRuns,
-			Text:  name + " does not record when the runs were that jobs lost to requeues, so recorded waits contain them",
+			Text:  name + " does not record the times of runs that jobs lost to requeues, so recorded waits contain these runs",
 			Count: n,
 		})
 	}

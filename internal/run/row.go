@@ -54,7 +54,7 @@ type Row struct {
 	AskedRunTime time.Duration `parquet:"asked_run_time_ns"`
 
 	// Nodes is a host list in the resource manager's order. Nodes and the next three fields are
-	// the job's allocation. They are empty while the job has none.
+	// the job's allocation. They are empty while the job has no allocation.
 	Nodes      string `parquet:"nodes"`
 	NodeCount  int    `parquet:"node_count"`
 	Processors int    `parquet:"processors"`
@@ -67,8 +67,8 @@ type Row struct {
 
 	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
 	// has not ended, it comes from accounting, which has the priority at the time when the job
-	// became eligible. If a job never started, [Run.Histories] sets Priority to the last one that
-	// the events have.
+	// became eligible. If a job never started, [Run.Histories] sets Priority to the last priority in
+	// the events.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.
@@ -100,7 +100,8 @@ type Row struct {
 	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
 	// ArrayEligible is when a hold and a dependency of the job's array were over, because a task might start. It is 0
-	// without either and if not known, and -1 if each task has its own dependency (aftercorr). [Run.Histories] adds it.
+	// for an array without a hold and a dependency and if it is not known, and -1 if each task has its own dependency
+	// (aftercorr). [Run.Histories] adds it.
 	ArrayEligible hpc.Time `parquet:"-"`
 	// PriorityParts are the components of Priority, also from the events; nil if the run does not
 	// have them.
@@ -124,7 +125,7 @@ type Segment struct {
 	// Cause is the state in which a lost run ended ([hpc.State.Requeues]). It is empty if the run was
 	// not lost, if the resource manager does not report the state, and in older records.
 	Cause hpc.State `parquet:"cause,optional,dict"`
-	// PreemptedBy is the job that preempted this one and so ended the period: its ID in the
+	// PreemptedBy is the job that preempted this job and so ended the period: its ID in the
 	// workload, or ID_TASK for a task. It is empty for other periods, and in older records.
 	PreemptedBy string `parquet:"preempted_by,optional"`
 }

@@ -37,7 +37,7 @@ func Workload(dir string) (*workload.Workload, error) {
 	if len(jobs) == 0 {
 		return nil, fmt.Errorf("reading workload: %s: the run has no jobs", dir)
 	}
-	w, err := r.setting()
+	w, err := r.Setting()
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
@@ -53,7 +53,7 @@ func (r *Run) Played() (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
-	w, err := r.setting()
+	w, err := r.Setting()
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
@@ -62,8 +62,8 @@ func (r *Run) Played() (*workload.Workload, error) {
 	return w, nil
 }
 
-// setting returns the run's workload without its jobs.
-func (r *Run) setting() (*workload.Workload, error) {
+// Setting returns the run's workload without its jobs.
+func (r *Run) Setting() (*workload.Workload, error) {
 	if r.recorded != nil {
 		return r.recorded, nil
 	}

@@ -51,29 +51,6 @@ func (e Errno) Name() string {
 	return fmt.Sprintf("error %d", uint32(e))
 }
 
-// Queued reports whether slurmctld may have accepted a submission that it answers with this error:
-// the job exists and waits until the cause that the error names is gone (job_allocate in
-// slurmctld/job_mgr.c). slurmctld has accepted it if the answer is a RESPONSE_SUBMIT_BATCH_JOB. A
-// RESPONSE_SLURM_RC with the same number refuses it, as under EnforcePartLimits.
-func (e Errno) Queued() bool {
-	switch e {
-	case 0,
-		2015, // ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
-		2016, // ESLURM_NODES_BUSY
-		ErrDependency,
-		2042, // ESLURM_JOB_HELD
-		2050, // ESLURM_ACCOUNTING_POLICY
-		2055, // ESLURM_RESERVATION_BUSY
-		2056, // ESLURM_RESERVATION_NOT_USABLE
-		2068, // ESLURM_NODE_NOT_AVAIL
-		2074, // ESLURM_QOS_THRES
-		2100, // ESLURM_BURST_BUFFER_WAIT
-		2101: // ESLURM_PARTITION_DOWN
-		return true
-	}
-	return false
-}
-
 // Retryable reports whether sbatch would repeat the submission after a pause, because the job table
 // is full or the controller is busy.
 func (e Errno) Retryable() bool {
@@ -122,13 +99,13 @@ var errnoTexts = map[Errno]errnoText{
 	2027:          {"ESLURM_IN_STANDBY_MODE", "this controller is a backup in standby"},
 	2028:          {"ESLURM_INVALID_NODE_STATE", "the node cannot be put into this state"},
 	2029:          {"ESLURM_INVALID_FEATURE", "a feature does not exist or the constraint is malformed"},
+	2031:          {"ESLURM_ACTIVE_FEATURE_NOT_SUBSET", "the active features are not all among the available ones"},
 	2035:          {"ESLURM_FRAGMENTATION", "enough is free, but not together"},
 	2036:          {"ESLURM_NOT_SUPPORTED", "this system does not support the operation"},
 	2037:          {"ESLURM_DISABLED", "the operation is disabled"},
 	ErrDependency: {"ESLURM_DEPENDENCY", "the dependency is not possible or not yet met"},
 	2039:          {"ESLURM_BATCH_ONLY", "only batch jobs are taken"},
-	2040:          {"ESLURM_TASKDIST_ARBITRARY_UNSUPPORTED", "the switch plugin rules out arbitrary distribution"},
-	2041:          {"ESLURM_TASKDIST_REQUIRES_OVERCOMMIT", "there are more tasks than CPUs"},
+	2040:          {"ESLURM_LICENSES_UNAVAILABLE", "the licenses are in use"},
 	2042:          {"ESLURM_JOB_HELD", "the job is held"},
 	2044:          {"ESLURM_INVALID_TASK_MEMORY", "no node has this much memory for a task"},
 	2045:          {"ESLURM_INVALID_ACCOUNT", "the account does not exist or the user has no association with it here"},
@@ -144,6 +121,7 @@ var errnoTexts = map[Errno]errnoText{
 	2058:          {"ESLURM_RESERVATION_OVERLAP", "another reservation has some of the nodes then"},
 	2059:          {"ESLURM_PORTS_BUSY", "the reserved ports are in use"},
 	2061:          {"ESLURM_PROLOG_RUNNING", "PrologSlurmctld still runs"},
+	2063:          {"ESLURM_MISSING_WORK_DIR", "the job has no working directory"},
 	2066:          {"ESLURM_INVALID_QOS", "the QOS does not exist or is not allowed here"},
 	2068:          {"ESLURM_NODE_NOT_AVAIL", "a required node is down, drained or reserved"},
 	2069:          {"ESLURM_INVALID_CPU_COUNT", "the number of CPUs is not possible"},
@@ -168,6 +146,8 @@ var errnoTexts = map[Errno]errnoText{
 	2093:          {"ESLURM_BURST_BUFFER_LIMIT", "the burst buffer is not that large"},
 	2094:          {"ESLURM_INVALID_BURST_BUFFER_REQUEST", "the burst buffer request is malformed"},
 	2095:          {"ESLURM_PRIO_RESET_FAIL", "the priority would be computed anew"},
+	2096:          {"ESLURM_CANNOT_MODIFY_CRON_JOB", "jobs of scrontab cannot be changed"},
+	2098:          {"ESLURM_CANNOT_CANCEL_CRON_JOB", "jobs of scrontab cannot be cancelled without a flag"},
 	2099:          {"ESLURM_INVALID_MCS_LABEL", "the MCS label is not possible"},
 	2100:          {"ESLURM_BURST_BUFFER_WAIT", "the job waits for its burst buffer"},
 	2101:          {"ESLURM_PARTITION_DOWN", "the partition is down"},
@@ -175,6 +155,10 @@ var errnoTexts = map[Errno]errnoText{
 	2103:          {"ESLURM_JOB_SETTING_DB_INX", "the job's database record is being made"},
 	2104:          {"ESLURM_RSV_ALREADY_STARTED", "the reservation has already started"},
 	2105:          {"ESLURM_SUBMISSIONS_DISABLED", "submissions are switched off"},
+	2106:          {"ESLURM_NOT_HET_JOB", "the job is not a heterogeneous job"},
+	2107:          {"ESLURM_NOT_HET_JOB_LEADER", "the job does not lead its heterogeneous job"},
+	2108:          {"ESLURM_NOT_WHOLE_HET_JOB", "the request must name the whole heterogeneous job"},
+	2109:          {"ESLURM_CORE_RESERVATION_UPDATE", "reservations of cores cannot be changed this way"},
 	2111:          {"ESLURM_INVALID_CORE_CNT", "the reservation's core counts do not fit its nodes"},
 	2113:          {"ESLURM_GROUP_ID_MISSING", "the group is not known"},
 	2114:          {"ESLURM_BATCH_CONSTRAINT", "--batch is not a subset of the constraint"},
@@ -187,11 +171,33 @@ var errnoTexts = map[Errno]errnoText{
 	2124:          {"ESLURM_INVALID_TIME_MIN_LIMIT", "the minimum time exceeds the time limit"},
 	2125:          {"ESLURM_DEFER", "submissions are not scheduled one by one (SchedulerParameters=defer)"},
 	2127:          {"ESLURM_ENVIRONMENT_MISSING", "the job has no environment"},
+	2128:          {"ESLURM_RESERVATION_NO_SKIP", "the reservation cannot skip an occurrence (it can be deleted)"},
+	2129:          {"ESLURM_RESERVATION_USER_GROUP", "the reservation names both users and groups"},
 	2130:          {"ESLURM_PARTITION_ASSOC", "several partitions are not possible with an association per partition"},
 	2131:          {"ESLURM_IN_STANDBY_USE_BACKUP", "another controller is active"},
 	2132:          {"ESLURM_BAD_THREAD_PER_CORE", "the step has more threads per core than its job"},
 	2133:          {"ESLURM_INVALID_PREFER", "the preferred features are malformed or do not exist"},
 	2134:          {"ESLURM_INSUFFICIENT_GRES", "the allocation has too few generic resources"},
+	2160:          {"ESLURM_JOB_TIMEOUT_KILLED", "the job reached its time limit"},
+	2161:          {"ESLURM_JOB_NODE_FAIL_KILLED", "a node of the job failed"},
+	2163:          {"ESLURM_GROUP_ID_INVALID", "the group's number is not valid"},
+	2164:          {"ESLURM_GROUP_ID_UNKNOWN", "slurmctld does not know the group"},
+	2165:          {"ESLURM_USER_ID_INVALID", "the user's number is not valid"},
+	2166:          {"ESLURM_USER_ID_UNKNOWN", "slurmctld does not know the user"},
+	2167:          {"ESLURM_INVALID_ASSOC", "the association does not exist"},
+	2170:          {"ESLURM_INVALID_RELATIVE_QOS", "a QOS with relative limits can be used in one partition only"},
+	2171:          {"ESLURM_INVALID_EXTRA", "the value of --extra is malformed"},
+	2172:          {"ESLURM_JOB_SIGNAL_FAILED", "some jobs could not be signalled"},
+	2174:          {"ESLURM_RES_CORES_PER_GPU_UNIQUE", "RestrictedCoresPerGPU: the GPUs have too few cores of their own"},
+	2175:          {"ESLURM_RES_CORES_PER_GPU_TOPO", "RestrictedCoresPerGPU: gres.conf lacks the cores of the GPUs"},
+	2176:          {"ESLURM_RES_CORES_PER_GPU_NO", "RestrictedCoresPerGPU: the node has no GPUs"},
+	2177:          {"ESLURM_MAX_POWERED_NODES", "MaxPoweredUpNodes of the partition is reached"},
+	2178:          {"ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE", "no nodes close enough can ever meet the request"},
+	2179:          {"ESLURM_PREEMPTION_REQUIRED", "the job can only start if it preempts others"},
+	2180:          {"ESLURM_INVALID_NODE_STATE_TRANSITION", "the node cannot go from its state to this one"},
+	2181:          {"ESLURM_INVALID_JOB_STATE", "the job's state does not allow the operation"},
+	2186:          {"ESLURM_EXTERN_ONLY", "the operation needs an external step"},
+	2189:          {"ESLURM_INVALID_EXTERNAL_JOB", "the external job is malformed"},
 	4001:          {"ESLURMD_KILL_TASK_FAILED", "the job's processes could not be killed"},
 	4002:          {"ESLURMD_KILL_JOB_ALREADY_COMPLETE", "nothing of the job runs there any more"},
 	4005:          {"ESLURMD_UID_NOT_FOUND", "the node does not know the user"},

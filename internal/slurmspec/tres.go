@@ -44,7 +44,7 @@ func CheckTRES(list string) error {
 }
 
 // GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4", or
-// "a100:2,h100:1" if the list names the model of each GPU. It returns "" if the list has none.
+// "a100:2,h100:1" if the list names the model of each GPU. It returns "" if the list has no GPUs.
 func GPUs(list string) string {
 	for name, amount := range GRES(list) {
 		if name == "gpu" {

@@ -39,7 +39,7 @@ var (
 )
 
 // InstalledDatabase returns the database root in the user's store, or else in [SharedDir]. The
-// error is [fs.ErrNotExist] if neither store has one.
+// error is [fs.ErrNotExist] if neither store has a database root.
 func InstalledDatabase() (Database, error) {
 	s, err := Default()
 	if err != nil {

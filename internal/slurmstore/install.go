@@ -140,7 +140,7 @@ func blame(ctx context.Context, req Request, err error) error {
 }
 
 // place writes the description of a complete tree, and renames the tree to its name in the store.
-// If another process has installed the same release meanwhile, that one stays.
+// If another process has installed the same release meanwhile, that installation stays.
 func (s *Store) place(t *tree, one Slurm, name string) (Slurm, bool, error) {
 	text, err := json.MarshalIndent(one, "", "  ")
 	if err == nil {

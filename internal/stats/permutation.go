@@ -12,8 +12,8 @@ const (
 	// ExactLimit is the largest number of arrangements with which a test counts every arrangement. Two
 	// sets of eight have 12,870.
 	ExactLimit = 20_000
-	// Draws is the number of random arrangements that a test draws if there are more. A p-value of
-	// 0.05 then has a standard error of 0.002.
+	// Draws is the number of random arrangements that a test draws if there are more than
+	// ExactLimit. A p-value of 0.05 then has a standard error of 0.002.
 	Draws = 9_999
 )
 

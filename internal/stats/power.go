@@ -10,7 +10,7 @@ import (
 // Power returns the probability that a two-sided test of two means at level alpha, with na
 // and nb runs, detects a true difference of shift standard deviations of a single run. It
 // is the power of Student's t test, exact for normal observations. The permutation test
-// reaches it except with very few runs; see [SmallestP] for those. Power is NaN if a set
+// has the same power, except with very few runs (see [SmallestP]). Power is NaN if a set
 // has fewer than two runs.
 func Power(na, nb int, shift, alpha float64) float64 {
 	if na < 2 || nb < 2 {

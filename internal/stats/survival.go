@@ -12,7 +12,7 @@ type Observation struct {
 	// Censored says that the duration had not ended when it was observed, so it is longer than Time.
 	Censored bool
 	// Entry is how much of the duration had passed when its observation began: shorter durations would
-	// not have been observed at all. 0 if it was observed from its beginning on.
+	// not have been observed at all. It is 0 if the duration was observed from its beginning on.
 	Entry float64
 }
 

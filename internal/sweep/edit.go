@@ -82,7 +82,7 @@ type adaptation struct {
 }
 
 // adaptations returns the different adaptations of a cluster in the experiment. It leaves out a Slurm that cannot be
-// found: only its own runs fail. known has those that were found before.
+// found: only its own runs fail. known has the Slurms that were found before.
 func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
 	releases := e.Slurm.Releases
 	if len(releases) == 0 {

@@ -241,7 +241,7 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 
 // CheckOption checks an option of a command: "simulate", "replay" or "workload transform". It
 // reports whether the value is a path. It returns an error if the command does not have the
-// option, if the sweep sets it itself, or if its value is wrong.
+// option, if the sweep itself sets the option, or if its value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
 // Load reads an experiment file, with model for [Experiment.Model]. Its errors name the file and the line.
@@ -500,7 +500,8 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 	return nil
 }
 
-// nameOf makes a name from options: procs128-perfx2. Of a path, the name has only the last element.
+// nameOf makes a name from options: procs128-perfx2. For a path, the name has only the last
+// element.
 func nameOf(options Options) string {
 	var parts []string
 	for _, o := range options {

@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/filekind"
 )
 
-// The limits of an experiment file. They are far above any experiment. They bound the memory and
-// the time that a hostile file takes: the YAML parser needs memory and time that grow with the
-// square of a line's length and of the depth, and aliases can be nested.
+// The limits of an experiment file. They are far above the needs of any experiment. They bound
+// the memory and the time that a hostile file takes: the YAML parser needs memory and time that
+// grow with the square of a line's length and of the depth, and aliases can be nested.
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10

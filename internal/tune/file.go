@@ -71,7 +71,7 @@ type constraint struct {
 	line    int
 }
 
-// The limits of a file. They are far above any search.
+// The limits of a file. They are far above the needs of any search.
 const (
 	maxParameters = 100
 	maxSeeds      = 1000

@@ -208,7 +208,8 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 }
 
 // race races the parents and fresh settings. It ends before the block with which the search would
-// use more than limit runs, or leave too few for its end. It returns the survivors, best first.
+// use more than limit runs, or leave too few runs for its end. It returns the survivors, best
+// first.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}

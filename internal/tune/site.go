@@ -65,7 +65,7 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	return ""
 }
 
-// flag reports whether the parameter has no values but true and false: then it is present in
+// flag reports whether true and false are the only values of the parameter: then it is present in
 // slurm.conf or absent.
 func (p *Parameter) flag() bool {
 	for _, v := range p.Values {

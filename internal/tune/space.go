@@ -72,8 +72,8 @@ func (sp Space) Name(s Setting) string {
 	return "set-" + hex.EncodeToString(h.Sum(nil))[:10]
 }
 
-// digits is the number of significant digits of a number that a search proposes. Nobody can tell
-// PriorityWeightAge=13877 from 13900.
+// digits is the number of significant digits of a number that a search proposes.
+// PriorityWeightAge=13877 has practically the same effect as 13900.
 const digits = 3
 
 // at returns the value at a position from 0 to 1 of the parameter's range.

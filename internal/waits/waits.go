@@ -140,7 +140,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 			list = append(list, p)
 		}
 	}
-	if len(row.Segments) == 0 && row.Start != 0 { // the usual job
+	if len(row.Segments) == 0 && row.Start != 0 { // most jobs
 		add(row.Start, row.Eligible)
 		return list
 	}

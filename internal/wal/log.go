@@ -129,7 +129,7 @@ type segment struct {
 }
 
 // Pending is an append that has begun. It is claimed by the goroutine that writes it, or by a
-// caller that gives up before that. Whoever has claimed it owns its payloads.
+// caller that gives up before that. The claimant owns its payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte
@@ -146,7 +146,7 @@ func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 var ErrClosed = errors.New("the journal is closed")
 
 // ErrSlow is the error of an append that the disk has not confirmed in time.
-var ErrSlow = errors.New("the disk has not confirmed the records (they are kept after all if it does later)")
+var ErrSlow = errors.New("the disk has not confirmed the records (if it does later, they are kept)")
 
 // Open opens the log in a directory, which it creates if necessary. after is the number of the last
 // record that the caller no longer needs; an empty log begins with the next number.
@@ -538,7 +538,7 @@ func (j *Log) cut() error {
 }
 
 // segment returns the file to write to, and the position in it. It begins a new segment if there is
-// none, or the last is full.
+// no segment, or if the last is full.
 func (j *Log) segment() (f segmentFile, at int64, err error) {
 	if err := j.cut(); err != nil {
 		return nil, 0, err

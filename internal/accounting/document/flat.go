@@ -141,7 +141,7 @@ func plain(text string) (n int) {
 	return n
 }
 
-// escapes maps the character after a backslash to the character that both stand for.
+// escapes maps the character after a backslash to the character that the pair encodes.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unescape decodes the text between two quotes. Each backslash in the text must be followed by a

@@ -66,7 +66,8 @@ type Job struct {
 	ReqGPUs                            Int
 	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran
 
-	// The exit codes of the batch script and of the steps. A job that never ran has none.
+	// The exit codes of the batch script and of the steps. They are unknown for a job that never
+	// ran.
 	ExitCode, ExitSignal, DerivedCode, DerivedSignal Int
 
 	User, Group, Account, ParentAccounts string

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// shardSize is the number of values of a text that each shard counts. If no shard has more, the
-	// answer is exact.
+	// shardSize is the number of values of a text that each shard counts. If no shard has more
+	// values, the answer is exact.
 	shardSize = 10_000
 	// precision is the number of different values up to which Elasticsearch's counts are almost
-	// exact. It is the highest that Elasticsearch offers.
+	// exact. It is the highest value that Elasticsearch offers.
 	precision = 40_000
 )
 
@@ -88,14 +88,15 @@ func (c *Cluster) ask(ctx context.Context, q question.Question) (*question.Answe
 		top[name] = result
 	}
 	if err := a.rows(top, q.By, nil); err != nil {
-		return nil, fmt.Errorf("reading the cluster's answer: %w", err)
+		return nil, fmt.Errorf("reading the answer of the Elasticsearch cluster: %w", err)
 	}
 	a.addHours()
 	if other, ok := top["other"].(object); ok {
 		if n := whole(other["doc_count"]); n > 0 {
 			slices.Sort(a.derived)
-			a.note("%s did not come to the cluster through this program, and have no %s.",
-				quantity.Counted(int(n), "job", "jobs"), join(slices.Compact(a.derived)))
+			a.note("%s %s, because this program did not send %s to the Elasticsearch cluster.",
+				quantity.Counted(int(n), "job lacks", "jobs lack"), join(slices.Compact(a.derived)),
+				quantity.Plural(int(n), "it", "them"))
 		}
 	}
 	return &a.out, nil
@@ -378,8 +379,8 @@ func (a *asking) unused() (measure, error) {
 	asked := question.All{question.Compare{Column: "limit_s", Op: ">", Value: 0.0}}
 	var absent *question.AbsentError
 	if _, err := a.of("limit_used"); errors.As(err, &absent) {
-		a.note("Jobs that ran beyond their limits have used more than they asked for, " +
-			"since the cluster cannot tell which did.")
+		a.note("Jobs that ran beyond their limits make the unused CPU hours too low, " +
+			"since the Elasticsearch cluster cannot tell which jobs did.")
 	} else if err == nil {
 		asked = append(asked, question.Not{Of: question.Compare{Column: "limit_used", Op: ">", Value: 100.0}})
 	}

@@ -62,10 +62,9 @@ func New(opts Options) (*Cluster, error) {
 	server, index, err := forward.Target(opts.URL)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the cluster: %w", err)
+		return nil, fmt.Errorf("the Elasticsearch cluster: %w", err)
 	case index == "":
-		return nil, fmt.Errorf("the cluster: %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX",
-			opts.URL)
+		return nil, fmt.Errorf("the Elasticsearch cluster: %s: no name of an index (want http://HOST:PORT/INDEX)", opts.URL)
 	}
 	c := &Cluster{base: server, index: index, http: opts.Client}
 	if c.http == nil {
@@ -113,22 +112,22 @@ func (c *Cluster) do(ctx context.Context, method, path string, body, to any) err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking the cluster: %w", err)
+		return fmt.Errorf("asking the Elasticsearch cluster: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the cluster's answer: %w", err)
+		return fmt.Errorf("reading the answer of the Elasticsearch cluster: %w", err)
 	case len(text) > maxAnswer:
-		return fmt.Errorf("the cluster's answer has more than %d MiB", maxAnswer>>20)
+		return fmt.Errorf("the answer of the Elasticsearch cluster has more than %d MiB", maxAnswer>>20)
 	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("the cluster answers %s: %s", response.Status, reason(text))
+		return fmt.Errorf("the Elasticsearch cluster answers %s: %s", response.Status, reason(text))
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(to); err != nil {
-		return fmt.Errorf("the cluster's answer is not the expected JSON: %w: %s", err, excerpt(text))
+		return fmt.Errorf("the answer of the Elasticsearch cluster is not the expected JSON: %w: %s", err, excerpt(text))
 	}
 	return nil
 }
@@ -193,12 +192,12 @@ func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, erro
 	switch {
 	case f.Shards.Failed > 0 && len(f.Shards.Failures) > 0:
 		why := f.Shards.Failures[0].Reason
-		return nil, fmt.Errorf("%d of the cluster's %d shards failed: %s: %s", f.Shards.Failed, f.Shards.Total, why.Type,
-			why.Reason)
+		return nil, fmt.Errorf("%d of the Elasticsearch cluster's %d shards failed: %s: %s", f.Shards.Failed,
+			f.Shards.Total, why.Type, why.Reason)
 	case f.Shards.Failed > 0:
-		return nil, fmt.Errorf("%d of the cluster's %d shards failed", f.Shards.Failed, f.Shards.Total)
+		return nil, fmt.Errorf("%d of the Elasticsearch cluster's %d shards failed", f.Shards.Failed, f.Shards.Total)
 	case f.TimedOut:
-		return nil, errors.New("the cluster ended the search early, for its time")
+		return nil, errors.New("the Elasticsearch cluster ended the search because it took too long")
 	}
 	return &f, nil
 }

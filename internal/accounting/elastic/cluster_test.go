@@ -478,7 +478,9 @@ func forget(a, b *panel, name string) {
 			slices.SortFunc(p.Rows, func(x, y []any) int { return strings.Compare(x[0].(string), y[0].(string)) })
 		}
 	}
-	said := slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "the cluster cannot tell which did") })
+	said := slices.ContainsFunc(b.Notes, func(n string) bool {
+		return strings.Contains(n, "the Elasticsearch cluster cannot tell which jobs did")
+	})
 	for k, c := range a.Columns {
 		if !said || !strings.HasPrefix(c.Name, "unused") {
 			continue

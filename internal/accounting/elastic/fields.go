@@ -154,7 +154,8 @@ func usable(name string, want question.Type, types map[string]capability, known 
 	why string) {
 	list := kinds(types)
 	if len(list) != 1 {
-		return "", fmt.Sprintf("the field %s has several types in the cluster's indices: %s", name, strings.Join(list, ", "))
+		return "", fmt.Sprintf("the field %s has several types in the indices of the Elasticsearch cluster: "+
+			"%s", name, strings.Join(list, ", "))
 	}
 	kind := list[0]
 	numbers := []string{"long", "integer", "short", "byte", "unsigned_long", "double", "float", "half_float",
@@ -174,14 +175,15 @@ func usable(name string, want question.Type, types map[string]capability, known 
 		if kind == "date" || kind == "date_nanos" {
 			return name, ""
 		}
-		return "", fmt.Sprintf("the field %s is of the type %s in the cluster (want date: make the index with such a "+
+		return "", fmt.Sprintf("the field %s is of the type %s in the Elasticsearch cluster (want date: make the index "+
+			"with such a "+
 			"mapping, and index the documents anew)", name, kind)
 	default:
 		if slices.Contains(numbers, kind) {
 			return name, ""
 		}
 	}
-	return "", fmt.Sprintf("the field %s is of the type %s in the cluster", name, kind)
+	return "", fmt.Sprintf("the field %s is of the type %s in the Elasticsearch cluster", name, kind)
 }
 
 // of returns the field of a column. The field's name is empty if no document has the column.

@@ -197,7 +197,7 @@ func (h *hit) job() (*question.Job, error) {
 	job := &question.Job{ID: h.Index + "/" + h.ID, Cluster: h.Index, Document: h.Source}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(h.Source, &members); err != nil {
-		return nil, fmt.Errorf("the cluster's document %s: %w", job.ID, err)
+		return nil, fmt.Errorf("the Elasticsearch cluster's document %s: %w", job.ID, err)
 	}
 	text, ok := members[forward.Member]
 	if !ok {

@@ -74,8 +74,8 @@ func TestFaults(t *testing.T) {
 		{401, `{"error":{"type":"security_exception","reason":"missing authentication credentials"},"status":401}`, "security_exception: missing authentication credentials"},
 		{400, `{"error":{"type":"search_phase_execution_exception","reason":"all shards failed","root_cause":[{"type":"too_many_buckets_exception","reason":"too many buckets"}]}}`, "too many buckets"},
 		{502, "<html>\nproxy</html>", "502 Bad Gateway: <html>"},
-		{200, `{"_shards":{"total":5,"failed":2,"failures":[{"reason":{"type":"circuit_breaking_exception","reason":"data too large"}}]}}`, "2 of the cluster's 5 shards failed: circuit_breaking_exception: data too large"},
-		{200, `{"timed_out":true}`, "ended the search early"},
+		{200, `{"_shards":{"total":5,"failed":2,"failures":[{"reason":{"type":"circuit_breaking_exception","reason":"data too large"}}]}}`, "2 of the Elasticsearch cluster's 5 shards failed: circuit_breaking_exception: data too large"},
+		{200, `{"timed_out":true}`, "ended the search because"},
 		{200, `hello`, "not the expected JSON"},
 		{302, ``, "302 Found"},
 	} {
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 	}
 	c := (&recorded{fields: caps(), status: 200, answer: `{"hits":{"total":{"value":3}}}`}).open(t, elastic.Options{})
 	for column, want := range map[string]string{
-		"account": "without a sub-field account.keyword", "partition": "several types in the cluster's indices: keyword, text", "submit_time": "of the type text in the cluster (want date",
+		"account": "without a sub-field account.keyword", "partition": "several types in the indices of the Elasticsearch cluster: keyword, text", "submit_time": "of the type text in the Elasticsearch cluster (want date",
 		"wait_s": "Slurm itself", "hour": "Slurm itself", "nothing": "no column",
 	} {
 		err := ask(c, question.Known{Column: column})
@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for url, want := range map[string]string{
-		"http://h:9200": "name of an index", "ftp://h/i": "want http", "http://u:secret@h/i": "belong into a file", "http://h/_all": "name of an index", "http://h/a/b": "name of an index", "http://h/i?x": "without ?",
+		"http://h:9200": "name of an index", "ftp://h/i": "want http", "http://u:secret@h/i": "want them in a file", "http://h/_all": "name of an index", "http://h/a/b": "name of an index", "http://h/i?x": "without ?",
 	} {
 		if _, err := elastic.New(elastic.Options{URL: url}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", url, err, want)

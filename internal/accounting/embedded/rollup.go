@@ -192,8 +192,8 @@ func (s span) sql() (list []part) {
 // split divides a range of ends in two: cells is a condition that chooses the cells of whole days,
 // and gaps are the remaining jobs. It returns false if the range does not include a whole day.
 //
-// Only this function knows which jobs have cells: those in the view tight. Those in the view loose
-// have none.
+// Only this function knows which jobs have cells: the jobs in the view tight, but not the jobs in
+// the view loose.
 func (s span) split() (cells string, gaps []gap, ok bool) {
 	const day = 24 * 60 * 60
 	all := join(s.sql(), " AND ", "true").text

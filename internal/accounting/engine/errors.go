@@ -30,7 +30,7 @@ var (
 )
 
 // errMoved ends a question that starts again in the slow lane.
-var errMoved = errors.New("the query goes on in the slow lane")
+var errMoved = errors.New("the query continues with the long queries")
 
 // fault converts the payload of a [wire.Fault] to an error.
 func fault(payload []byte) (cause wire.Cause, err error) {

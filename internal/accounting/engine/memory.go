@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// mapped returns how many MiB a process maps, in addition to what it maps when it is ready, if it
+// mapped returns how many MiB more a process maps than when it was ready, if it
 // uses the given MiB: stacks of threads (8 MiB each), parts of malloc's arenas, and freed memory,
 // which stays mapped. For example, questions that read texts of 5 MiB used 105 MiB in a process
 // that mapped 290.

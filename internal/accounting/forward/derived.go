@@ -17,7 +17,7 @@ import (
 )
 
 // Member is the name of the member that [Options.Derived] adds to documents. It has what the store
-// knows about the job and Slurm's document does not say.
+// knows about the job beyond Slurm's document.
 const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member], because the store computes it.
@@ -158,8 +158,8 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	refused, err := f.put(ctx, path, map[string]any{"mappings": map[string]any{"properties": properties()}})
 	if err == nil && refused != nil {
 		if refused, err = f.put(ctx, path+"/_mapping", map[string]any{"properties": ownProperties()}); refused != nil {
-			f.opts.Report(fmt.Errorf("forwarding: the index %s keeps the mapping that the cluster finds for it: %w", index,
-				refused))
+			f.opts.Report(fmt.Errorf("forwarding: the index %s refuses the mapping of this program, and keeps its own: %w",
+				index, refused))
 		}
 	}
 	if err == nil {
@@ -197,8 +197,8 @@ func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, er
 	case status == http.StatusOK || status == http.StatusCreated:
 		return nil, nil
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-		return fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(answer)), nil
+		return fmt.Errorf("the Elasticsearch cluster answers %s: %s", response.Status, excerpt(answer)), nil
 	default:
-		return nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(answer))
+		return nil, fmt.Errorf("the Elasticsearch cluster answers %s: %s", response.Status, excerpt(answer))
 	}
 }

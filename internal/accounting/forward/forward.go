@@ -148,7 +148,7 @@ func Target(text string) (server, index string, err error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return "", "", fmt.Errorf("%s: want http://HOST:PORT or http://HOST:PORT/INDEX", u.Redacted())
 	case u.User != nil:
-		return "", "", fmt.Errorf("%s: credentials belong into a file, not into the URL", u.Redacted())
+		return "", "", fmt.Errorf("%s: credentials in the URL (want them in a file)", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", "", fmt.Errorf("%s: want a URL without ? and #", u.Redacted())
 	}
@@ -333,7 +333,7 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	var refused []refusal
 	for _, i := range part {
 		if i.document == nil {
-			refused = append(refused, refusal{Seq: i.seq, ID: i.id, Index: i.index, Reason: "the document is no JSON object"})
+			refused = append(refused, refusal{Seq: i.seq, ID: i.id, Index: i.index, Reason: "the document is not a JSON object"})
 		} else {
 			waiting = append(waiting, i)
 		}
@@ -361,7 +361,7 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	f.status.Sent += int64(sent)
 	f.mu.Unlock()
 	if len(refused) > 0 {
-		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d %s, listed in %s: %s", len(refused),
+		f.opts.Report(fmt.Errorf("forwarding: the Elasticsearch cluster refuses %d %s, listed in %s: %s", len(refused),
 			quantity.Plural(len(refused), "document", "documents"),
 			filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
@@ -422,10 +422,10 @@ func (f *Forwarder) refuse(list []refusal) error {
 }
 
 // errTooLarge means that the cluster refuses a request as a whole.
-var errTooLarge = errors.New("the cluster refuses the request as a whole")
+var errTooLarge = errors.New("the Elasticsearch cluster refuses the request as a whole")
 
 // errBusy means that the cluster has no room for a request at present.
-var errBusy = errors.New("the cluster has no room for the request")
+var errBusy = errors.New("the Elasticsearch cluster has no room for the request")
 
 // send sends documents. It returns those to send again, with the reason, and the refused ones. If
 // the cluster refuses a request as a whole, send sends it in halves, so that one document does not
@@ -519,9 +519,9 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	case response.StatusCode == http.StatusTooManyRequests:
 		return batch, nil, fmt.Errorf("%w: %s: %s", errBusy, response.Status, excerpt(text))
 	case response.StatusCode != http.StatusOK:
-		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
+		return batch, nil, fmt.Errorf("the Elasticsearch cluster answers %s: %s", response.Status, excerpt(text))
 	case err != nil:
-		return batch, nil, fmt.Errorf("reading the cluster's answer: %w", err)
+		return batch, nil, fmt.Errorf("reading the answer of the Elasticsearch cluster: %w", err)
 	}
 	var answer bulkAnswer
 	if err := json.Unmarshal(text, &answer); err != nil {
@@ -546,7 +546,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 			refused = append(refused, refusal{i.seq, i.id, i.index, result.Status, excerpt(result.Error)})
 		default:
 			again = append(again, i)
-			fault = fmt.Errorf("the cluster answers %d for the document %s: %s", result.Status, i.id, excerpt(result.Error))
+			fault = fmt.Errorf("the Elasticsearch cluster answers %d for the document %s: "+
+				"%s", result.Status, i.id, excerpt(result.Error))
 		}
 	}
 	return again, refused, fault

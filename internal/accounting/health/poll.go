@@ -89,7 +89,7 @@ func (p *Poller) poll(ctx context.Context) {
 	p.last = s
 }
 
-// size asks for the cluster's size if the last time was sizeEvery ago. It reports the same error
+// size asks for the cluster's size once every sizeEvery. It reports the same error
 // only once.
 func (p *Poller) size(ctx context.Context) {
 	if !p.sized.IsZero() && time.Since(p.sized) < sizeEvery {
@@ -103,7 +103,7 @@ func (p *Poller) size(ctx context.Context) {
 	}
 	if p.unsized != err.Error() {
 		p.unsized = err.Error()
-		p.Report(fmt.Errorf("the size of %s: %w (its utilization has no per cent until sinfo answers)", p.Cluster, err))
+		p.Report(fmt.Errorf("the size of %s: %w (utilization is not in per cent until sinfo answers)", p.Cluster, err))
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // Between returns the figures for the time between two answers. If before is nil, the result has
 // only the figures of one instant, without counters. If the counters were reset in between, the
-// interval begins at the reset, because their last values before it are unknown.
+// interval begins at the reset, because the counters' last values before the reset are unknown.
 func Between(cluster string, before, now *rm.Statistics) store.Health {
 	h := store.Health{
 		Cluster: cluster, At: now.At.Std().UTC(), Threads: now.ServerThreads, AgentQueue: now.AgentQueue,
@@ -70,7 +70,7 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest known cycle of an interval. slurmctld tells the longest cycle since
+// longest returns the longest known cycle of an interval. slurmctld reports the longest cycle since
 // the counters were reset: before and now are its values at the ends of the interval. If now is not
 // greater, only the interval's last cycle is known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
@@ -95,8 +95,8 @@ func exits(kind string, before, now []rm.Exits) (list []store.HealthCount) {
 }
 
 // requestsReset reports whether the counters of requests were reset between two answers. A start of
-// slurmctld and sdiag --reset reset those of all types; a midnight resets none. Then the counter of
-// some type is smaller.
+// slurmctld and sdiag --reset reset the counters of all types; midnight does not. After a reset,
+// the counter of some type is smaller.
 func requestsReset(before, now []rm.Requests) bool {
 	later := make(map[string]int64, len(now))
 	for _, r := range now {

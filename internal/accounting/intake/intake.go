@@ -107,8 +107,9 @@ func (in *Intake) start(ctx context.Context) {
 // Store returns the store.
 func (in *Intake) Store() *store.Store { return in.store }
 
-// Accept makes documents durable and returns the number of the last one. On error, none of them is
-// stored, except after [wal.ErrSlow], when they may be. Retries of the client are deduplicated.
+// Accept makes documents durable and returns the number of the last one. On error, no document is
+// stored. After [wal.ErrSlow], however, documents may be stored. Retries of the client are
+// deduplicated.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil

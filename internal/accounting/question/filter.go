@@ -49,7 +49,8 @@ var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "
 // (Job.Lost in package document). All other runs are counted as jobs.
 type Lost struct{}
 
-// Ran is true for jobs that have processors, a start time, and an end time that is not before it.
+// Ran is true for jobs that have processors, a start time, and an end time that is not before the
+// start.
 type Ran struct{}
 
 func (All) filter()     {}

@@ -32,7 +32,8 @@ type Panel struct {
 	Lacking []Lacking
 }
 
-// Lack is a reason why a panel leaves jobs out: they never ran, or a value of theirs is unknown.
+// Lack is a reason why a panel leaves jobs out: the jobs never ran, or one of their values is
+// unknown.
 type Lack int
 
 // The reasons. All but NeverRan are about jobs that ran.
@@ -88,13 +89,13 @@ func (v View) Lacks() Question {
 
 // The reasons for which panels leave jobs out, with their texts.
 var (
-	neverRan = Lacking{NeverRan, "job never ran and is not in it.", "jobs never ran and are not in it.", 0}
-	noWait   = Lacking{NoWait, "job that ran is not in it: its wait is not known.",
-		"jobs that ran are not in it: their waits are not known.", 0}
-	noNodes    = notIn(NoNodes, "it", "how many nodes", 0)
-	noLimit    = noLimitIn("it")
+	neverRan = Lacking{NeverRan, "job never ran and is not in the panel.", "jobs never ran and are not in the panel.", 0}
+	noWait   = Lacking{NoWait, "job that ran is not in the panel: its wait is not known.",
+		"jobs that ran are not in the panel: their waits are not known.", 0}
+	noNodes    = notIn(NoNodes, "the panel", "how many nodes", 0)
+	noLimit    = noLimitIn("the panel")
 	noCPUHours = notIn(NoCPUs, "the CPU hours", "how many processors", 0)
-	noUnused   = noLimitIn("what was asked for and not used")
+	noUnused   = noLimitIn("the requested and unused CPU hours")
 )
 
 func notIn(l Lack, what, amount string, sum int) Lacking {
@@ -103,8 +104,8 @@ func notIn(l Lack, what, amount string, sum int) Lacking {
 }
 
 func noLimitIn(what string) Lacking {
-	return Lacking{NoLimit, "job that ran is not in " + what + ": it has no time limit, or its record does not say it.",
-		"jobs that ran are not in " + what + ": they have no time limit, or their records do not say it.", 0}
+	return Lacking{NoLimit, "job that ran is not in " + what + ": it has no time limit, or its record lacks the limit.",
+		"jobs that ran are not in " + what + ": they have no time limit, or their records lack the limit.", 0}
 }
 
 // lacking sets the reasons for which the panel leaves jobs out.

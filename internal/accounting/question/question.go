@@ -22,8 +22,8 @@ type Question struct {
 }
 
 // Counted reports whether the answer says how many jobs are outside of all buckets of the outermost
-// key. It does if that key is an [Instants], all inner keys are [Values], and a measure is a
-// [Count] of all jobs.
+// key. The outermost key must be an [Instants], all inner keys must be [Values], and a measure must
+// be a [Count] of all jobs.
 func (q Question) Counted() bool {
 	for i, k := range q.By {
 		_, instants := k.(Instants)

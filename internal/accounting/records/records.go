@@ -61,8 +61,8 @@ type fields struct {
 	beyond
 }
 
-// beyond has what records say and Slurm's documents have no key for. Package document knows these
-// keys. If Slurm's commands have a name for a key, the key has this name.
+// beyond has the fields of records for which Slurm's documents have no key. Package document
+// knows these keys. If Slurm's commands have a name for a key, the key has this name.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
 	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array: the tasks that never started

@@ -60,8 +60,8 @@ const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NUL
 // Started is the SQL for whether a job ran.
 const Started = "start_time IS NOT NULL"
 
-// Lost is the SQL for whether a run is known to be lost, and Last for whether it is counted as a
-// job: all runs that are not known to be lost.
+// Lost is the SQL for whether a run is known to be lost, and Last for whether the run counts as a
+// job. All runs that are not known to be lost count as jobs.
 const (
 	Lost = "lost = 1"
 	Last = "NOT coalesce(" + Lost + ", false)"

@@ -51,8 +51,8 @@ type Options struct {
 	// Refresh returns when searches find all documents that were accepted before the call; nil
 	// means that searches always find them.
 	Refresh func(ctx context.Context) error
-	// Ready returns when the store has the documents without which searches would answer about a part of the jobs; nil
-	// means that it always has them.
+	// Ready returns when the store has all documents that searches must include. Until then, answers would be about a
+	// part of the jobs. nil means that the store always has these documents.
 	Ready func(ctx context.Context) error
 }
 

@@ -166,7 +166,7 @@ func TestClusterAsStore(t *testing.T) {
 		t.Error(status, answer, err)
 	}
 	away, _ := listening(t, service.Serve{Store: service.Elasticsearch, URL: "http://" + freeAddress(t) + "/slurm"})
-	if text := body(t, "http://"+away+"/_ui/", 502); !strings.Contains(text, "asking the cluster") {
+	if text := body(t, "http://"+away+"/_ui/", 502); !strings.Contains(text, "asking the Elasticsearch cluster") {
 		t.Errorf("%.300s", text)
 	}
 }

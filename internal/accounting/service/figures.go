@@ -27,11 +27,11 @@ func newFigures() *figures {
 	f := &figures{
 		registry: prometheus.NewRegistry(),
 		questions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rmreplay_accounting_question_seconds", Help: "Time of questions to the query engines, with their waiting.",
+			Name: "rmreplay_accounting_question_seconds", Help: "Time of queries to the query engines, waiting included.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"outcome"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rmreplay_accounting_requests_total", Help: "HTTP requests that brought documents or asked, by status.",
+			Name: "rmreplay_accounting_requests_total", Help: "HTTP requests that sent documents or queries, by status.",
 		}, []string{"kind", "code"}),
 		scheduler: newSchedulerFigures(),
 	}
@@ -89,14 +89,14 @@ type directoryFigures struct{ in *intake.Intake }
 // The metrics of a data directory.
 var (
 	receivedFigure = figure("documents_received_total", "Documents that were acknowledged, since the directory was made.")
-	waitingFigure  = figure("documents_waiting", "Acknowledged documents that no answer has yet.")
-	outcomeFigure  = figure("documents_total", "What became of the documents since the server started.", "outcome")
+	waitingFigure  = figure("documents_waiting", "Acknowledged documents that answers do not include yet.")
+	outcomeFigure  = figure("documents_total", "Documents since the server started, by outcome.", "outcome")
 	markFigure     = figure("documents_marked_total", "Documents that broke a rule, since the directory was made.", "rule")
 	journalFigure  = figure("journal_bytes", "Size of the journal.")
 	storeFigure    = figure("store_bytes", "Size of the files of the store.")
 	jobsFigure     = figure("jobs", "Jobs in the store.", "cluster")
 	newestFigure   = figure("newest_end_timestamp_seconds", "When the last job ended, in seconds since 1970.")
-	faultFigure    = figure("store_fault", "Whether the store cannot be written; documents stay in the journal.")
+	faultFigure    = figure("store_fault", "1 if the store cannot be written, so that documents stay in the journal.")
 )
 
 func figure(name, help string, labels ...string) *prometheus.Desc {
@@ -177,9 +177,9 @@ func newSchedulerFigures() *schedulerFigures {
 		func(h *store.Health) float64 { return float64(h.Running) })
 	gauge("server_threads", "Requests that slurmctld serves now.",
 		func(h *store.Health) float64 { return float64(h.Threads) })
-	gauge("agent_queue", "Messages to nodes that wait.",
+	gauge("agent_queue", "Messages that wait to be sent to nodes.",
 		func(h *store.Health) float64 { return float64(h.AgentQueue) })
-	gauge("dbd_queue", "Messages to slurmdbd that wait.",
+	gauge("dbd_queue", "Messages that wait to be sent to slurmdbd.",
 		func(h *store.Health) float64 { return float64(h.DBDQueue) })
 	gauge("main_last_seconds", "Time of the last cycle of the main scheduler.",
 		func(h *store.Health) float64 { return h.Main.Last.Seconds() })

@@ -14,23 +14,29 @@ import (
 	"rmreplay/internal/accounting/health"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
-// given name. The counters begin when slurmctld starts, so those of the first interval are known.
-// Requests that rmreplay itself sent are marked, because on a production cluster users and tools
-// send other requests.
-func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
+// given name. list and setting are those of the record. The counters begin when slurmctld starts, so
+// the counters of the first interval are known. The figures of a workload's window begin with the
+// window, because rmreplay starts the preset jobs before it. Requests that rmreplay itself sent are
+// marked, because on a production cluster users and tools send other requests.
+func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
 	}
 	before := &rm.Statistics{At: list[0].Since, Since: list[0].Since}
+	if window := setting.Start; window != 0 {
+		before, list = beforeWindow(before, list, window)
+	}
 	for i := range list {
 		if h := health.Between(cluster, before, &list[i]); h.Interval > 0 {
 			for k, c := range h.Counts {
-				if c.Kind == store.Requests && asksOnly(c.Name) {
+				if c.Kind == store.Requests && byReplay(c.Name, setting) {
 					h.Counts[k].Name += " (by rmreplay)"
 				}
 			}
@@ -41,9 +47,42 @@ func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	return out
 }
 
-// asksOnly reports whether requests of a type only query slurmctld. The users and nodes of a replay
-// do not send such requests. They come from rmreplay, which observes the jobs and the scheduler.
-func asksOnly(request string) bool {
+// latestCut is the longest time from a record's last answer before a window to the window. From
+// Slurm 23.11 on, slurmctld gets the site's scheduling three seconds before the window. Records of
+// earlier versions of rmreplay may lack such an answer.
+const latestCut = 5 * time.Second
+
+// beforeWindow returns the last answer before a window, or first if there is none, and the later
+// answers. It moves the former to the second before the window: no job starts in between. If the
+// former is older than latestCut, an interval has events from before and after the window's
+// beginning, and beforeWindow leaves this interval out.
+func beforeWindow(first *rm.Statistics, list []rm.Statistics, window hpc.Time) (*rm.Statistics, []rm.Statistics) {
+	before := *first
+	for len(list) > 0 && list[0].At <= window {
+		before, list = list[0], list[1:]
+	}
+	if len(list) > 0 && before.At < window.Add(-latestCut) {
+		return &list[0], list[1:]
+	}
+	before.At = window.Add(-time.Second)
+	return &before, list
+}
+
+// byReplay reports whether all requests of a type come from rmreplay. These are queries, because the
+// users and nodes of a replay send none: rmreplay observes the jobs and the scheduler. With a
+// window, they are also what rmreplay does to the cluster for the window, unless the workload has
+// such requests, too.
+func byReplay(request string, setting *workload.Workload) bool {
+	if len(setting.Actions) == 0 {
+		switch request {
+		case "REQUEST_RECONFIGURE", "REQUEST_RECONFIGURE_WITH_CONFIG":
+			return true
+		case "REQUEST_UPDATE_NODE":
+			return len(setting.NodeEvents) == 0
+		case "REQUEST_CREATE_RESERVATION":
+			return len(setting.Reservations) == 0
+		}
+	}
 	return request == "REQUEST_PING" || strings.HasPrefix(request, "REQUEST_") && strings.Contains(request, "_INFO")
 }
 
@@ -57,7 +96,11 @@ func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
 	if err != nil {
 		return err
 	}
-	for list := range slices.Chunk(HealthOf(name, statistics), batchIntervals) {
+	setting, err := r.Setting()
+	if err != nil {
+		return err
+	}
+	for list := range slices.Chunk(HealthOf(name, statistics, setting), batchIntervals) {
 		body, err := json.Marshal(list)
 		if err != nil {
 			return err

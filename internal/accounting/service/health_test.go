@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
 )
 
 // TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and those of
@@ -26,7 +28,7 @@ func TestOwnRequests(t *testing.T) {
 	}
 	list := []rm.Statistics{{At: hpc.Unix(600), Since: hpc.Unix(0), Requests: of}}
 	var got []string
-	for _, h := range HealthOf("what-if", list) {
+	for _, h := range HealthOf("what-if", list, &workload.Workload{}) {
 		for _, c := range h.Counts {
 			got = append(got, c.Name)
 		}
@@ -35,6 +37,66 @@ func TestOwnRequests(t *testing.T) {
 	want := []string{"MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_JOB_INFO (by rmreplay)", "REQUEST_PING (by rmreplay)", "REQUEST_STATS_INFO (by rmreplay)", "REQUEST_SUBMIT_BATCH_JOB"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestWindowRequests checks that the requests with which rmreplay begins a window are marked, unless
+// the workload has such requests, too.
+func TestWindowRequests(t *testing.T) {
+	list := []rm.Statistics{{At: hpc.Unix(600), Since: hpc.Unix(0), Requests: []rm.Requests{
+		{Type: "REQUEST_RECONFIGURE", Count: 1}, {Type: "REQUEST_UPDATE_NODE", Count: 2}, {Type: "REQUEST_CREATE_RESERVATION", Count: 3}, {Type: "REQUEST_UPDATE_JOB", Count: 4},
+	}}}
+	const own = " (by rmreplay)"
+	for _, c := range []struct {
+		setting                         workload.Workload
+		reconfigure, node, reservations string
+	}{
+		{workload.Workload{}, own, own, own},
+		{workload.Workload{NodeEvents: make([]hpc.NodeEvent, 1)}, own, "", own},
+		{workload.Workload{Reservations: make([]hpc.ReservationEvent, 1)}, own, own, ""},
+		{workload.Workload{Actions: make([]hpc.Action, 1)}, "", "", ""},
+	} {
+		counted := map[string]int64{}
+		for _, n := range HealthOf("what-if", list, &c.setting)[0].Counts {
+			counted[n.Name] = n.Count
+		}
+		want := map[string]int64{"REQUEST_RECONFIGURE" + c.reconfigure: 1, "REQUEST_UPDATE_NODE" + c.node: 2, "REQUEST_CREATE_RESERVATION" + c.reservations: 3, "REQUEST_UPDATE_JOB": 4}
+		if !maps.Equal(counted, want) {
+			t.Errorf("%+v: %v, want %v", c.setting, counted, want)
+		}
+	}
+}
+
+// TestWindowHealth checks that the figures of a run begin with its window, in a record whose
+// counters were reset before the window, in one where they were not, and in one that has no answer
+// just before the window: its first figures are those after the interval in which the window begins.
+func TestWindowHealth(t *testing.T) {
+	const window = 36000
+	row := func(at, since, started int64) rm.Statistics {
+		return rm.Statistics{At: hpc.Unix(at), Since: hpc.Unix(since), JobsStarted: started, JobsPending: started}
+	}
+	for name, c := range map[string]struct {
+		list    []rm.Statistics
+		begin   int64
+		started []int64
+	}{
+		"kept":  {[]rm.Statistics{row(35399, 100, 40), row(window, 100, 50), row(36599, 100, 57), row(37199, 100, 60)}, window, []int64{7, 3}},
+		"reset": {[]rm.Statistics{row(35399, 100, 40), row(window-3, 100, 50), row(36599, window-3, 7), row(37199, window-3, 10)}, window, []int64{7, 3}},
+		"older": {[]rm.Statistics{row(35399, 100, 40), row(36599, 100, 57), row(37199, 100, 60)}, 36600, []int64{3}},
+		"early": {[]rm.Statistics{row(window, window-60, 0), row(36599, window-60, 7)}, window, []int64{7}},
+		"ended": {[]rm.Statistics{row(35399, 100, 40)}, 0, nil},
+	} {
+		var started []int64
+		begin := int64(0)
+		for i, h := range HealthOf("what-if", c.list, &workload.Workload{Start: hpc.Unix(window)}) {
+			if i == 0 {
+				begin = h.At.Add(time.Second - h.Interval).Unix()
+			}
+			started = append(started, h.Started)
+		}
+		if begin != c.begin || !slices.Equal(started, c.started) {
+			t.Errorf("%s: %v starts from %d on, want %v from %d on", name, started, begin, c.started, c.begin)
+		}
 	}
 }
 

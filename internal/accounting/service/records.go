@@ -178,8 +178,9 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	return out, err
 }
 
-// read calls each with the document of every job in the sources, and described, unless it is nil,
-// with every run. It adds the counts of rules to out, and sets out.Mistake to the first mistake.
+// read calls each with the document of every job in the sources. If described is not nil, read
+// calls it with every run. It adds the counts of rules to out, and sets out.Mistake to the first
+// mistake.
 func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
@@ -241,7 +242,7 @@ func read(ctx context.Context, from Records, out *Imported,
 // has the states PREEMPTED and NODE_FAIL both for a lost run and for a job that ended. After a lost
 // run there is another record of the job, whose submit time is the time of the requeue.
 type lostRuns struct {
-	held  map[numbered][]finished.Job // the last run, for which no later record was read yet, after the lost runs
+	held  map[numbered][]finished.Job // the lost runs, and then the run after which no record was read yet
 	order []numbered
 	send  func(runs []finished.Job, lost bool) error // sends the last of a job's runs
 }
@@ -291,7 +292,10 @@ func (l *lostRuns) close() error {
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	m := &r.Manifest
 	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
-		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt()}
+		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt(), Frozen: m.Clock.Model == "frozen"}
+	if m.WindowStart != 0 {
+		cluster.Window = m.WindowStart.Std().UTC()
+	}
 	switch m.Engine {
 	case run.EngineRecorded:
 		cluster.Description = "recorded in " + filepath.Base(m.Workload.Path)

@@ -203,7 +203,7 @@ func TestRuns(t *testing.T) {
 	if status, body := get(t, address, "/_ui/reports/before-run"); status != http.StatusOK || !strings.Contains(body, "before-run") {
 		t.Errorf("the report: %d", status)
 	}
-	if status, body, err := post(address, []byte(`{"jobid":1}`)); err != nil || status != http.StatusForbidden || !strings.Contains(body, "takes no jobs") {
+	if status, body, err := post(address, []byte(`{"jobid":1}`)); err != nil || status != http.StatusForbidden || !strings.Contains(body, "receives no jobs") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	stop()

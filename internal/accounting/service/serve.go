@@ -94,7 +94,7 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 		}
 	}
 	if !takes && jobs != nil {
-		s.handler.Refuses = "this server shows a cluster, and takes no jobs (want --data DIR, too)"
+		s.handler.Refuses = "this server shows an Elasticsearch cluster, and receives no jobs (want --data DIR, too)"
 	}
 	if opts.Forward != "" {
 		end, err := s.forward(ctx, opts, say)
@@ -155,7 +155,7 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 			say("rmreplay: %s", doubt)
 		}
 	}
-	s.handler.Refuses = "this server shows runs, and takes no jobs (want accounting serve --data DIR)"
+	s.handler.Refuses = "this server shows runs, and receives no jobs (want accounting serve --data DIR)"
 	say("rmreplay: %d %s of %d %s", imported.Added, quantity.Plural(imported.Added, "job", "jobs"), len(runs),
 		quantity.Plural(len(runs), "run", "runs"))
 	return nil

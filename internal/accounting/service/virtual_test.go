@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/example"
 )
 
@@ -264,7 +265,7 @@ func checkStatistics(t *testing.T, r *run.Run) {
 		t.Fatal(err)
 	}
 	var sum store.Health
-	for _, h := range service.HealthOf("run", list) {
+	for _, h := range service.HealthOf("run", list, &workload.Workload{}) {
 		sum.Started += h.Started
 		sum.Submitted += h.Submitted
 		sum.Backfilled += h.Backfilled

@@ -77,7 +77,11 @@ func documented(columns []store.Column) string {
 	r, _ := described(&columns[0])
 	for i := range columns {
 		_, meaning := described(&columns[i])
-		names, meanings = append(names, "`"+columns[i].Name+"`"), append(meanings, meaning)
+		name := "`" + columns[i].Name + "`"
+		if len(columns) > 1 {
+			meaning = name + ": " + meaning
+		}
+		names, meanings = append(names, name), append(meanings, meaning)
 		if r.keyed {
 			keys = append(keys, "`"+columns[i].Field+"`")
 		}

@@ -388,7 +388,7 @@ func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from [
 	})
 }
 
-// mergeFresh merges that run of neighbouring fresh parts that has the fewest rows.
+// mergeFresh merges the run of neighbouring fresh parts that has the fewest rows.
 func (s *Store) mergeFresh(st *state) error {
 	const window = maxFreshParts / 2
 	least, first := -1, 0

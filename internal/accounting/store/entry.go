@@ -79,4 +79,7 @@ type Cluster struct {
 	Nodes, CPUs, GPUs document.Int
 	Description       string
 	Doubt             string // why the run is not valid; empty for a valid run and for a site
+
+	Frozen bool      `json:",omitempty"` // the run's clock stood still while the scheduler computed
+	Window time.Time `json:",omitzero"`  // beginning of the run's window, and of its scheduler's figures
 }

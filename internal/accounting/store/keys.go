@@ -204,7 +204,7 @@ func (b bloom) add(k key) {
 	b.probe(k, func(word *uint64, bit uint64) bool { *word |= bit; return true })
 }
 
-// has reports whether k may be in the set. False is certain.
+// has reports whether k may be in the set. If it returns false, k is not in the set.
 func (b bloom) has(k key) bool {
 	return b.probe(k, func(word *uint64, bit uint64) bool { return *word&bit != 0 })
 }

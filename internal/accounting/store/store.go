@@ -1,8 +1,9 @@
 // Package store keeps finished jobs in one directory.
 //
 // The table of jobs consists of parts: Parquet files that never change, in the order of arrival. A part is written
-// completely, renamed to its final name, and then listed in store.json with its checksum; a part that replaces others
-// likewise. Questions cannot change the store: separate processes (package engine) answer them, and only read parts.
+// completely, renamed to its final name, and then listed in store.json with its checksum. A part that replaces others
+// is written in the same way. Questions cannot change the store: separate processes (package engine) answer them, and
+// only read parts.
 //
 // The directory has the mode 0700, so that other users cannot reach its files:
 //
@@ -226,8 +227,9 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store but has files that do not belong to one. Such a directory is in
-// other use, and its permissions must not change. An unfinished store may have a lock, its directories and a journal.
+// vacant returns an error if a directory has no store but has files that do not belong to a store. Such a directory
+// is in other use, and its permissions must not change. An unfinished store may have a lock, its directories and a
+// journal.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -333,7 +335,7 @@ func empty(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s: not a directory (want one of this store, or nothing there)", dir)
+		return fmt.Errorf("%s: not a directory (want a directory of the store; remove anything else)", dir)
 	}
 	names, err := os.ReadDir(dir)
 	for _, name := range names {
@@ -510,7 +512,8 @@ func (s *Store) Applied() int64 {
 	return s.now.applied
 }
 
-// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later ones.
+// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later
+// arrivals.
 func (s *Store) Durable() int64 {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -310,7 +310,7 @@ func keepsFocus(t *testing.T, r *reader) {
 		{"#panel-table .moves a", "Previous page", "panel-table: Jobs"}, // the first page has no page before it
 		{"#panel-users tbody a", "user", ""},
 		{".clusters a", "vale", "controls: vale"},
-		{".chips a", "≠", "controls: Turn the filter round"},
+		{".chips a", "≠", "controls: Negate the filter"},
 		{".chips a[aria-label^=Remove]", "×", "controls: "},
 	} {
 		if c.text == "user" {

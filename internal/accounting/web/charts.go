@@ -117,8 +117,8 @@ func colourClass(i int) string {
 	return strings.ReplaceAll(figure.ColourNames[i%len(figure.ColourNames)], " ", "-")
 }
 
-// drawTimeline returns a function that draws a table's series over time as stacked bars. An empty
-// label takes the label of the first series.
+// drawTimeline returns a function that draws a table's series over time as stacked bars. If label
+// is empty, the label of the first series is used.
 func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, error) {
 	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 || len(t.series) == 0 {

@@ -61,21 +61,25 @@ func (s *site) addFrozen(cluster string) {
 	}
 }
 
-// TestFrozenHealth checks that charts explain why all their values are 0, and that other charts
-// have no such note.
+// TestFrozenHealth checks that charts explain why all their values are 0, that charts of times say
+// that a run's clock stood still, and that other charts have no such notes.
 func TestFrozenHealth(t *testing.T) {
 	s := serve(t, 50)
 	s.addFrozen("still")
 	s.addHealth("vale")
+	if err := s.store.SetCluster(store.Cluster{Name: "still", Kind: kindRun, Frozen: true}); err != nil {
+		t.Fatal(err)
+	}
+	const frozen, zero = "The clock of still stood still", "All values in the chart are 0."
 	for _, c := range []struct {
 		cluster, panel, note string
 	}{
-		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-agents", "All values in the chart are 0."},
-		{"still", "health-jobs", ""}, {"still", "health-starts", ""}, {"still", "health-request-time", ""},
+		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-main", zero}, {"still", "health-agents", zero},
+		{"still", "health-jobs", ""}, {"still", "health-starts", ""}, {"still", "health-requests", ""}, {"still", "health-request-time", frozen},
 		{"vale", "health-main", ""}, {"vale", "health-backfill", ""}, {"vale", "health-agents", ""},
 	} {
 		notes := strings.Join(s.panel(c.panel, "last", "all", "f", "cluster="+c.cluster).Notes, "\n")
-		if c.note != "" && !strings.Contains(notes, c.note) || c.note == "" && (strings.Contains(notes, frozen) || strings.Contains(notes, "All values")) {
+		if c.note != "" && !strings.Contains(notes, c.note) || c.note == "" && (strings.Contains(notes, frozen) || strings.Contains(notes, zero)) {
 			t.Errorf("%s of %s says %q, want %q", c.panel, c.cluster, notes, c.note)
 		}
 		html := s.get("api/v1/panels/"+c.panel+"?last=all&format=html&f=cluster%3D"+c.cluster, http.StatusOK)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,27 +19,27 @@ import (
 // the views health and health_counts of the store.
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one. slurmctld does not tell every cycle: the longest " +
-			"may have been longer.", health: queryCycles("main"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
-		still: frozen},
+		about: "The mean cycle, and above it the longest known cycle. slurmctld does not report every cycle, so a longer " +
+			"one may have happened.", health: queryCycles("main"), shape: shapeCycles,
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles",
-		about: "The mean cycle, and above it the longest known one, as for the main scheduler. Times exclude the " +
+		about: "The mean cycle, and above it the longest known cycle, as for the main scheduler. Times exclude the " +
 			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
-		still: frozen},
-	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant at which slurmctld was " +
-		"asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
+		"slurmctld was asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
-	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started " +
-		"otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
+		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, and failed counts " +
+		"failures of Slurm, not of jobs.",
+		health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
-		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
+	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
+		"and for slurmdbd at any instant. Several clusters are added up.", health: queryAgents, shape: shapeAgents,
 		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: queryCounts(store.MainExit, "count"),
@@ -49,16 +48,35 @@ var healthPanels = []*panel{
 		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
-		"In a replay, those by rmreplay are its own questions.",
+		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
-		still: frozen},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"), times: true},
 }
 
-// frozen explains why all times are 0.
-const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
-	"one with --clock measured has times."
+// noteRuns notes what a reader must know of the runs whose figures a panel shows: where their
+// windows begin, unless the range begins later, and on which of them computing took no time, if the
+// panel shows times.
+func (p *panel) noteRuns(t *table, r *request, s *sizes) {
+	names := r.clusters()
+	var frozen []string
+	for _, c := range s.list {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		if !c.window.IsZero() && !r.from.After(c.window) {
+			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before, rmreplay started "+
+				"the jobs that ran then.", c.Name, r.write(moment, c.window)))
+		}
+		if c.frozen {
+			frozen = append(frozen, c.Name)
+		}
+	}
+	if p.times && len(frozen) > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("The clock of %s stood still while slurmctld computed, so neither these times "+
+			"nor their order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
+	}
+}
 
 // explainBlank adds a note to a table whose known figures are all 0, because its chart is empty.
 func (p *panel) explainBlank(t *table) {
@@ -72,7 +90,7 @@ func (p *panel) explainBlank(t *table) {
 		}
 	}
 	if blank {
-		t.notes = append(t.notes, cmp.Or(p.still, "All values in the chart are 0."))
+		t.notes = append(t.notes, "All values in the chart are 0.")
 	}
 }
 
@@ -82,7 +100,16 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	if values.Get("last") == "" && values.Get("from") == "" && values.Get("until") == "" {
 		values.Set("last", "24h")
 	}
-	f := &frame{Live: true, Compare: values.Get("a") != "" && values.Get("b") != ""}
+	f := &frame{Live: true, Compare: values.Get("a") != "" || values.Get("b") != ""}
+	if f.Compare {
+		s, err := v.schedulers(q.Context(), &request{})
+		if err != nil {
+			return err
+		}
+		if err := s.choosePair(values, "schedulers"); err != nil {
+			return err
+		}
+	}
 	return v.page(w, q, values, f, healthPanels)
 }
 
@@ -140,14 +167,14 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	view := v.store.View()
 	defer view.Close()
-	kinds := map[string]string{}
+	described := map[string]store.Cluster{}
 	for _, c := range view.Clusters() {
-		kinds[c.Name] = c.Kind
+		described[c.Name] = c
 	}
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
-		one := size{Name: row[0].(string)}
-		one.Kind = kinds[one.Name]
+		known := described[row[0].(string)]
+		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
 		one.every = time.Duration(value(row[3])) * time.Microsecond
@@ -197,9 +224,9 @@ var (
 	largest = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_queue bf_queue")
 )
 
-// bars returns the buckets of a panel about schedulers. Unlike those of jobs, the first and the last
-// one are whole even if the range begins or ends within them: so none is shorter than the others, or
-// than the time between two answers of sdiag.
+// bars returns the buckets of a panel about schedulers. Unlike the buckets of jobs, the first and
+// the last bucket are whole even if the range begins or ends within them. So all are equally long,
+// and not shorter than the time between two answers of sdiag.
 func (r *request) bars() buckets {
 	b := r.buckets()
 	b.edges = b.round
@@ -210,7 +237,7 @@ func (r *request) bars() buckets {
 // scheduler and each bar that the interval touches. Beside the columns of health, the row has the
 // bar's number (bucket), the seconds of the interval that are in the bar (covered), the same as a
 // share of the interval (share; NULL if no counters are known), and whether sdiag answered in the bar
-// (told). sdiag's times are whole seconds, so the second until is the interval's last one.
+// (told). sdiag's times are whole seconds, so the second until is the interval's last second.
 func (r *request) inBars() condition {
 	edges := r.bars().edges
 	bars := make([]string, len(edges)-1)
@@ -228,10 +255,10 @@ func (r *request) inBars() condition {
 
 // fromHealth returns a query with a row for each bar: its number, the time with figures in seconds,
 // and what. what is SQL that aggregates over clusters: its input has one row for each cluster, with
-// the cluster's figures in the bar. Counters are spread evenly over their intervals. A level, such as
-// the number of running jobs, is the largest one of the bar's answers; what can sum levels over
-// clusters. The longest cycle is that of the intervals that touch the bar; it is at least their mean.
-// A figure that is not known is NULL.
+// the cluster's figures in the bar. Counters are spread evenly over their intervals. For a level,
+// such as the number of running jobs, the largest of the bar's answers is used; what can sum levels
+// over clusters. The longest cycle is the longest of the intervals that touch the bar; it is at least
+// each interval's mean cycle. A figure that is not known is NULL.
 func (r *request) fromHealth(what string) condition {
 	parts := r.inBars()
 	of := "sum(covered) AS covered"
@@ -275,7 +302,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 // noteGaps notes how many bars have no figures, and why.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 {
-		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
+		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
 	gaps, counted := 0, false
@@ -290,8 +317,8 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		}
 	}
 	if counted && len(t.series) == 0 {
-		t.notes = append(t.notes, "Nothing of this kind was counted: it did not happen, or slurmctld does not count it. "+
-			"Releases before 23.11 do not count why cycles end; simulations count neither this nor requests.")
+		t.notes = append(t.notes, "No such event was counted: it did not happen, or slurmctld does not count it. "+
+			"Slurm counts why cycles end since 23.11. Simulations count neither the ends of cycles nor requests.")
 	}
 	if gaps > 0 {
 		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
@@ -308,7 +335,7 @@ func (s *sizes) whyGaps(names []string) string {
 		}
 	}
 	const silent, replayed = "nobody asked slurmctld, or it did not answer", "the record of a replay has figures for " +
-		"every ten minutes of its virtual time, with the measured clock for every hour"
+		"every ten minutes of its virtual time, or for every hour with the measured clock"
 	switch {
 	case sites && runs:
 		return silent + "; " + replayed

@@ -150,7 +150,7 @@ func TestHealthZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = s.panel("health-main-exits", "last", "all", "f", "cluster=old")
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "Nothing of this kind was counted") {
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "No such event was counted") {
 		t.Errorf("an old release: %q", r.Notes)
 	}
 	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
@@ -262,13 +262,54 @@ func TestHealthGaps(t *testing.T) {
 	}
 }
 
+// TestWindowNote checks that a panel of a run with a window says where the run's figures begin, unless
+// the view begins later, and also beside another scheduler.
+func TestWindowNote(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addRun("what-if")
+	window := time.Date(2023, 11, 20, 9, 30, 0, 0, time.UTC)
+	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: kindRun, Window: window}); err != nil {
+		t.Fatal(err)
+	}
+	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00."
+	for query, want := range map[string]bool{
+		"last=24h&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dvale": false,
+		"from=2023-11-20T09:31:00Z&until=2023-11-20T10:00:00Z&f=cluster%3Dwhat-if": false, "last=all&a=vale&b=what-if&align=begin": true,
+	} {
+		text := strings.ReplaceAll(s.get("api/v1/panels/health-starts?format=html&"+query, http.StatusOK), quantity.Space, " ")
+		if strings.Contains(text, note) != want {
+			t.Errorf("%s: whether %q: want %v in %.2000s", query, note, want, text)
+		}
+	}
+}
+
+// TestHealthPair checks the page for two schedulers of which only one is named: the other one is the
+// first of the others, as on the page for two clusters, and an error says what is missing.
+func TestHealthPair(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	if text := s.get("health?a=vale", http.StatusNotFound); !strings.Contains(text, "a comparison needs two schedulers with names; the store has 1") {
+		t.Errorf("one scheduler: %s", text)
+	}
+	s.addHealth("dale")
+	for query, want := range map[string]string{"a=vale": "Scheduler health of vale and dale", "b=vale": "Scheduler health of dale and vale"} {
+		if text := s.get("health?"+query, http.StatusOK); !strings.Contains(text, want) {
+			t.Errorf("%s: the page is not about %q", query, want)
+		}
+	}
+	if text := s.get("health?a=vale&b=nowhere", http.StatusNotFound); !strings.Contains(text, "there is no cluster &#34;nowhere&#34; (there are dale, vale)") {
+		t.Errorf("an unknown scheduler: %s", text)
+	}
+}
+
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cluster%3Ddale", "a=dale&amp;b=vale"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "failed counts failures of Slurm, not of jobs", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -443,7 +484,7 @@ func TestTogether(t *testing.T) {
 				t.Errorf("%s: no %q", c.query, want)
 			}
 		}
-		note := fmt.Sprintf("What was at %s is drawn at %s.", c.from, c.to)
+		note := fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", c.from, c.to)
 		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
 		}

@@ -217,8 +217,9 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
 		if c == nil {
-			what := map[bool]string{false: "job of this view is in it.", true: "such figure of slurmctld is in this view."}
-			out.Notes = append(out.Notes, "There is nothing to draw: no "+what[a.panel.health != nil])
+			what := map[bool]string{false: "jobs", true: "figures of slurmctld"}
+			out.Notes = append(out.Notes, "There is nothing to draw: this view has no "+what[a.panel.health != nil]+
+				" for the chart.")
 		}
 		out.Chart, out.Folded = c, true
 	}
@@ -391,6 +392,15 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.choosePair(values, "clusters or runs"); err != nil {
+		return err
+	}
+	return v.page(w, q, values, &frame{Compare: true}, panels)
+}
+
+// choosePair sets the parameters a and b that are missing to the first other names. what names the
+// members of s in the error if there are too few.
+func (s *sizes) choosePair(values url.Values, what string) error {
 	named := s.named()
 	for _, name := range []string{"a", "b"} {
 		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
@@ -404,12 +414,11 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 		}
 		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
 		if len(named) < 2 || i < 0 {
-			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)",
-				len(named))
+			return missing("a comparison needs two %s with names; the store has %d (import another one)", what, len(named))
 		}
 		values.Set(name, named[i])
 	}
-	return v.page(w, q, values, &frame{Compare: true}, panels)
+	return nil
 }
 
 // page answers with a page of the given panels. f says what kind of page it is.

@@ -26,9 +26,7 @@ type panel struct {
 	// label of the chart's axis. A panel without lines has one chart for each scheduler.
 	lines []string
 	unit  string
-	// still explains a chart that is empty because all values are 0. If still is empty, a note only
-	// says that the values are 0.
-	still string
+	times bool // the panel shows how long slurmctld took for something
 }
 
 // format says how a value is formatted.
@@ -87,10 +85,11 @@ var panels = []*panel{
 	{name: "waits", title: "Waits", about: "From submission to start, less lost runs, of jobs that ran.",
 		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
 		draw:  drawDistribution("wait_s")},
-	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",
+	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to the waits.",
 		shape: shapeReasons},
-	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
-		"their waits.", wide: true, shape: shapeGroups},
+	{name: groups, title: "Who waited, and why", about: "The ten groups whose jobs waited longest in all, and the " +
+		"largest " +
+		"parts of their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times",
 		about: "From start to end of each job's last run. Jobs that never ran are not counted.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
@@ -98,11 +97,14 @@ var panels = []*panel{
 		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
 	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit, of jobs " +
 		"that ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
-	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs that ran with such a " +
-		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost " +
-		"among them, and above them what jobs that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the scripts of jobs that ran ended.", shape: shapeExits,
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with this limit and " +
+		"this run time.", shape: shapeLimits, draw: drawLimits},
+	{name: "waste", title: "Waste", about: "CPU hours of completed runs, of failed runs, and of cancelled, lost and " +
+		"other " +
+		"runs. Above them are the CPU hours that jobs asked for by their time limits and did not use. A job that ran " +
+		"beyond its limit adds none of these.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "exits", title: "Exit codes", about: "The exit codes and signals of the scripts of jobs that " +
+		"ran.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},

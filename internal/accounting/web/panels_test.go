@@ -467,17 +467,17 @@ func TestUnknownAmounts(t *testing.T) {
 	}
 	const ran, never = `"@start":"2024-03-01T01:00:00","state":"COMPLETED"`, `"@start":"2024-03-01T02:00:00","nodes":"(null)","state":"CANCELLED","total_cpus":8,"total_nodes":2,"time_limit":7200`
 	s := serve(t, 0, job(1, ran), job(2, ran+`,"nodes":"n[1-3]"`), job(3, never))
-	const records, limits = ": their records do not say how many ", ": they have no time limit, or their records do not say it."
+	const records, limits = ": their records do not say how many ", ": they have no time limit, or their records lack the limit."
 	for name, want := range map[string]string{
 		"summary": "[[3 0 0 3600 <nil> 2 <nil> <nil> <nil> 3 <nil>]] 1 job that ran is not in the node hours: its record does not say " +
 			"how many nodes it had. 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in the GPU hours" +
-			records + "GPUs they had. 2 jobs that ran are not in what was asked for and not used" + limits,
-		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
-		"waits":  "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
-		"sizes":  "[[2 4 1 <nil> 100]] 50 % or more are below 4, where a bar ends. 90 % or more are below 4, where a bar ends. 1 job never ran and is not in it. 1 job that ran is not in it: its record does not say how many nodes it had.",
-		"exits":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z 2]] 1 job never ran and is not in it.",
-		"limits": "[] 1 job never ran and is not in it. 2 jobs that ran are not in it" + limits,
-		"waste":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z <nil> 0 0 <nil>]] 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in what was asked for and not used" + limits,
+			records + "GPUs they had. 2 jobs that ran are not in the requested and unused CPU hours" + limits,
+		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in the panel.",
+		"waits":  "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in the panel.",
+		"sizes":  "[[2 4 1 <nil> 100]] 50 % or more are below 4, where a bar ends. 90 % or more are below 4, where a bar ends. 1 job never ran and is not in the panel. 1 job that ran is not in the panel: its record does not say how many nodes it had.",
+		"exits":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z 2]] 1 job never ran and is not in the panel.",
+		"limits": "[] 1 job never ran and is not in the panel. 2 jobs that ran are not in the panel" + limits,
+		"waste":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z <nil> 0 0 <nil>]] 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in the requested and unused CPU hours" + limits,
 	} {
 		r := s.panel(name, "last", "all")
 		if said := strings.ReplaceAll(fmt.Sprint(r.Rows)+" "+strings.Join(r.Notes, " "), "\u00a0", " "); said != want {

@@ -28,7 +28,9 @@ type size struct {
 	Description string    `json:"description,omitempty"`
 	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
 
-	every time.Duration // median interval of the scheduler's figures
+	every  time.Duration // median interval of the scheduler's figures
+	frozen bool          // as in [store.Cluster]
+	window time.Time     // as in [store.Cluster]
 }
 
 // sizes are all clusters, in the order of their names.
@@ -136,7 +138,8 @@ func (s *sizes) addedUp(chosen question.Filter) string {
 	if last > 0 {
 		text = strings.Join(list[:last], ", ") + " and " + text
 	}
-	return "The numbers are sums over " + text + ". A run may have the jobs of a cluster again: choose one of them above."
+	return "The numbers are sums over " + text + ". A run may count the jobs of a cluster again: choose one cluster or " +
+		"run above."
 }
 
 // doubts names the runs that are not valid, with the reasons. It considers the clusters named a and

@@ -75,7 +75,7 @@ func (v *views) damaged() string {
 		found[i] = filepath.Base(path)
 	}
 	return "The saved views could not be read and are set aside, in the store's directory: " + strings.Join(found, ", ") +
-		" (mend such a file and name it views.json, or remove it)."
+		" (repair the file and name it views.json, or remove it)."
 }
 
 // globQuoted quotes the characters that have a meaning in a glob pattern.

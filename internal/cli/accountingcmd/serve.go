@@ -25,7 +25,7 @@ func (o commands) serve() *cobra.Command {
   JobCompLoc=http://HOST:9200/NAME/_doc
 
 NAME is a name in lower case, preferably that of the cluster. Jobs whose documents do
-not name a cluster get this name. Without slurmdbd that is the case for all jobs.
+not name a cluster get this name. Without slurmdbd, no document names a cluster.
 
 The server acknowledges a job when the job is on disk, so acknowledged jobs survive a
 crash. It keeps every document unchanged; defective documents are marked and counted. A
@@ -37,24 +37,24 @@ Slurm takes user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME
 Many sites let all users read slurm.conf, so write a credential of the role ingest there.
 
 Without --auth the server listens on the loopback interface only, unless --open is given.
-Once a day it removes the jobs that ended longer ago than --retention.
+Once a day the server removes the jobs that ended longer ago than --retention.
 
 --run shows a run of rmreplay in the pages, as a cluster; repeat the flag for several
 runs. The server makes a data directory for the runs, and removes it at the end. Such a
 server does not receive jobs. To show runs beside production, add them with accounting
 import.
 
---forward names an Elasticsearch or OpenSearch cluster: http(s)://HOST:PORT, also with
-the name of an index behind it. The server sends every document on to this cluster,
-which then has each document once. While the cluster does not answer, documents wait in
-the data directory. --forward-auth names a file with the credentials: USER:PASSWORD,
-"ApiKey KEY" or "Bearer TOKEN". Other users must not be able to read the file.
+--forward names an Elasticsearch or OpenSearch cluster: http(s)://HOST:PORT or
+http(s)://HOST:PORT/INDEX. The server sends every document on to this cluster, which then
+has each document once. While the cluster does not answer, documents wait in the data
+directory. --forward-auth names a file with the credentials: USER:PASSWORD, "ApiKey KEY"
+or "Bearer TOKEN". Other users must not be able to read the file.
 
 With --store elasticsearch the pages show the jobs in an index of an Elasticsearch or
 OpenSearch cluster (--url http(s)://HOST:PORT/INDEX), also jobs that Slurm's own plugin
 sent there. --url-auth names a file with the credentials, as --forward-auth does. With
---data, the server sends jobs that it receives or imports on to that index. Without
---data the server does not receive jobs, and INDEX may be a list with commas and
+--data, the server also receives and imports jobs, and sends them on to that index.
+Without --data the server does not receive jobs, and INDEX may be a list with commas and
 asterisks.
 
 --kafka also reads the jobs that jobcomp/kafka sends to a topic (Slurm 23.02 and later).
@@ -117,11 +117,12 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
-	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
+	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and the certificates that signed "+
+		"it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs whose documents name none "+
-		"(default: the index's)")
+		"(default: the name of the index)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
 		"document, too")

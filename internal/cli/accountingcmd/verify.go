@@ -18,8 +18,8 @@ func (o commands) verify() *cobra.Command {
 		Short: "Read all of a data directory, and report damage",
 		Long: `Reads all files of a data directory, and compares each file with its checksum, each
 column of each job with the job's document, and the stored counts with the jobs. It also
-checks that no run of a job is there twice. The command changes nothing, and can run while
-the server runs.
+checks that no run of a job is stored twice. The command changes nothing, and can run
+while the server runs.
 
 The exit status is 3 if the command finds damage. Restore damaged files from a backup,
 and find missing jobs with accounting reconcile.`,

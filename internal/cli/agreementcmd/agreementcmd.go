@@ -74,13 +74,13 @@ release of Slurm to replay on.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster: that on which WORKLOAD is played")
+	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster: WORKLOAD is played on it")
 	console.AddSlurm(f, &opts.slurm)
 	console.AddOutput(f, &opts.output, "`DIR`", "the records and the result (default: nothing is kept)")
 	console.AddSeed(f, &opts.seed, "the phase of slurmctld's cycles")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
-	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: those whose decisions are compared (0: all)")
+	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: compare the decisions at these (0: all)")
 	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays when they have taken `DURATION` of real time, all together (0: never)")
 	console.AddQuiet(f, &opts.quiet)
 	console.AddJSON(c, &opts.json)

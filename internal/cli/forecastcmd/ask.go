@@ -131,9 +131,9 @@ func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location)
 	case t != nil:
 		return quantity.Date(hpc.Time(t.UnixNano()), zone)
 	case slices.Contains(beyond, name):
-		return "later than the forecast looks"
+		return "after the end of the forecast"
 	}
-	return "never, as things are"
+	return "never in this forecast"
 }
 
 // renderSooner writes what would make a job start sooner.

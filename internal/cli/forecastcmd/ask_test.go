@@ -53,7 +53,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"in batch: waits (64 CPUs, limit 02:00:00)\n", "P10         Tue 5 Mar 2024 12:30\n", "P90         later than the forecast looks\n",
+		"in batch: waits (64 CPUs, limit 02:00:00)\n", "P10         Tue 5 Mar 2024 12:30\n", "P90         after the end of the forecast\n",
 		"within 01:00:00 50.0 %\n", "waits for   priority: behind", "Slurm says  Priority\n", "before it   3 jobs of the partition, 12 node hours at most\n",
 		"look again  Tue 5 Mar 2024 12:15\n", "job 18_2 of bob in gpu: runs since Tue 5 Mar 2024 10:00\n", "forecast of 2024-03-05T12:00:00Z, 2 min old\n",
 	} {
@@ -115,7 +115,7 @@ func TestAskSooner(t *testing.T) {
 	}
 	said := strings.ReplaceAll(out.String(), quantity.Space, " ")
 	for _, want := range []string{
-		"job 17 as it is\n  P50         Tue 5 Mar 2024 12:30\n  P90         later than the forecast looks\n",
+		"job 17 as it is\n  P50         Tue 5 Mar 2024 12:30\n  P90         after the end of the forecast\n",
 		"scontrol update JobId=17 TimeLimit=01:00:00\n  P50         Tue 5 Mar 2024 12:20 (sooner: 10 min)\n",
 		"(sooner: at least 2 h)\n  condition   if the job ends in time\n", "(sooner: not known)\n  never       it is refused\n",
 		"the time was too short for QOS=x\n", "2 min old\n",

@@ -38,13 +38,13 @@ what had happened before its instant. For several runs the command prints a line
 each run, and the classes (of partition and lead time) over all runs. If it is
 interrupted, it prints the results so far.
 
-With drawn later submissions, a start after the run's last submission counts as after
-the horizon: the run ends there because its workload does, not because nobody submits.
+With --arrivals recent, a start after the run's last submission counts as after the
+horizon. A real queue would get further jobs then, but the workload of the run has none.
 
-For comparison it prints the errors of a forecast in which every job runs until its
-limit, and of Slurm's own estimates if the run recorded them. Actions of the workload
-record these estimates in a replay (docs/FORECAST.md). If there are such estimates, the
-forecasts begin at their instants, unless --at gives others.
+For comparison the command prints the errors of a forecast in which every job runs until
+its limit, and of Slurm's own estimates if the run recorded them. In a replay, actions of
+the workload record these estimates (docs/FORECAST.md). If there are such estimates, the
+forecasts begin at their instants, unless --at gives other instants.
 
 With --true-run-times the jobs run as long as they did in the run, and later submissions
 and events are those of the run. Such a forecast is exact if the scheduler begins in the
@@ -58,7 +58,7 @@ right state.`,
 	}
 	f := c.Flags()
 	console.AddCount(f, &opts.instants, "instants", 20, "look at `N` random instants: those at which the run is frozen")
-	f.StringVar(&opts.at, "at", "", "look at `TIME`: instants at which the run is frozen, separated by commas")
+	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instants at which the run is frozen, separated by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.addFlags(f)
 	opts.zone.Add(f)
@@ -75,7 +75,8 @@ func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOpti
 			all.Add(one)
 		}
 		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print what may have taken hours
-			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%w (the tables have the instants before)", err))
+			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%w (the tables have the instants before the "+
+				"interruption)", err))
 		}
 		if err != nil {
 			return err

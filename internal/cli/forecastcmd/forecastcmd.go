@@ -40,7 +40,8 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "the drawn run times and later submissions")
-	flags.Duration(f, &o.horizon, "horizon", horizon, "end realizations `DURATION` ahead: a start after that is shown as later (0: no end)")
+	flags.Duration(f, &o.horizon, "horizon", horizon, "end realizations `DURATION` ahead; of a later start, only this "+
+		"bound is known (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from the submissions of the last week) or, for a frozen run, recorded (default recent; none with --run-times limits)")

@@ -34,8 +34,8 @@ func (o commands) newServe() *cobra.Command {
 		Short: "Forecast the live cluster's queue again and again, and answer when jobs start",
 		Long: `Captures the live cluster every few minutes with commands of Slurm that only read, runs
 its queue forward on the model of Slurm's scheduler, and answers until it is interrupted:
-when pending jobs will start, what they wait for, and how long a job would wait that is
-submitted now. It compares earlier forecasts with the starts that later captures show.
+when pending jobs will start, what they wait for, and how long a job that is submitted
+now would wait. It compares earlier forecasts with the starts that later captures show.
 
 It serves pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
 Prometheus at /metrics. rmreplay forecast ask prints the answer about a job. Each answer
@@ -69,7 +69,8 @@ listens on sockets and on the loopback interface only.`,
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
 		"several are separated by commas")
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
-	console.AddCount(f, &opts.questions, "questions", 20, "answer `N` questions of a user in an hour about what would make a job start sooner")
+	console.AddCount(f, &opts.questions, "questions", 20, "answer at most `N` questions of a user an hour about what "+
+		"would make a job start sooner")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.add(f, 48*time.Hour)
 	opts.zone.Add(f)

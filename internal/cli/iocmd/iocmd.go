@@ -46,7 +46,7 @@ func (o commands) script() *cobra.Command {
 at the file's beginning. NAME is
 
 ` + strings.Join(docs, "") + `
-docs/IO.md says where they belong.`,
+docs/IO.md says where to install the files.`,
 		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
   rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
 		Args: console.WantArgs("NAME"),

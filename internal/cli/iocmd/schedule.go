@@ -162,8 +162,9 @@ func (o commands) release() *cobra.Command {
 		Short: "Release the jobs that the driver holds",
 		Long: `Releases the jobs of the given partitions that "rmreplay io schedule", or its
 job_submit.lua, holds, so that Slurm schedules them. Jobs that their users or an
-administrator hold stay held. With --if-driver-dead it does nothing while the driver
-works: cron or a timer of systemd can run it every minute, on the machine of the driver.`,
+administrator hold stay held. With --if-driver-dead the command does nothing while the
+driver works, so cron or a timer of systemd can run it every minute. It must run on the
+machine of the driver.`,
 		Example: `  rmreplay io release --partition batch --if-driver-dead
   rmreplay io release --partition batch`,
 		Args: console.WantArgs(),

@@ -71,9 +71,9 @@ names, and updates the estimates of the job's class. The protocol is that of the
 Slurm-LDMS project. With --http, the same requests are served over HTTP
 (docs/schemas/io.openapi.json).
 
-Use is counted in licences: --licenses of them stand for the whole --bandwidth. --source
-may be given several times: KIND:FILES, where FILES is a path or a pattern and KIND one
-of
+Use is counted in licences. --licenses is the number that stands for the whole
+--bandwidth. --source may be given several times: KIND:FILES, where FILES is a path or a
+pattern and KIND one of
 
 ` + sources.Kinds() + `
 A job that the service has acknowledged is in the state directory and survives a crash.
@@ -98,7 +98,7 @@ The service does not authenticate clients. By default only this machine can reac
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
 		"keep samples for a `DURATION`, which must be longer than any job runs")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
-		"look for a job's counters `DURATION` after its end, and twice more at such intervals")
+		"look for a job's counters `DURATION` after its end, and twice more, each time `DURATION` later")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,
 		"measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")

@@ -37,9 +37,9 @@ func (o commands) newCompare() *cobra.Command {
 		Short: "Say with statistics whether predicted run times help a workload's scheduler",
 		Long: `Simulates a workload with EASY, and with EASY that backfills the shortest jobs first and
 plans with time limits, with predicted run times, or with the true run times. Each
-scheduler has several realizations, with the same moved submissions for all. A table has
-the mean bounded slowdown, the waits, and the jobs that reached their limits, with the
-core-hours that these jobs had computed.
+scheduler has several realizations. --jitter moves the submissions, in the same way for
+all schedulers. A table has the mean bounded slowdown, the waits, and the jobs that
+reached their limits, with the core-hours that these jobs had computed.
 
   limits        EASY with time limits
   limits-sjbf   shortest jobs first, by time limits: needs no prediction
@@ -51,8 +51,8 @@ core-hours that these jobs had computed.
 
 The verdict compares the best predictor with limits-sjbf. Two tests decide: one over the
 realizations, about this log, and one over the log's weeks, about the site.
-docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
-report.`,
+docs/use-cases/prediction.md explains an example. With -o the records stay, for compare
+and report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict compare april.jsonl --cluster site --trained march.model --json`,
 		Args: console.WantArgs("WORKLOAD"),

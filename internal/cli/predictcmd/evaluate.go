@@ -53,10 +53,10 @@ Jobs without recorded memory or I/O are counted and left out.
 of the jobs. --report writes a page.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
-Such a model has learned from later jobs, so its scores are too good. Its rows are about
-that fifth of the jobs, so do not compare their errors with those of all jobs. --at-once
-also measures each model as if run times were known at submission, which is more than
-any predictor can know.
+Such a model has learned from later jobs, so its scores are too good. Its scores are about
+these other jobs only: do not compare them with the scores over all jobs. --at-once also
+measures each model as if run times were known at submission, which is more than any
+predictor can know.
 
 Below the scores are bounds for predictors that know a job's class: its user, name, size
 and limit. An oracle knows something from the future: the median of all jobs of the

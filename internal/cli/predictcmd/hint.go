@@ -32,7 +32,7 @@ addresses of the services. NAME is
   cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
 
-docs/FORECAST.md says where to install them.`,
+docs/FORECAST.md says where to install the scripts.`,
 		Example: `  rmreplay predict script cli_filter.lua > /etc/slurm/cli_filter.lua`,
 		Args:    console.WantArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -59,8 +59,8 @@ func (o commands) newHint() *cobra.Command {
 		Short: "Print one line about a job that is being submitted",
 		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when
 such a job would start, and prints one line. The scripts that rmreplay predict script
-prints run this command. The line has the answers that come within --patience. If none
-comes, the command prints nothing and exits with status 0.
+prints run this command. The line has the answers that come within --patience. If no
+answer comes, the command prints nothing and exits with status 0.
 
 KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
 the VALUE that sbatch takes. A value that cannot be read is taken as unknown, so that

@@ -36,9 +36,9 @@ func (o commands) newTrain() *cobra.Command {
 writes the model and its users' histories to a file.
 
 The file begins with a line that says where the model comes from: the data with their
-hash, the window, the seed and the version. It also has scores: those of a model that was
-trained on the first four fifths of the jobs, for the last fifth. The same data and seed
-give the same file to the byte.`,
+hash, the window, the seed and the version. The line also has scores. They are those of
+another model, which was trained on the first four fifths of the jobs and predicted the
+last fifth. The same data and seed give the same file to the byte.`,
 		Example: `  rmreplay predict train march.jsonl -o march.model
   rmreplay predict train march.jsonl --target memory -o memory.model
   rmreplay predict train kth.swf --model forest --until 1997-06-01T00:00:00Z -o k.model

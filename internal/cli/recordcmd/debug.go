@@ -88,7 +88,7 @@ func (o commands) runDebugClock(path string, zone *time.Location, asJSON bool) e
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
 	err = o.Printf("virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, "+
-		"the replay included; %d bytes on their way to it\n\n%s",
+		"the replay included; %d bytes sent to the replay and not yet read\n\n%s",
 		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }

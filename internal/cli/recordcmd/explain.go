@@ -48,8 +48,10 @@ that were down, many jobs of one user, jobs that fit but that backfill did not c
 a large job that waited for nodes, or a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
-docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs
-every --reasons (with --clock measured only if --reasons is given), and rmreplay simulate
+docs/EXPLAIN.md has the formulas.
+
+With the frozen clock, rmreplay replay records the reasons of pending jobs once in the
+DURATION of --reasons; with --clock measured, it records no reasons. rmreplay simulate
 --policy slurm records all reasons. Other simulations record which job was first in the
 queue. For a run without reasons, such as a recorded workload, the causes follow from the
 jobs that used the machine.`,

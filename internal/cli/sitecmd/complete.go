@@ -146,9 +146,9 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 			l.Say("warning: %s", text)
 		}
 		if cluster.Accounting() && cluster.Accounts == nil {
-			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules take QOS from "+
-				"the partitions, by their names (sacctmgr dump %s file=accounts.sacctmgr writes it; "+
-				"--rule qos=NAME:WEIGHT,NAME:WEIGHT names those of users)", o.cluster, cluster.Name)
+			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules know only the QOS "+
+				"that partitions name (sacctmgr dump %s file=accounts.sacctmgr writes the file; "+
+				"--rule qos=NAME:WEIGHT,NAME:WEIGHT names the QOS that users have)", o.cluster, cluster.Name)
 		}
 		opts.Site = experiment.Site(cluster)
 	}
@@ -198,7 +198,7 @@ func (l Lent) showComplete(r *completeReport, asJSON bool) error {
 	if len(r.Made) > 0 {
 		b.WriteString("nobody recorded these fields; rules made them, and a realization draws them anew:\n")
 	} else {
-		b.WriteString("nothing was made: no rule applies to what the record lacks\n")
+		b.WriteString("nothing was made: no rule applies to the fields that the record lacks\n")
 	}
 	for _, f := range r.Made {
 		fmt.Fprintf(&b, "  %-11s %7d  by %s\n", f.Field.Words(), f.Jobs, f.Rule)
@@ -208,7 +208,7 @@ func (l Lent) showComplete(r *completeReport, asJSON bool) error {
 			"free (want --cluster DIR with nodes for them)\n", quantity.Regular(r.LeftOut, "job"))
 	}
 	if len(r.Lacking) > 0 {
-		fmt.Fprintf(&b, "left as it is: %s\n", strings.Join(r.Lacking, ", "))
+		fmt.Fprintf(&b, "still missing: %s\n", strings.Join(r.Lacking, ", "))
 	}
 	for i, command := range r.Next {
 		fmt.Fprintf(&b, "%-5s %s\n", []string{"next:", "then:"}[min(i, 1)], command)

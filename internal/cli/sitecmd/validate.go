@@ -52,14 +52,14 @@ func Validate(l Lent) *cobra.Command {
 the workload contradicts itself or leaves out what a replay needs. A warning means that
 the resource manager may reject or end a job, or that a date looks wrong; both may be
 intended. With --cluster, the command also checks users, partitions, sizes, features, and
-the slurm.conf files of actions against a cluster, and says which jobs slurmctld rejects,
-and which it accepts and never starts: grouped by the cause, with slurmctld's answer, the
-number of jobs, a few of them, and a remedy.
+the slurm.conf files of actions against a cluster. It also says which jobs slurmctld
+rejects, and which jobs slurmctld accepts and never starts. These jobs are grouped by the
+cause, with slurmctld's answer, the number of jobs, some of the jobs, and a remedy.
 
-For that it starts the daemons of Slurm under the virtual clock, and submits each
-different request once to the idle machine. That takes some seconds for a day's
-workload. For jobs that name a reservation, and for requests beyond the 5,000 most
-frequent, rules decide instead. With --rules they decide for all jobs, and Slurm is not
+To find these jobs, the command starts the daemons of Slurm under the virtual clock, and
+submits each different request once to the idle machine. That takes some seconds for a
+day's workload. For jobs that name a reservation, and for requests beyond the 5,000 most
+frequent, rules decide instead. With --rules, rules decide for all jobs, and Slurm is not
 needed. Rules also decide for a workload with errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
@@ -206,7 +206,7 @@ func (r *validateReport) renderForecast(b *strings.Builder) {
 		fmt.Fprintf(b, "        Rules judge %d %s: they name a reservation, or their requests are rare.\n", f.Asked.ByRules, quantity.Plural(f.Asked.ByRules, "job", "jobs"))
 	}
 	if f.Changes {
-		fmt.Fprintf(b, "        The workload's actions may change the rules; they are not carried out here.\n")
+		fmt.Fprintf(b, "        Actions of the workload, which may change what Slurm accepts, are not carried out here.\n")
 	}
 	b.WriteString("\n")
 }

@@ -45,7 +45,8 @@ func (o commands) install() *cobra.Command {
 		Short: "Install a release of Slurm, or MariaDB, from Debian or from files",
 		Long: `Downloads a release from Debian's suites, with all libraries that it needs, and unpacks it
 into the store. apt verifies the signatures of the packages. VERSION is a release
-such as 24.11.5, or a series such as 24.11. A release that the store has is left as it is.
+such as 24.11.5, or a series such as 24.11. A release that the store already has is not
+changed.
 
 Without a network, --from names one of these:
 

@@ -24,7 +24,8 @@ import (
 // Setting is a setting with its values on both sides.
 type Setting struct {
 	// Name has the form of [rmreplay/internal/rm/slurm/conf/edit]: "PreemptType", "SchedulerParameters.bf_interval",
-	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; of other files "gres.conf: ...".
+	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; and for other files "gres.conf:
+	// ...".
 	Name string `json:"name"`
 	// Baseline and Set are "" where the side does not set it. An object that only one side has, such as a partition,
 	// is a single setting, whose value is all that the side says of it.
@@ -34,9 +35,9 @@ type Setting struct {
 
 const slurmConf = "slurm.conf"
 
-// Between returns what differs between two clusters, in the order of the baseline's files: slurm.conf first, with what
-// it includes, then the others by name. The maps have the text of each file by its name below the cluster's directory.
-// If a map is nil, its files are not known, and Between returns nil.
+// Between returns what differs between two clusters, in the order of the baseline's files: slurm.conf first, with the
+// files that it includes, then the other files by name. The maps have the text of each file by its name below the
+// cluster's directory. If a map is nil, its files are not known, and Between returns nil.
 func Between(baseline, set map[string]string) []Setting {
 	if baseline == nil || set == nil {
 		return nil
@@ -209,7 +210,7 @@ func (c *cluster) statements(name, prefix string) {
 	}
 }
 
-// key sets a key that stands alone. Of a list of parameters each is a setting.
+// key sets a key that stands alone. Each parameter of a list is a setting of its own.
 func (c *cluster) key(o *object, key, value string) {
 	if !strings.HasSuffix(strings.ToLower(key), "parameters") {
 		o.set(key, value)

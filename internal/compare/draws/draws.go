@@ -112,8 +112,8 @@ func NewFigure(key, label string, inRuns []metrics.Float, recorded metrics.Float
 	return f
 }
 
-// Over returns the interval of the values of draws at a level. It sorts the values. Without values its numbers
-// have no value.
+// Over returns the interval of the values of draws at a level. It sorts the values. Without values, all its
+// numbers are [metrics.NoValue].
 func Over(values []float64, level float64) Figure {
 	slices.Sort(values)
 	n, nothing := len(values), metrics.NoValue()

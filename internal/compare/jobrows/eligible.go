@@ -22,7 +22,8 @@ func (m Moments) held() time.Duration { return max(0, m.Eligible.Sub(m.Submit)) 
 const eligibleStep = time.Second
 
 // NotEligible says why a job could not start in one of two runs when it started in the other run: because it
-// was submitted later, or because of its dependencies, its begin time or a hold. Empty if it was eligible.
+// was submitted later, or because of its dependencies, its begin time or a hold. The result is empty if the
+// job was eligible.
 func NotEligible(x, y Moments) string {
 	late, early := x, y
 	if x.Start != 0 && y.Eligible > x.Start {
@@ -42,6 +43,6 @@ func NotEligible(x, y Moments) string {
 		}
 		submitted += " and "
 	}
-	return fmt.Sprintf("in %s it was %snot eligible before %s (%s), when it had started in %s",
+	return fmt.Sprintf("in %s it was %snot eligible before %s (%s); in %s it had already started by then",
 		late.Side, submitted, late.Eligible.Text(time.UTC), why, early.Side)
 }

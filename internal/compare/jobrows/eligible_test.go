@@ -18,7 +18,7 @@ func TestNotEligible(t *testing.T) {
 		return Moments{Side: side, Submit: instant(submit), Eligible: instant(eligible), Start: instant(start)}
 	}
 	requeued := func(m Moments) Moments { m.Requeued = true; return m }
-	const dated = "not eligible before 2024-01-01T00:01:00Z (dependency, begin time or hold), when it had started in B"
+	const dated = "not eligible before 2024-01-01T00:01:00Z (dependency, begin time or hold); in B it had already started by then"
 	for _, test := range []struct {
 		name        string
 		late, early Moments
@@ -31,7 +31,7 @@ func TestNotEligible(t *testing.T) {
 		{"submitted sooner", at("A", 0, 60, 60), at("B", 10, 10, 10), "in A it was " + dated},
 		{"a preset job", at("A", -1, 60, 60), at("B", 0, 0, 0), "in A it was " + dated},
 		{"requeued", requeued(at("A", 27, 60, 60)), requeued(at("B", 0, 0, 0)),
-			"in A it was not eligible before 2024-01-01T00:01:00Z (after its requeue), when it had started in B"},
+			"in A it was not eligible before 2024-01-01T00:01:00Z (after its requeue); in B it had already started by then"},
 		{"eligible", at("A", 27, 27, 90), at("B", 0, 0, 60), ""},
 		{"never started", at("A", 27, 27, 90), at("B", 0, 0, -1), ""},
 	} {

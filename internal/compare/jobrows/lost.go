@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lost says how a run ended that was lost: "preempted by job 7 at 2024-03-05T15:33:43Z, and requeued".
+// Lost says how a lost run ended: "preempted by job 7 at 2024-03-05T15:33:43Z, and requeued".
 func Lost(s run.Segment) string {
 	at := s.End.Text(time.UTC)
 	if s.PreemptedBy != "" {
@@ -43,7 +43,7 @@ const timeLimitInterval = 30 * time.Second
 // limitText writes the time limit of a job, which a record may lack.
 func limitText(row *run.Row) string {
 	if row.TimeLimit == 0 {
-		return "one that is not recorded"
+		return "a limit that is not recorded"
 	}
 	return seconds(row.TimeLimit).Clock()
 }

@@ -125,7 +125,7 @@ func agree(found map[string]string, own, others map[string]*run.Row) bool {
 }
 
 // match returns the baseline's ID of each job of the set with the same text. By name, it returns
-// nil if a job of either side has no name, or the name of another job. Of other texts, a text that
+// nil if a job of either side has no name, or the name of another job. Any other text that
 // two jobs of a side have matches no job.
 func match(baseline, set []run.Row, one, other identity, by Match) map[string]string {
 	a, unique := jobsBy(baseline, one)

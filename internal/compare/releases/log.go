@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Log is what slurmctld logs of its decisions, at level info or above. Jobs are known by their
+// Log has the decisions that slurmctld logs at level info or above. Jobs are known by their
 // numbers in Slurm.
 type Log struct {
 	// Starts are the starts of each job, in order. A requeued job may start several times.
@@ -49,11 +49,11 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the number of bytes that are read of a line of the log. The rest of a longer line is a
+// maxLine is the number of bytes of a log line that are read. The rest of a longer line is a
 // part of a host list: the job's number comes before it.
 const maxLine = 4096
 
-// OpenLog reads the log of a run's slurmctld. It returns nil for a run without one.
+// OpenLog reads the log of a run's slurmctld. It returns nil for a run without a log.
 func OpenLog(r *run.Run) (*Log, error) {
 	release, err := slurmspec.ParseRelease(r.Manifest.Versions.Slurm)
 	if err != nil {
@@ -166,7 +166,7 @@ func (l *Log) Started(row *run.Row, number int) (by Scheduler) {
 }
 
 // Priority returns the priority of a job at the start of a run, counted from 0; 0 if that is not known. The record has
-// the priority of the last run. For a lost run, the log has it if the job started at its submission.
+// the priority of the last run. The log has the priority of a lost run if the job started at its submission.
 func (l *Log) Priority(row *run.Row, number int) uint32 {
 	switch runs := row.Runs(); {
 	case number >= len(runs) || runs[number].EndedBy != rm.Requeue:
@@ -182,8 +182,8 @@ func (l *Log) Priority(row *run.Row, number int) uint32 {
 type Priorities struct {
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
-	// First is the first job with another priority, in the order of submission, with both values. At is its submission
-	// in the baseline.
+	// First is the first job with a different priority, in the order of submission, with both values. At is its
+	// submission in the baseline.
 	First    string   `json:"first_job,omitempty"`
 	At       hpc.Time `json:"-"`
 	Baseline uint32   `json:"baseline,omitempty"`

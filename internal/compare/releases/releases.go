@@ -86,8 +86,8 @@ func Between(baseline, set Side) *Difference {
 	return d
 }
 
-// keys returns the keys that two adaptations set differently. A change that both adaptations made from the same
-// value, for the same reason or to the same value, is made in every replay and left out.
+// keys returns the keys that two adaptations set differently. It leaves out a change that both adaptations made
+// from the same value, for the same reason or to the same value: every replay makes it.
 func keys(baseline, set []run.Change) []Key {
 	both := func(list []run.Change, c run.Change) bool {
 		return slices.ContainsFunc(list, func(o run.Change) bool {

@@ -56,7 +56,7 @@ var fields = []struct {
 
 const unset = "-"
 
-// minNodesText is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends no
+// minNodesText is the number of nodes that, for slurmctld, a job asks for: 1 if sbatch sends no
 // number (_validate_job_desc in job_mgr.c).
 func minNodesText(n uint32) string {
 	if n == slurmspec.NoVal {

@@ -203,7 +203,7 @@ func (c *capturing) accounts(cluster string) error {
 		return nil
 	}
 	if hidden > 0 {
-		c.made.Missing[what] = fmt.Sprintf("sacctmgr hides %d of those that jobs name; they are made without limits", hidden)
+		c.made.Missing[what] = fmt.Sprintf("sacctmgr hides %d that jobs name; the forecast has these without limits", hidden)
 	}
 	return output.Text(filepath.Join(c.dir, clusterDir, accountsFile), commands)
 }

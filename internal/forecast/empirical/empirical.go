@@ -25,7 +25,7 @@ func Sorted(masses []Mass) []Mass {
 const Points = 512
 
 // Thin returns a distribution of at most [Points] run times: neighbouring run times become their mean. Each job of a
-// queue has a distribution, and without this the distributions of five thousand jobs would take a gigabyte.
+// queue has a distribution, and without Thin the distributions of five thousand jobs would take a gigabyte.
 func Thin(masses []Mass) []Mass {
 	if len(masses) <= Points {
 		return masses

@@ -199,8 +199,8 @@ func (e *Evaluation) Render() string {
 		table.Row(r.name(), r.Instants, r.Forecasts, share(r.Covered), share(r.Cycle), share(r.Recalibrated),
 			share(r.Early), share(r.Late), inSeconds(r.MedianError), share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
 	}
-	b.WriteString(table.String() + "30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what " +
-		"happened before the instant\n")
+	b.WriteString(table.String() + "30 s: at most 30 s, a backfill cycle, outside of P10-P90; recal.: P10-P90 " +
+		"recalibrated with earlier starts\n")
 	e.beside(&b)
 	return b.String()
 }

@@ -76,7 +76,7 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 // Tally counts forecasts of jobs that started.
 type Tally struct {
 	// Forecasts counts the forecasts. Beyond counts other forecasts whose start and P10 were both after the horizon:
-	// these test nothing.
+	// these do not test the intervals.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts from P10 to P90. Near counts, for each of [Distances], the starts within this distance of

@@ -28,12 +28,12 @@ type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
 // Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet process of the
 // level's groups, from the values of their members. groups has the groups of each value, the narrowest first; members
-// of one group are in one group of each wider level. Two members of a group are then correlated by 1/(1+c), as far as
-// the wider group leaves their values open. So D = V c/(1+c), where D is half the mean squared difference of two
+// of one group are in one group of each wider level. Given the wider group's distribution, two members of a group are
+// then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean squared difference of two
 // members whose narrowest common group is of the level, and V the same of the next wider level. Each group's mean
 // counts by its number of members.
 //
-// A few groups do not show the correlation, and to take their members as independent would be the boldest guess. So
+// Few groups do not show the correlation, and independence of their members would be the most extreme assumption. So
 // the result has the mean of the correlation's posterior distribution ([likely]). If a level or all wider levels have
 // no such pair, the correlation is one half.
 func Concentrations[G comparable](values []float64, groups [][]G) []float64 {

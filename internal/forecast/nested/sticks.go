@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/forecast/empirical"
 )
 
-// A stick is not a single run time, because all jobs of a group would then have this run time. A stick is a few
-// (pieces) run times that are close to each other (near) in the wider distribution.
+// A stick is not a single run time, because all jobs of a group would then have this run time. A stick consists
+// of 5 run times (pieces), whose quantiles in the wider distribution are close to each other (near).
 const (
 	pieces = 5
 	near   = 0.1

@@ -25,21 +25,23 @@ var (
 		"A wait beyond the horizon, and one of a stale forecast, is absent.", "partition", "size", "quantile")
 	atFigure      = described("timestamp_seconds", "Instant of the last forecast, in seconds since 1970.")
 	ageFigure     = described("age_seconds", "Age of the last forecast.")
-	staleFigure   = described("stale", "Whether the last forecast is too old to be shown as good, or missing.")
+	staleFigure   = described("stale", "1 if the last forecast is stale or missing.")
 	horizonFigure = described("horizon_seconds", "How far ahead the last forecast looks.")
 	pendingFigure = described("jobs_pending", "Pending jobs in the last capture, each task of an array by itself.")
 	runningFigure = described("jobs_running", "Running jobs in the last capture.")
-	takenFigure   = described("last_seconds", "Time of the last capture and of the last forecast.", "step")
+	takenFigure   = described("last_seconds", "Duration of the last capture and of the last forecast.", "step")
 	madeFigure    = described("steps_total", "Captures and forecasts since the service started, with those that failed.",
 		"step")
 	failedFigure = described("steps_failed_total", "Captures and forecasts that failed since the service started.",
 		"step")
 	judgedFigure   = described("judged", "Forecasts of jobs that started within --judge-over.", "partition", "lead")
 	coverageFigure = described("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
-	latelyFigure   = described("recent_coverage_ratio", "Share of the last starts from P10 to P90, weighted "+
-		"exponentially, of the realizations' intervals (raw) and of the recalibrated ones; lead is that of the median.",
+	latelyFigure   = described("recent_coverage_ratio", "Share of recent starts from P10 to P90, with exponentially "+
+		"decaying weights, for the intervals of the realizations (raw) and the recalibrated intervals; lead is the lead "+
+		"time "+
+		"of the median.",
 		"partition", "lead", "intervals")
-	wrongFigure = described("wrong", "Whether the forecasts of a class were wrong too often lately.", "partition",
+	wrongFigure = described("wrong", "1 if the recent forecasts of a class were wrong too often.", "partition",
 		"lead")
 	nearFigure = described("near_ratio", "Share of starts within the given number of seconds of the median.", "partition",
 		"lead", "within")

@@ -70,7 +70,7 @@ func (s *Service) ganttPage(*http.Request, who) (string, any, error) {
 		{"occupied", "Nodes that jobs occupy", "The median over the realizations; in eight cases of ten the " +
 			"number lies in the band. A reservation of all nodes is drawn as high as the band.",
 			append(all, s.reservedLine(all)...)},
-		{"partitions", "By partition", "The median of each partition with its band, of those with the most node hours.",
+		{"partitions", "By partition", "The median and the band of each of the partitions with the most node hours.",
 			parts[:min(len(parts), maxLines)]},
 	} {
 		if len(lines.list) == 0 || len(lines.list[0].X) < 2 {

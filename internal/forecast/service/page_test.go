@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 	}{
 		{"/", 200, []string{`<dt>Pending</dt><dd><span class="value">4</span>`, `<a href="/jobs/4">4</a>`, "class=\"range\"", "<td data-label=\"lead time\">", "1 node", "JobHeldUser"}},
 		{"/?user=bob", 200, []string{"Pending jobs of user bob", `<a href="/jobs/4">4</a>`, "All jobs"}},
-		{"/?partition=none", 200, []string{"in partition none", "There are none to show."}},
+		{"/?partition=none", 200, []string{"in partition none", "There are no jobs to show."}},
 		{"/jobs/4", 200, []string{"priority: behind jobs with a higher priority", "Look again", "Earlier forecasts", "probability to start by then"}},
 		{"/jobs/2", 200, []string{"It runs since", "as bob"}},
 		{"/jobs/6", 200, []string{`id="job-6_1"`, `id="job-6_2"`}},

@@ -290,7 +290,7 @@ func (s *Service) report(err error) {
 	defer s.mu.Unlock()
 	if err == nil {
 		if s.fault != nil {
-			s.opts.Say("rmreplay: there is a forecast again; the last one was missing since %s",
+			s.opts.Say("rmreplay: there is a new forecast again, after none since %s",
 				s.fault.Since.Format(time.RFC3339))
 		}
 		s.fault = nil

@@ -172,7 +172,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 	switch {
 	case err != nil && s.forward.queue != q.queue: // the files of the old queue are removed
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: there is a new forecast meanwhile (ask again)", id)}
+			fmt.Errorf("job %s: meanwhile there is a new forecast (ask again)", id)}
 	case err != nil:
 		return nil, fmt.Errorf("trying what would make job %s start sooner: %w", id, err)
 	}

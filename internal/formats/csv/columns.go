@@ -188,7 +188,7 @@ func requestColumn(f jobjson.Field) column {
 		set: func(job *hpc.Job, text string, _ *time.Location) error { return setValue(field(job), text) }}
 }
 
-// valueText returns the text of a value, or "" for one that is not set.
+// valueText returns the text of a value, or "" for a value that is not set.
 func valueText(v reflect.Value) string {
 	if v.IsZero() {
 		return ""

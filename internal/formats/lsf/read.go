@@ -397,7 +397,7 @@ func (j *job) ended(status, exit, reason int64) {
 	}
 }
 
-// name sets the ID: "17", "17_3" for a task of an array, or "17_[3-5:1]" for several.
+// name sets the ID: "17", "17_3" for a task of an array, or "17_[3-5:1]" for several tasks.
 func (j *job) name(number int64, t tail) {
 	j.ID = strconv.FormatInt(number, 10)
 	if number <= math.MaxUint32 {

@@ -113,7 +113,8 @@ func attributes(text []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// endOfQuotes returns the length of the quoted text at the beginning, or 0 if there is none.
+// endOfQuotes returns the length of the quoted text at the beginning, or 0 if the text begins
+// without a quote.
 func endOfQuotes(text []byte) int {
 	if len(text) < 2 || text[0] != '"' {
 		return 0

@@ -641,7 +641,7 @@ func (s *textReader) used(job string, get func(int) []byte) error {
 
 // end reads when a job ended. If that is not recorded, a job that started and has ended ran for the
 // time in Elapsed and was suspended for the time in Suspended. Without the column End, a job
-// without a state has ended.
+// without a state counts as ended.
 func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
 	c := &s.at
 	state := slurmspec.ParseJobState(s.intern(get(c.state)))

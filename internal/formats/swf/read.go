@@ -54,9 +54,9 @@ const (
 	RuleNoSubmit     = "swf_no_submit_time"     // field 2 is negative
 	RuleNoProcessors = "swf_no_processors"      // neither field 8 nor field 5 is positive
 	RuleNoRunTime    = "swf_no_run_time"        // field 4 is negative
-	RulePartial      = "swf_partial_execution"  // a part of a checkpointed job, of which another record has the whole
+	RulePartial      = "swf_partial_execution"  // a part of a checkpointed job; another record has the whole job
 	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
-	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
+	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 does not name an earlier job of the log
 	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is not a time
 	RuleAbsurdMemory = "swf_absurd_memory"      // field 10 is more than 4 TiB for a processor
 )
@@ -96,7 +96,7 @@ const (
 )
 
 const (
-	// maxSeconds bounds every time in a log, so that no sum of them overflows.
+	// maxSeconds bounds every time in a log, so that sums of times cannot overflow.
 	maxSeconds = 4e9
 	// firstUID is added to the numbers of users and groups, which begin at 1, to avoid the
 	// numbers that a system uses itself.

@@ -38,7 +38,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	return fits, p.write(w, name, fits)
 }
 
-// looksLikeHeader reports whether texts are names of columns: none is a number.
+// looksLikeHeader reports whether texts are names of columns: no text is a number.
 func looksLikeHeader(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, err := strconv.ParseFloat(name, 64)
@@ -196,7 +196,7 @@ func (p *proposal) isWait(column string) bool {
 		return false
 	}
 	at := func(column string) (int, *clockReader) {
-		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf knows no other ways
+		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf returns known formats
 		return slices.Index(p.columns, column), read
 	}
 	submitAt, submitted := at(submit)

@@ -3,8 +3,8 @@
 // job that its user or an administrator holds.
 //
 // A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When the driver
-// releases the job, it changes the mark. So a restarted driver knows which jobs the driver holds.
-// So does the watchdog, which releases the jobs that a dead driver holds.
+// releases the job, it changes the mark. So a restarted driver knows which jobs the driver holds,
+// and the watchdog knows which jobs of a dead driver to release.
 package live
 
 import (
@@ -214,7 +214,7 @@ func (c *Cluster) nodes() (members, error) {
 }
 
 // inService reports whether jobs can start on a node in this state, now or when it is free.
-// Reserved nodes are in service; until when they are reserved is known from the reservations.
+// Reserved nodes are in service; the reservations say until when the nodes are reserved.
 func inService(state string) bool {
 	if strings.HasSuffix(state, "*") { // the node does not respond
 		return false

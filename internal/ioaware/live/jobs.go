@@ -58,7 +58,7 @@ func readJobs(text []byte) ([]job, error) {
 }
 
 // number is a number in Slurm's JSON. Newer releases write an object instead. A number that is not
-// set becomes unset, and an infinite one becomes infinite.
+// set becomes the constant unset, and an infinite number becomes infinite.
 type number int64
 
 const (
@@ -152,9 +152,9 @@ func (j *job) completes(now hpc.Time) bool {
 func (j *job) held() bool { return j.Priority == 0 }
 
 // heldByDriver reports whether the driver, or the site's job_submit.lua, holds the job. slurmctld
-// treats a hold by job_submit.lua as one by the user, and the driver turns it into one by an
-// operator. If the reason is JobHeldUser after that, an operator has made it a user's hold again
-// (scontrol uhold). For root's jobs, slurmctld does not change the reason.
+// treats a hold by job_submit.lua as a hold by the user, and the driver turns it into a hold by
+// an operator. If the reason is JobHeldUser after that, an operator has made it a user's hold
+// again (scontrol uhold). For root's jobs, slurmctld does not change the reason.
 func (j *job) heldByDriver() bool {
 	mark := markOf(j.AdminComment)
 	return j.held() && (mark == markSubmitted || mark == markHeld && (j.Reason != "JobHeldUser" || j.User == 0))

@@ -31,7 +31,7 @@ type Sample struct {
 	Node   string   // the host, or the server's target
 	Alias  string   // another name of the node, such as LDMS's component_id, or ""
 	Target string   // distinguishes counters of one node, for example of two mounted file systems
-	Job    string   // the job on the node; "" or "0" if there is none
+	Job    string   // the job on the node; "" or "0" without a job
 	OfJob  bool     // the counter only counts this job's bytes, and started at 0
 	Begin  hpc.Time // when a job's counter was 0; 0 if unknown
 	Time   hpc.Time

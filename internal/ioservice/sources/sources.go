@@ -24,9 +24,9 @@ import (
 
 // kinds are the kinds of files, with a description of each.
 var kinds = []struct{ Name, Doc string }{
-	{"ldms", "CSV that LDMS's store_csv writes of the Lustre client's sampler; it grows"},
+	{"ldms", "a growing CSV file of LDMS's store_csv with the sampler of Lustre clients"},
 	{"jobstats", "output of lctl get_param obdfilter.*.job_stats, written again and again"},
-	{"collectl", "output of collectl -sl -P on one node; it grows"},
+	{"collectl", "a growing file with the output of collectl -sl -P on one node"},
 	{"darshan", "output of darshan-parser --total, one file for each log"},
 	{"sacct", "output of sacct -P with the steps' TRESUsageInTot and TRESUsageOutTot"},
 }

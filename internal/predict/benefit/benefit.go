@@ -46,8 +46,8 @@ type Options struct {
 	// ignored.
 	Spec experiment.Spec
 	Set  experiment.Set
-	// Model is the file of a trained model, for the scheduler named model. Without one, a boosted model
-	// learns in the simulation as jobs end.
+	// Model is the file of a trained model, for the scheduler named model. Without a file, a boosted
+	// model learns in the simulation as jobs end.
 	Model string
 	// For the scheduler short-limits, time limits are lowered to this quantile of the predicted run
 	// time.

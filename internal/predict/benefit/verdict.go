@@ -165,19 +165,19 @@ func (c *Comparison) verdict() {
 func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 	found := map[Outcome]string{
 		Helps:     "Prediction helps this site",
-		ThisLog:   "Prediction helps on the mean of this log, which is not shown for its weeks",
+		ThisLog:   "Prediction helps on the mean of this log, but not demonstrably in its weeks",
 		Hurts:     "Prediction makes this workload's mean bounded slowdown worse",
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
 	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time "+
-		"limits (95 %% interval %s to %s, p = %s, %d %s); the weeks with a lower one number %d, those with a "+
-		"higher one %d (p = %s).",
+		"limits (95 %% interval %s to %s, p = %s, %d %s); it is lower in %d weeks and higher in "+
+		"%d (p = %s).",
 		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)),
 		number(best.P), c.Realizations,
 		quantity.Plural(c.Realizations, "realization", "realizations"), best.WeeksBetter, best.WeeksWorse,
 		number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
-		text += fmt.Sprintf(" With clairvoyance it differs by %s.", percent(gain))
+		text += fmt.Sprintf(" With the true run times it differs by %s.", percent(gain))
 	}
 	if smallest := tests * stats.SmallestPairedP(c.Realizations, stats.TestOptions{}); smallest >= level {
 		text += fmt.Sprintf(" %d %s too few to show anything (want 8 or more).", c.Realizations,

@@ -20,7 +20,7 @@ type Floor struct {
 	ClassMAE float64 `json:"class_oracle_mae"`
 	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the job of
 	// the same class that was submitted just before, whether or not that job had ended. Neighbours
-	// counts the jobs that have such an earlier job. Jobs without one are left out.
+	// counts the jobs that have such an earlier job. All other jobs are left out.
 	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs with an earlier job of their class.

@@ -148,7 +148,7 @@ type History struct {
 	// If a kind has more than 2*maxGroups groups, or if there are more than maxCrowds crowds, old groups
 	// and crowds are forgotten.
 	maxGroups, maxCrowds int
-	forgot               int // how often that happened
+	forgot               int // how often groups and crowds were forgotten
 
 	observations []stats.Observation // reused
 }
@@ -212,7 +212,8 @@ func (h *History) find(p *place) {
 	}
 }
 
-// renew looks up the groups of an open job again if the history has forgotten some since.
+// renew looks up the groups of an open job again if the history has forgotten groups since the
+// last look-up.
 func (h *History) renew(p *place) {
 	if p.forgot != h.forgot {
 		h.find(p)

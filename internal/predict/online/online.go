@@ -47,7 +47,7 @@ type stateless struct{}
 func (stateless) Start(int64, hpc.Time)          {}
 func (stateless) End(int64, hpc.Time, hpc.State) {}
 
-// limitOf returns the time limit of a request in seconds; infinity if it has none.
+// limitOf returns the time limit of a request in seconds; infinity without a limit.
 func limitOf(r *hpc.Request) float64 {
 	if limit := predict.Limit(r); limit > 0 {
 		return limit

@@ -85,7 +85,7 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Caption = "What running jobs asked of the file system, and what they got, as means of the time between two " +
 		"points. " +
 		"Above the bandwidth jobs slow each other down. The limit is the bandwidth that the scheduler counts with. " +
-		"Rates are not recorded: they follow from when the jobs ran, by the model of the replay."
+		"Rates are not recorded: the model of the replay computes them from the times at which the jobs ran."
 	unit, size := "MiB/s", float64(1<<20)
 	if runs[0].of(name).Bandwidth >= 10<<30 {
 		unit, size = "GiB/s", 1<<30
@@ -114,10 +114,9 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 // licenses returns the panels of the licenses, or nil if no job held licenses.
 func licenses(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "io-licenses", "Licenses of "+quantity.Name(name)
-	f.Caption = "Licenses of the running jobs, as means of the time between two points: those that they requested, and " +
-		"these with " +
-		"what the scheduler expected of jobs that requested none. The total stands for the limit of the bandwidth. Used is " +
-		"what the granted bandwidth amounts to."
+	f.Caption = "Licenses of the running jobs, as means of the time between two points: the requested licenses, and the " +
+		"requested licenses with those that the scheduler expected of jobs without a request. The total stands for the " +
+		"limit of the bandwidth. The used licenses are the granted bandwidth, counted in licenses."
 	held := false
 	for i := range runs {
 		c := runs[i].of(name)

@@ -37,6 +37,8 @@ type actions struct {
 	reconfigured func(*conf.Cluster)
 	// count asks for slurmctld's counters and then calls then.
 	count func(then func())
+	// cut keeps the next answer of count in the record.
+	cut func()
 
 	open []*action // actions that have not ended, in the order of their beginnings
 	// any says that an action of the workload has begun.

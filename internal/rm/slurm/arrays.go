@@ -192,7 +192,7 @@ func (j *jobs) warnCut() {
 	}
 	if n := len(names); n > 0 {
 		slices.Sort(names)
-		j.warn("array-limit", fmt.Sprintf("slurmctld does not count tasks that ran when the window began for the limit "+
+		j.warn("array-limit", fmt.Sprintf("slurmctld does not count tasks that ran when the window began towards the limit "+
 			"(%%N) of %s: %s", quantity.Regular(n, "array"), strings.Join(names[:min(n, 5)], ", ")), true)
 	}
 }

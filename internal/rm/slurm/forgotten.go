@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
@@ -74,8 +75,8 @@ func (j *jobs) warnForgotten() {
 		if n > shown {
 			list += fmt.Sprintf(" and %d more", n-shown)
 		}
-		j.warn("dependency-forgotten", fmt.Sprintf("jobs submitted without a dependency on a job that had ended and that "+
-			"slurmctld had forgotten (MinJobAge), "+
-			"because Slurm %s refuses such submissions: %d (%s)", j.codec.Release(), n, list), false)
+		j.warn("dependency-forgotten", fmt.Sprintf("%s submitted without a dependency on an ended job, because slurmctld %s "+
+			"had forgotten the ended job (MinJobAge) and refuses such dependencies: %s",
+			quantity.Counted(n, "job was", "jobs were"), j.codec.Release(), list), false)
 	}
 }

@@ -213,6 +213,7 @@ func (e *Engine) configure() error {
 		loop: e.loop, conf: e.conf, install: e.cfg.Install, logDir: e.cfg.LogDir,
 		reconfigured: func(c *conf.Cluster) { e.jobs.requeueExits = c.RequeueExits() },
 		count:        func(then func()) { e.counters.AskBefore(then) },
+		cut:          func() { e.counters.Cut() },
 	}
 	e.loop.holds = e.actions.hold
 	return e.users.write(p)

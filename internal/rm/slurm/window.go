@@ -121,6 +121,7 @@ func (s *actions) beginWindow() {
 	s.conf.preRoll = false
 	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
 	s.input(func() {
+		s.cut()
 		if !s.any {
 			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
 			s.begin(reconfigure, nil)
@@ -153,7 +154,7 @@ func CheckPreRoll(a hpc.Action) error {
 	for _, f := range forgotten {
 		about := slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, f.what, 3) })
 		if about && slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, "delete", 1) }) {
-			lost = "that it is gone"
+			lost = "the deletion"
 		}
 		for _, attribute := range f.attributes {
 			if about && slices.ContainsFunc(a.Run, func(word string) bool {
@@ -167,8 +168,8 @@ func CheckPreRoll(a hpc.Action) error {
 	if lost == "" {
 		return nil
 	}
-	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and slurmctld gets the "+
-		"site's scheduling (want the action at the window's start, or the setting in slurm.conf)",
+	return fmt.Errorf("the action at %s, %s: slurmctld reads slurm.conf again when the window begins, and forgets what "+
+		"the action changed (%s) (want the action at the window's start, or the setting in slurm.conf)",
 		a.At, describeAction(a), lost)
 }
 

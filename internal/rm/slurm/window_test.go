@@ -112,7 +112,7 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 
 // TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and when
 // an action reconfigures it. Still, the statistics count every start: also of preset jobs that started
-// after the last regular question.
+// after the last regular question. A row divides the starts before the window from those in it.
 func TestWindowStatistics(t *testing.T) { eachSlurm(t, testWindowStatistics) }
 
 func testWindowStatistics(t *testing.T, slurm *install.Installation) {
@@ -135,8 +135,13 @@ func testWindowStatistics(t *testing.T, slurm *install.Installation) {
 		t.Fatal(err)
 	}
 	started := map[hpc.Time]int64{} // by the time since which slurmctld counts
+	divided := false
 	for _, row := range list {
 		started[row.Since] = row.JobsStarted
+		divided = divided || row.At <= s.workload.Start && row.At >= s.workload.Start.Add(-restartLead) && row.JobsStarted == 3
+	}
+	if !divided {
+		t.Errorf("no row has the starts of the preset jobs alone: %+v", list)
 	}
 	var sum int64
 	for _, n := range started {
@@ -557,7 +562,7 @@ func TestCheckPreRoll(t *testing.T) {
 		"scontrol update NodeName=c1 State=DRAIN Reason=Weight":      "",
 		"scontrol update PartitionName=batch State=DOWN MaxTime=5":   "",
 		"scontrol update PartitionName=batch TRESBillingWeights=x=1": "TRESBillingWeights",
-		"scontrol delete PartitionName=batch":                        "that it is gone",
+		"scontrol delete PartitionName=batch":                        "the deletion",
 		"scontrol delete ReservationName=x":                          "",
 		"scontrol create PartitionName=new Nodes=c1":                 "",
 		"scontrol update JobId=5 Features=a":                         "",

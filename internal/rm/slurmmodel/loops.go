@@ -240,7 +240,7 @@ func (e *Engine) backfillTurn() hpc.Time {
 // PlanWindow implements [rm.ResourceManager], as a replay does.
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	if e.rules.WholeSeconds {
-		return nil, errors.New("the model of Slurm does not play windows since 23.11, whose slurmctld restarts when " +
+		return nil, errors.New("the model of Slurm 23.11 and later cannot play a window, because slurmctld restarts when " +
 			"it reads its configuration (want --slurm 22.05, or a replay)")
 	}
 	return window.Plan(w, e.now), nil

@@ -49,8 +49,9 @@ var Behaviours = []Behaviour{
 	{patch(slurmspec.R2405, 4), Backfill, "backfill does not plan two jobs on the same resources if the time limit of " +
 		"one is below bf_resolution",
 		"NEWS of 24.05.4"},
-	{patch(slurmspec.R2411, 0), Backfill, "backfill plans a start for jobs that had none in certain situations and that " +
-		"lower priorities could delay",
+	{patch(slurmspec.R2411, 0), Backfill, "backfill plans a start for some jobs that it did not plan before, so that " +
+		"jobs " +
+		"of lower priority no longer delay them",
 		"NEWS of 24.11.0rc1"},
 	{patch(slurmspec.R2411, 0), Submission, "to start a job at its submission, slurmctld also considers the submission " +
 		"times of jobs of the same priority, and the priority tiers of partitions",

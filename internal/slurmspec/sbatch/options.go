@@ -308,7 +308,7 @@ func unknownOption(word string, at int) error {
 	return fmt.Errorf("%s: not an option of sbatch", word)
 }
 
-// nearestOption returns the long option that is fewest edits away from name, or "" if none
+// nearestOption returns the long option that is fewest edits away from name, or "" if no option
 // is near.
 func nearestOption(name string) string {
 	return spelling.Nearest(name, min(3, len(name)/3), longOptions())

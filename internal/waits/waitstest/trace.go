@@ -171,7 +171,7 @@ func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 	}
 }
 
-// checkSame compares a run with its trace: no job differs.
+// checkSame compares a run with its trace: no job may differ.
 func checkSame(t testing.TB, dir, trace string) {
 	t.Helper()
 	sets, err := compare.Open(t.Context(), []string{dir, trace})

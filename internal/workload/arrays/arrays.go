@@ -22,7 +22,7 @@ const (
 	// its place gets the whole limit. Slurm and the model of slurmctld still count the running tasks.
 	NoteLimit = "array_limit_in_parts"
 	// NoteDependency counts dependencies on an array that are only approximated: afternotok,
-	// aftercorr, and lists of conditions of which one is enough ("?").
+	// aftercorr, and lists in which one condition is enough ("?").
 	NoteDependency = "dependency_on_parts"
 )
 
@@ -170,9 +170,9 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split divides each array of which a task runs or has ended at an instant, by the record. Each
-// running task becomes its own job, called ARRAY_TASK. Split removes the tasks that have ended, and
-// rewrites the dependencies on such an array. It returns how many jobs it added or
+// Split divides each array of which, according to the record, a task runs or has ended at an
+// instant. Each running task becomes its own job, called ARRAY_TASK. Split removes the tasks that
+// have ended, and rewrites the dependencies on such an array. It returns how many jobs it added or
 // changed. An array stays unchanged if the record does not have its single tasks.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)

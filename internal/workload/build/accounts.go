@@ -28,7 +28,7 @@ type submitter struct {
 // normalQOS exists in every database of slurmdbd and is the default.
 const normalQOS = "normal"
 
-// defaultAccount is the account of users whose jobs name no account.
+// defaultAccount is the account of users whose jobs do not name an account.
 const defaultAccount = "default"
 
 // namesOf collects the names in a workload's jobs.

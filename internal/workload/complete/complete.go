@@ -226,7 +226,8 @@ func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 	job.Made = strings.Join(made, ",")
 }
 
-// timedOut reports whether a task's limit ended it by the record, and after what run time.
+// timedOut reports whether, according to the record, its limit ended a task, and after what run
+// time.
 func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 	if job.Recorded == nil {
 		return 0, false

@@ -146,8 +146,8 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 
 // cutBy returns the popular limit that seems to have ended a job: the job ran exactly so long, or
 // at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for short jobs,
-// which may end so by chance. cutBy is not used if the record says which jobs ended at their
-// limits.
+// which may have such a run time by chance. cutBy is not used if the record says which jobs ended
+// at their limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)

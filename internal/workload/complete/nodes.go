@@ -51,8 +51,8 @@ func isNodes(f workload.MadeField) bool { return f.Field == workload.FieldNodes 
 
 // nodes places the jobs that ran when the window began and whose nodes were not recorded, in the
 // order of their starts. Each job gets nodes of its partition that no other such job has: beginning
-// with a random node, it takes the next free ones. If too few are free, a job that does not ask for
-// whole nodes shares nodes. If there is still no room, the job gets no nodes.
+// with a random node, it takes the next free nodes. If too few nodes are free, a job that does not
+// ask for whole nodes shares nodes. If there is still no room, the job gets no nodes.
 func (m *maker) nodes(field *workload.MadeField) {
 	left := m.capacity()
 	var list []*fact

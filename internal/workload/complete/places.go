@@ -181,8 +181,8 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 
 // qos gives each batch a QOS that admits all its jobs: the first such QOS, or with a drawn
 // probability another one. A QOS that limits a user's number of jobs must also admit the user's
-// earlier batches. If no QOS does, the earlier batches are ignored: that they belong to this user
-// was invented, too, by the rule for users.
+// earlier batches. If no QOS does, the earlier batches are ignored, because only the rule for
+// users says that they belong to this user.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Rule describes a rule for users.
+// Rule describes a rule, for help texts and errors.
 type Rule struct {
 	Field workload.Field
 	Name  string

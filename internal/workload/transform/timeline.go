@@ -313,7 +313,7 @@ func jobsBefore(w *workload.Workload, at hpc.Time) string {
 }
 
 // toKeep says how a window keeps the jobs that run when it begins.
-const toKeep = " (a workload that workload complete --cluster has made gives them nodes)"
+const toKeep = " (rmreplay workload complete --cluster gives such jobs nodes)"
 
 // settle gives nodes to the jobs that run when the window begins, and leaves out the jobs that get
 // none. It returns the number of jobs that it left out.

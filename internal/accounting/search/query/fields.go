@@ -67,8 +67,8 @@ type Field struct {
 	Raw bool
 }
 
-// renamed maps columns to their fields' names where these differ, because in Slurm's documents the
-// columns' names belong to other fields: exit_code is "3:0" there.
+// renamed maps the names of columns to the names of their fields, if these differ. In Slurm's
+// documents, such a column's name belongs to another field: exit_code is "3:0" there.
 var renamed = map[string]string{
 	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status",
 	"derived_signal": "derived_signal",

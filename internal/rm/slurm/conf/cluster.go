@@ -325,7 +325,7 @@ func (c *Cluster) warnRepeated() {
 	for _, s := range c.Statements {
 		k, _ := slurmGrammar.Lookup(s.Key)
 		if s.Operator != 0 {
-			c.warn(s, "%s%c=%s: Slurm 22.05 ignores the sign; the value replaces the earlier one", k.Name, s.Operator, s.Value)
+			c.warn(s, "%s%c=%s: Slurm ignores the sign, and the value replaces the earlier one", k.Name, s.Operator, s.Value)
 		}
 		if k.Attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.Name) {
 			continue // since 24.05 a site may have several prologs; none runs in a replay
@@ -359,9 +359,10 @@ func (c *Cluster) warnUnpartitioned() {
 	switch len(unused) {
 	case 0:
 	case 1:
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: node that no partition has: %s; no job can run there", c.Path, unused[0]))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: node %s is in no partition, so no job can run "+
+			"there", c.Path, unused[0]))
 	default:
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %d nodes that no partition has: %s; no job can run there",
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %d nodes are in no partition, so no job can run there: %s",
 			c.Path, len(unused), hostlist.Compress(unused)))
 	}
 }

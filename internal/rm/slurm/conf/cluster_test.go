@@ -26,7 +26,7 @@ func TestHardware(t *testing.T) {
 		{"Procs=8", cpus{1, 8, 1, 1, 8}, ""},
 		{"CPUs=8 Procs=4", cpus{1, 8, 1, 1, 8}, ""},
 		{"CPUs=16 CoresPerSocket=4 ThreadsPerCore=2", cpus{1, 2, 4, 2, 16}, ""},
-		{"CPUs=16 CoresPerSocket=5", cpus{1, 1, 5, 1, 5}, "CPUs=16 is none of sockets, cores and threads (1, 5, 5)"},
+		{"CPUs=16 CoresPerSocket=5", cpus{1, 1, 5, 1, 5}, "CPUs=16 is not the number of sockets, cores or threads (1, 5, 5)"},
 		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2", cpus{1, 2, 4, 2, 16}, ""},
 		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=8", cpus{1, 2, 4, 2, 8}, ""},
 		{"Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=12", cpus{1, 2, 4, 2, 16}, "CPUs=12 is none of"},
@@ -152,11 +152,11 @@ PartitionName=q Default=YES
 	all := strings.Join(c.Warnings, "\n")
 	for _, want := range []string{
 		"slurm.conf:3: KillWait is set again (first in ",
-		"slurm.conf:4: SchedulerParameters+=bf_continue: Slurm 22.05 ignores the sign",
+		"slurm.conf:4: SchedulerParameters+=bf_continue: Slurm ignores the sign",
 		"slurm.conf:6: DownNodes=n1,x1: there is no node x1",
 		"slurm.conf:7: DownNodes=n2 is ignored: State=gone: not a node state",
 		"slurm.conf:8: partition p is not the default: q is one further down",
-		"3 nodes that no partition has: n[4-6]; no job can run there",
+		"3 nodes are in no partition, so no job can run there: n[4-6]",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning %q in\n%s", want, all)

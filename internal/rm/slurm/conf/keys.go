@@ -130,7 +130,8 @@ var rules = slices.Concat(
 		{key: "SlurmctldLogFile", action: change, reason: "RUN/logs/slurmctld.log, to which the replay directs slurmctld's output", value: constant(standardOutput)},
 		{key: "SlurmctldDebug", action: change, reason: "levels above info slow slurmctld and fill the disk; levels below error hide the messages that it drops", value: (*adapter).debugLevel},
 		{key: "SlurmctldSyslogDebug", action: change, reason: "nothing goes to this machine's syslog", value: constant("quiet")},
-		{key: "DebugFlags", action: change, reason: "log volume; NO_CONF_HASH because nodes do not read the file", value: constant("NO_CONF_HASH")},
+		{key: "DebugFlags", action: change, reason: "shorter logs; NO_CONF_HASH because nodes do not read the " +
+			"file", value: constant("NO_CONF_HASH")},
 	},
 	dropped(whySchedLog, str, "SlurmSchedLogFile"),
 	dropped(whySchedLog, u16, "SlurmSchedLogLevel"),

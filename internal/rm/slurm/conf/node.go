@@ -233,7 +233,7 @@ func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 		n.Boards = 1
 	}
 	if n.CPUs != n.Sockets && n.CPUs != n.Sockets*n.CoresPerSocket && n.CPUs != n.Sockets*perSocket {
-		c.warn(l.statement, "CPUs=%d is none of sockets, cores and threads (%d, %d, %d); Slurm takes CPUs=%d",
+		c.warn(l.statement, "CPUs=%d is not the number of sockets, cores or threads (%d, %d, %d); Slurm takes CPUs=%d",
 			n.CPUs, n.Sockets, n.Sockets*n.CoresPerSocket, n.Sockets*perSocket, n.Sockets*perSocket)
 		n.CPUs = n.Sockets * perSocket
 	}

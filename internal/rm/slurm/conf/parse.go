@@ -20,7 +20,7 @@ type Statement struct {
 	Line int
 	// Key has the spelling of the file. Keys are compared without case.
 	Key string
-	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses the sign and ignores it: the new value
+	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm parses the sign and ignores it: the new value
 	// replaces an earlier value.
 	Operator byte
 	// Value is the value without quotes and escapes.

@@ -51,6 +51,7 @@ type Counters struct {
 	asked  int          // questions without an answer
 	kept   int64        // the time of the last statistics that were kept, in seconds since 1970
 	due    bool         // the last answer ends an interval; a later answer of the same second may replace it
+	cut    bool         // the next answer ends an interval
 	err    error        // error of the last question
 }
 
@@ -67,7 +68,7 @@ const (
 
 // Watch asks for the statistics from now on, at the end of each interval of virtual time and around
 // midnight. The interval is a day or divides a day. Watch calls keep with one answer for each
-// interval, and with the last answer before slurmctld resets its counters.
+// interval, with the last answer before slurmctld resets its counters, and with the one after Cut.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()
@@ -109,6 +110,10 @@ func (c *Counters) AskBefore(then func()) {
 	})
 }
 
+// Cut makes the next answer the end of an interval, so that what happens before a workload's window
+// and in it is counted apart.
+func (c *Counters) Cut() { c.cut = true }
+
 // Answered reports whether every question has been answered.
 func (c *Counters) Answered() bool { return c.asked == 0 }
 
@@ -126,7 +131,8 @@ func (c *Counters) take(s *rpc.Stats) {
 	}
 	c.last = *s
 	interval := int64(max(c.every, time.Second) / time.Second)
-	c.due = (s.Time+1)/interval > (c.kept+1)/interval
+	c.due = c.cut || (s.Time+1)/interval > (c.kept+1)/interval
+	c.cut = false
 	p := &c.peaks
 	p.AgentQueueMax = max(p.AgentQueueMax, int(s.AgentQueue))
 	p.ServerThreadsMax = max(p.ServerThreadsMax, int(s.ServerThreads))

@@ -75,6 +75,21 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
+// TestCut: the answer after Cut ends an interval, and no other answer does so early.
+func TestCut(t *testing.T) {
+	var kept []int64
+	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s.JobsStarted) }}
+	for i, s := range []rpc.Stats{{Time: 599, Since: 1}, {Time: 700, Since: 1}, {Time: 800, Since: 1}, {Time: 900, Since: 1}, {Time: 1199, Since: 1}, {Time: 1300, Since: 1}} {
+		if s.Started = uint32(i); i == 2 {
+			c.Cut()
+		}
+		c.take(&s)
+	}
+	if diff := cmp.Diff([]int64{0, 2, 4}, kept); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // Counters asks once in each interval, and around midnight until slurmctld has reset its counters.
 func TestNextCount(t *testing.T) {
 	at := func(text string) hpc.Time {

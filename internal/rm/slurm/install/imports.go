@@ -68,7 +68,7 @@ func (in *Installation) checkImports() Check {
 	case len(list) > 0:
 		c.Found = DescribeImports(list)
 	default:
-		c.OK, c.Found = true, "the daemons import no others that matter to it"
+		c.OK, c.Found = true, "the library handles all functions that it has to"
 	}
 	return c
 }

@@ -12,7 +12,8 @@ import (
 type SubmitResponse struct {
 	JobID  uint32
 	StepID uint32
-	// Code is 0, or why an accepted job does not start now; see [slurmspec.Errno.Queued].
+	// Code is 0, or why slurmctld queued the job and did not start it at once (job_allocate in
+	// slurmctld/job_mgr.c).
 	Code slurmspec.Errno
 	// Message is the text of job_submit plugins for the user.
 	Message string

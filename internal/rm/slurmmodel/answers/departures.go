@@ -70,6 +70,18 @@ func (s *Departures) Exclude(set selection.Bits) {
 	}
 }
 
+// Nodes returns the nodes with completing jobs; nil if there are none.
+func (s *Departures) Nodes() selection.Bits {
+	if s.Jobs == 0 {
+		return nil
+	}
+	nodes := selection.NewBits(len(s.on))
+	for i, n := range s.on {
+		nodes.Put(i, n > 0)
+	}
+	return nodes
+}
+
 // Any reports whether a node of the set has a completing job.
 func (s *Departures) Any(set selection.Bits) bool {
 	for i := range set.All {

@@ -191,7 +191,7 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 		}
 	}
 	later := *h
-	later.Running, later.NowOnly = running, h.NowOnly && !h.Since2411
+	later.Running, later.NowOnly, later.Asked = running, h.NowOnly && !h.Since2411, h.Since2411 && h.Begin <= h.Now
 	return t.Tester.WillRun(future, t.Request, set, t.Counts, &later)
 }
 

@@ -36,10 +36,7 @@ type Try[T any] func(used, except Cores) (result T, ok bool)
 func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	var nothing T
 	kept := t.kept(s)
-	except, all := nodeset.New(t.cores), nodeset.New(t.cores)
-	for i := range t.cores {
-		all.Set(i)
-	}
+	except := nodeset.New(t.cores)
 	if _, ok := try(kept, except); !ok {
 		return nothing
 	}
@@ -54,12 +51,12 @@ func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	}
 	rows := t.rows[s.Partition]
 	if rows == nil {
-		result, _ = try(kept, all)
+		result, _ = try(kept, except)
 		return result
 	}
 	for i := range t.prepare(rows, s) {
 		if rows[i].used == nil {
-			result, _ = try(kept, all)
+			result, _ = try(kept, except)
 			return result
 		}
 		used := slices.Clone(kept)

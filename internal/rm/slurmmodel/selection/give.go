@@ -1,5 +1,7 @@
 package selection
 
+import "slices"
+
 // giveDevices gives a job its generic resources on each of its nodes
 // (gres_select_filter_select_and_set). An exclusive job gets all resources of its nodes. Since
 // 24.11 it returns false if there are too few.
@@ -65,11 +67,9 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 				return missing
 			}
 		case d.PerSocket > 0:
-			for s := range p.cores {
-				if p.cores[s] > 0 {
-					n := m.give(t, p, d, d.PerSocket, s)
-					m.give(t, p, d, d.PerSocket-n, m.stride)
-				}
+			for _, s := range m.socketsFor(t, p, d) {
+				n := m.give(t, p, d, d.PerSocket, s)
+				m.give(t, p, d, d.PerSocket-n, m.stride)
 			}
 		case d.PerTask > 0:
 			m.giveTasks(t, p, d)
@@ -208,34 +208,35 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 }
 
 // giveSockets gives a job the resources that it requests per socket, as since 24.11
-// (_set_sock_bits). If the job's cores are on too few sockets, it also takes sockets with free
-// resources. It returns how many resources are missing.
+// (_set_sock_bits). It returns how many resources are missing.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) {
-	used, count := make([]bool, len(p.cores)), 0
-	for s, cores := range p.cores {
-		if used[s] = cores > 0; used[s] {
-			count++
-		}
-	}
-	for s := 0; s < len(used) && count < t.request.SocketsPerNode; s++ {
-		if !used[s] && m.freeAt(t, p.Node, d, s) >= d.PerSocket {
-			used[s] = true
-			count++
-		}
-	}
-	want, have := count*d.PerSocket, 0
-	for s := range used {
-		if used[s] {
-			have += m.give(t, p, d, d.PerSocket, s)
-		}
+	sockets := m.socketsFor(t, p, d)
+	want, have := len(sockets)*d.PerSocket, 0
+	for _, s := range sockets {
+		have += m.give(t, p, d, d.PerSocket, s)
 	}
 	have += m.give(t, p, d, want-have, m.stride)
-	for s := range used {
-		if used[s] {
-			have += m.give(t, p, d, want-have, s)
-		}
+	for _, s := range sockets {
+		have += m.give(t, p, d, want-have, s)
 	}
 	return want - have - m.giveAny(t, p, d, want-have)
+}
+
+// socketsFor returns the sockets of which a job gets the resources that it requests per socket: those
+// with cores of the job and, if they are too few, also sockets with free resources.
+func (m *Machine) socketsFor(t *test, p *Part, d *DeviceRequest) (sockets []int) {
+	for s, cores := range p.cores {
+		if cores > 0 {
+			sockets = append(sockets, s)
+		}
+	}
+	for s := 0; s < len(p.cores) && len(sockets) < t.request.SocketsPerNode; s++ {
+		if p.cores[s] == 0 && m.freeAt(t, p.Node, d, s) >= d.PerSocket {
+			sockets = append(sockets, s)
+		}
+	}
+	slices.Sort(sockets)
+	return sockets
 }
 
 // freeAt returns how many free resources for a request are close to a socket.

@@ -185,3 +185,41 @@ func TestBits(t *testing.T) {
 		t.Error("the difference of sets is not the node that one of them lacks")
 	}
 }
+
+// TestCompleting checks that since 24.11 a test of a start now takes completing nodes last. A test of a
+// later start does so, too, except with the nodes that the test of a start now left over.
+func TestCompleting(t *testing.T) {
+	for _, since2411 := range []bool{false, true} {
+		m := machine(2)
+		m.Since2411 = since2411
+		x := selection.NewTester(m)
+		s := x.NewState()
+		x.Completing = selection.NewBits(2)
+		x.Completing.Set(0)
+		var running []selection.Running
+		start := func(cpus, node int) {
+			set := selection.NewBits(2)
+			set.Set(node)
+			a := x.Test(s, one(cpus), set, counts(1), selection.RunNow)
+			x.Add(s, a)
+			x.Changed(set)
+			running = append(running, selection.Running{Allocation: a, End: 700})
+		}
+		check := func(what string, last bool, at int64) {
+			t.Helper()
+			r := one(8)
+			x.Classify(r)
+			h := selection.Horizon{Now: 500, Begin: 500, Since2411: since2411, Running: running}
+			a, begin := x.WillRun(s, r, all(2), counts(1), &h)
+			if begin != at || a.Nodes.Has(0) == (last && since2411) {
+				t.Errorf("%s, since 24.11 %t: at %d on %v", what, since2411, begin, a.Nodes)
+			}
+		}
+		check("all nodes are free", true, 500)
+		start(7, 0)
+		start(8, 1)
+		check("a core of the completing node is free", false, 700)
+		start(1, 0)
+		check("all nodes are full", true, 700)
+	}
+}

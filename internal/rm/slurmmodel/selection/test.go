@@ -78,6 +78,9 @@ type Tester struct {
 	Stopped []*rows.Job
 	// Exempt are cores of jobs that cannot be suspended yet; nil for none.
 	Exempt rows.Cores
+	// Completing are the nodes on which jobs complete; nil for none. Since 24.11 they are heavier in
+	// tests of a start now ([Tester.WillRun]).
+	Completing Bits
 
 	memory     memory
 	repeated   repeated
@@ -90,6 +93,8 @@ type Tester struct {
 	future     *State
 	scratch    test
 	nodes, all Bits
+	left       Bits // nodes that the last test of a start now left over
+	careful    bool // tests are neither stored nor left out, because nodes are completing
 	free       Bits // see tally
 }
 
@@ -98,7 +103,8 @@ func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
-		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), free: NewBits(n),
+		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
+		free:   NewBits(n),
 		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
@@ -157,7 +163,9 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if x.full(s, r, nodes, c.Min) || nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
+		full := !x.careful && x.full(s, r, nodes, c.Min)
+		if full || nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
+			copy(x.all, nodes)
 			return nil
 		}
 	}
@@ -294,7 +302,7 @@ type tally struct {
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
-	t := tally{x: x, r: r, set: set, usable: x.free, least: least, counts: x.MayBeFull(r)}
+	t := tally{x: x, r: r, set: set, usable: x.free, least: least, counts: !x.careful && x.MayBeFull(r)}
 	t.usable.Reset()
 	if t.counts {
 		for i := range set.All {

@@ -25,6 +25,11 @@ type Horizon = windows.Horizon[Running]
 // change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	s.rows.Settle()
+	if x.careful = x.Completing != nil && h.Since2411 && set.Overlaps(x.Completing); x.careful {
+		class := r.Class
+		defer func() { r.Class, x.careful = class, false }()
+		r.Class = 0
+	}
 	if r.Class == 0 || h.Also != nil {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
@@ -54,17 +59,24 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 }
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
-	x.reweigh(set, h)
+	again := x.careful && h.Asked
+	if !again {
+		x.reweigh(set, h, h.AsksNow())
+	}
 	s.CopyTo(x.future)
 	full := x.newTally(r, set, c.Min)
 	left := set
 	if h.AsksNow() {
-		x.dedicated = true
+		if x.dedicated = true; again {
+			x.reweigh(x.left, h, false)
+		}
 		a := full.test(s, c, false)
 		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
-		left = x.all // other nodes keep the weights that the test set
+		if left = x.left; !again {
+			copy(left, x.all) // other nodes keep the weights that the test set
+		}
 	}
 	if h.NowOnly {
 		return answer{}
@@ -73,7 +85,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	defer func() { r.Stuck = stuck }()
 	w := h.Walk(set)
 	if h.BeginsLater() {
-		x.reweigh(left, h)
+		x.reweigh(left, h, false)
 		for k := range h.Ended() {
 			if h.Running[k].Has(set) { // the ends of other jobs change how rows are packed
 				x.leave(&full, h.Running[k])
@@ -86,14 +98,17 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	return x.afterEnds(&w, &full, c, h)
 }
 
-// reweigh resets nodes to their own weights: since 24.11 tests do not see weights of earlier tests.
-func (x *Tester) reweigh(set Bits, h *Horizon) {
+// reweigh resets nodes to their own weights: since 24.11 a test does not see weights of earlier
+// tests. In a test of a start now, completing nodes are heavier (_set_sched_weight in job_test.c).
+func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 	if !h.Since2411 {
 		return
 	}
 	x.own.AndNot(set)
 	for i := range set.All {
-		x.Weights[i] = x.Nodes[i].Weight << 16
+		if x.Weights[i] = x.Nodes[i].Weight << 16; now && x.Completing != nil && x.Completing.Has(i) {
+			x.Weights[i] |= 1 << 8
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ type Horizon[J Job] struct {
 	// Also reports whether a running job that has no node of the set is removed, too; nil if such
 	// jobs are never removed.
 	Also func(J) bool
+	// Asked says that the same question with NowOnly was the last one: only the nodes that its test left
+	// over get new weights.
+	Asked bool
 	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
 	// none.
 	Begin, Until int64

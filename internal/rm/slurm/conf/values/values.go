@@ -26,6 +26,7 @@ type check func(value string) error
 
 // keys has the checks of the keys that stand alone on their lines.
 var keys = map[string]check{
+	"AccountingStorageTRES": trackable,
 	"EnforcePartLimits":     one("NO, ANY or ALL", "no", "any", "all", "yes", "up", "true", "1", "down", "false", "0"),
 	"FirstJobId":            atLeast(1),
 	"Licenses":              licences,
@@ -154,6 +155,20 @@ func licences(value string) error {
 		if strings.Trim(count, "0123456789") != "" || strings.ContainsAny(entry, " \t") {
 			return fmt.Errorf("%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)",
 				entry)
+		}
+	}
+	return nil
+}
+
+// trackable checks a list of trackable resources (_init_tres in src/slurmctld/controller.c).
+func trackable(value string) error {
+	for name := range strings.SplitSeq(value, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		kind, _, named := strings.Cut(name, "/")
+		alone := slices.Contains([]string{"", "billing", "cpu", "energy", "mem", "node", "pages", "vmem"}, name)
+		if !alone && (!named || !slices.Contains([]string{"bb", "fs", "gres", "ic", "license"}, kind)) {
+			return fmt.Errorf("%s: not a trackable resource (want cpu, mem, node, energy, billing, vmem, pages, fs/disk, "+
+				"or gres/NAME, license/NAME, bb/NAME and ic/NAME)", name)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"EnforcePartLimits", "NO YES any All", "none maybe", "want NO, ANY or ALL"},
 		{"FirstJobId", "1 67043327", "0", "want 1 or more"},
+		{"AccountingStorageTRES", "cpu gres/gpu,GRES/gpu:a100 license/x,fs/disk,ic/ofed,bb/datawarp Billing,,mem", "cpus gpu gres cpu,disk", "not a trackable resource"},
 		{"Licenses", "a a:3 a:3,b;c@server:0", "a:3@server a:-1 a:b,c", "not a licence (want NAME or NAME:COUNT"},
 		{"MaxDBDMsgs", "10000 40k", "0 9999", "want 10000 or more"},
 		{"MaxJobCount", "1 INFINITE", "0", "want 1 or more"},
