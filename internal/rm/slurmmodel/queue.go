@@ -330,9 +330,8 @@ type told struct {
 	backfill rm.Backfill
 }
 
-// tell reports pending jobs that backfill plans for the first time, or whose reason or result of
-// backfill has changed. It runs after a pass, so like squeue it does not see a reason that changes
-// again during the pass.
+// tell reports pending jobs with a new reason, or with a first plan or a new result of backfill. It
+// runs after a pass, so like squeue it does not see a reason that changes again during the pass.
 func (e *Engine) tell() {
 	for _, j := range e.list {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {

@@ -38,8 +38,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		// e.independent sets the begin time of a job; an array gets its begin time when a queue is
-		// built.
+		// For a job, e.independent sets the begin time; an array gets it when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
 		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {

@@ -128,8 +128,7 @@ func (m *Machine) distribute(t *test, parts []Part) bool {
 	return true
 }
 
-// fill distributes the remaining tasks, as since 24.11, and gives nodes the CPUs that their generic
-// resources need.
+// fill distributes the remaining tasks (since 24.11), and gives nodes the CPUs for their GRES.
 func (d *distribution) fill(m *Machine) bool {
 	r := d.t.request
 	perTask := slices.ContainsFunc(r.Devices, func(of DeviceRequest) bool { return of.PerTask > 0 })

@@ -30,8 +30,7 @@ type Machine struct {
 	// Nodes are in Slurm's order, the natural order of their names. Comments that speak of the
 	// first node mean this order.
 	Nodes []Node
-	// Switches are the switches of topology/tree in the order of topology.conf; nil with another
-	// topology.
+	// Switches are the switches of topology/tree in the order of topology.conf; otherwise nil.
 	Switches []Switch
 	// CountMemory says that memory is a consumable resource (CR_Memory).
 	CountMemory bool
@@ -44,8 +43,7 @@ type Machine struct {
 	LeastLoaded bool
 	// TreeOptional is TopologyParam=TopoOptional: switches matter only to jobs with --switches.
 	TreeOptional bool
-	// Dragonfly is TopologyParam=Dragonfly: a job that does not fit on one leaf is spread over all
-	// leaves.
+	// Dragonfly is TopologyParam=Dragonfly: a job too large for one leaf is spread over all leaves.
 	Dragonfly bool
 	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
 	// core; otherwise nil.
