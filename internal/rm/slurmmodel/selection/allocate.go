@@ -45,8 +45,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// outline returns the allocation of a job without generic resources: its nodes and its number of
-// CPUs, without parts.
+// outline returns the allocation of a job without GRES: its nodes and its number of CPUs, no parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole}
