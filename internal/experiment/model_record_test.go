@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,6 +106,37 @@ func TestModelRecord(t *testing.T) {
 		if b, _ := os.ReadFile(filepath.Join(other.Dir, name)); !bytes.Equal(a, b) || len(a) == 0 {
 			t.Errorf("%s differs between two runs of one seed", name)
 		}
+	}
+}
+
+// TestModelWindowStatistics: one row of the model's statistics is from just before a window, as in
+// the record of a replay.
+func TestModelWindowStatistics(t *testing.T) {
+	dir := t.TempDir()
+	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
+		t.Fatal(err)
+	}
+	epoch := hpc.Unix(1709640000)
+	what, err := rmtest.Parse("job before at=0 run=900 -n 4 -t 20\njob after at=400 run=60 -n 4 -t 5", epoch, "--uid=ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	what.Jobs[0].Recorded = &hpc.Recorded{Start: epoch.Add(time.Second), End: epoch.Add(901 * time.Second), Nodes: "a1", State: hpc.Completed}
+	w := &workload.Workload{Source: "a test", Epoch: epoch, Start: epoch.Add(200 * time.Second), Jobs: workload.JobsOf(what.Jobs...)}
+	spec := experiment.Spec{
+		Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
+		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
+	}
+	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Statistics()
+	if err != nil || !slices.ContainsFunc(rows, func(row rm.Statistics) bool { return row.At == w.Start.Add(-time.Second) && row.JobsStarted == 1 }) {
+		t.Errorf("%+v (%v), want a row with the preset job alone just before the window", rows, err)
 	}
 }
 

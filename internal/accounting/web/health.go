@@ -51,7 +51,8 @@ var healthPanels = []*panel{
 		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"), times: true},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
+		times: true},
 }
 
 // noteRuns notes what a reader must know of the runs whose figures a panel shows: where their
@@ -73,8 +74,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 		}
 	}
 	if p.times && len(frozen) > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("The clock of %s stood still while slurmctld computed, so neither these times "+
-			"nor their order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
+		t.notes = append(t.notes, fmt.Sprintf("The clock of %s stood still while slurmctld computed, so neither these "+
+			"times nor their order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
 	}
 }
 
