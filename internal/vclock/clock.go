@@ -325,8 +325,8 @@ func (c *Clock) newSlot() int {
 }
 
 // disown takes a slot from its process and reports whether it succeeded. The caller may free the
-// slot only if it did. Otherwise the process's parent frees the slot, which may already have a new
-// owner.
+// slot only if disown succeeded. Otherwise the process's parent frees the slot, which may already
+// have a new owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
 // freeSlot frees the slot of a dead thread, which then no longer counts as running. disown must

@@ -105,8 +105,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	e.report(done)
 	e.freed = true
 	if err == nil && ev.Action != "delete" {
-		// More jobs may fit after the reservation's start and after its end, so the policy is asked
-		// then.
+		// More jobs may fit after the reservation's start or end, so the policy is asked then.
 		r := e.machine.nodes.find(ev.Name)
 		wake := func() { e.freed = true }
 		e.timers.add(max(r.start, e.Now()), machineChanges, nil, wake)

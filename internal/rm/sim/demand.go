@@ -335,8 +335,7 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 // maxInSets is the largest sum of the sizes of all sets. It limits their memory.
 const maxInSets = 1 << 22
 
-// measure computes a job's demand, size and time limit. An error says why the job can never run
-// here.
+// measure computes a job's demand, size and time limit. An error says why the job can never run.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {

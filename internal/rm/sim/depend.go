@@ -37,9 +37,8 @@ type needs struct {
 	dead    int // number of conditions that can never be met
 	all     int
 	decided bool // the needs are met, or can never be met
-	// tasks has the needs of each task, if tasks have dependencies of their own (aftercorr); nil
-	// for a task that no longer waits. If tasks is set, left is the number of tasks that still
-	// wait.
+	// tasks has the needs of each task, if tasks have their own dependencies (aftercorr); nil for a
+	// task that no longer waits. With tasks, left is the number of tasks that still wait.
 	tasks []*needs
 }
 
@@ -142,7 +141,8 @@ func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 // maxMinutes is the longest delay of a dependency, 20 years.
 const maxMinutes = 20 * 366 * 24 * 60
 
-// await makes a submission wait for its links. A task with an aftercorr dependency waits by itself.
+// await makes a submission wait for its links. Each task with an aftercorr dependency waits
+// separately.
 func (e *Engine) await(s *submission, list []link, anyOf bool) {
 	switch {
 	case len(list) == 0:

@@ -83,8 +83,7 @@ func (m *Machine) FileSystems() []hpc.FileSystem {
 	return m.io.FileSystems()
 }
 
-// IOLoad returns the bandwidth that running jobs demand of a file system, and the bandwidth that
-// they get.
+// IOLoad returns the bandwidth that jobs demand of a file system, and the bandwidth that they get.
 func (m *Machine) IOLoad(name string) bandwidth.Load {
 	if m.io == nil {
 		return bandwidth.Load{}
@@ -107,8 +106,7 @@ func (m *Machine) NodeCount() int {
 }
 
 // Earliest returns the first instant from after on at which a waiting job can start and run for as
-// long as expected, given running jobs and reservations of other jobs; [hpc.Never] if there is
-// none.
+// long as expected, given running jobs and reservations of other jobs; otherwise [hpc.Never].
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }

@@ -28,8 +28,7 @@ type Cluster struct {
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
 	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
-	// DependencyParameters), unless a job requests otherwise. If it is false, such jobs wait for
-	// ever.
+	// DependencyParameters), unless a job requests otherwise. If false, such jobs wait for ever.
 	KillInvalidDepend bool
 	// MinJobAge is how long after its end a job is on record (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. With 0, jobs are never forgotten.
@@ -525,9 +524,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes. Nodes that the job names come first. If the start is in the future, nodes
-// with uses come before idle nodes, which stay free for earlier jobs; with idleFirst, idle nodes
-// come first.
+// all visits all nodes. Nodes that the job names come first. For a future start, nodes with uses
+// come before idle nodes, which stay free for earlier jobs; with idleFirst, idle nodes come first.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical

@@ -10,8 +10,7 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times, with the ends of jobs of which the engine must still tell
-// the predictor.
+// forecast is a predictor of run times, with ends of jobs that the predictor does not know yet.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
@@ -41,8 +40,7 @@ type prediction struct {
 // must call Predict before the first job arrives.
 //
 // Predictions are made when a job is submitted or requeued. The predictor is told submissions,
-// starts and ends. Only an [online.Oracle] is told run times. The policy is not asked after a
-// correction.
+// starts and ends. Only an [online.Oracle] is told run times. Corrections do not call the policy.
 func (m *Machine) Predict(p predict.Predictor, correct online.Correction) {
 	m.forecast = &forecast{predictor: p, correct: correct}
 }
@@ -69,8 +67,7 @@ func (e *Engine) predict(j *Job) {
 	j.prediction.first = j.Expected
 }
 
-// limited returns the job's request with the time limit in force, which may be that of the
-// partition.
+// limited returns the job's request with the time limit in force, maybe the partition's limit.
 func (j *Job) limited() *hpc.Request {
 	r := j.Request
 	if r.TimeLimit == j.Limit || r.TimeLimit <= 0 && j.Limit == hpc.Unlimited {

@@ -9,8 +9,7 @@ import (
 )
 
 // Preset jobs do not go through the policy. They bring the machine into its state at the begin of
-// the workload's window. Each starts at once on its named nodes, before all jobs that wait for
-// these nodes.
+// the window. Each starts at once on its named nodes, before all jobs that wait for these nodes.
 
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
@@ -43,8 +42,7 @@ func (e *Engine) startPresets() {
 	})
 }
 
-// removePreset removes a job from the waiting preset jobs. It returns false if it does not find the
-// job.
+// removePreset removes a job from the waiting preset jobs, and reports whether it found the job.
 func (e *Engine) removePreset(j *Job) bool {
 	i := slices.Index(e.presets, j)
 	if i >= 0 {

@@ -53,8 +53,7 @@ func (e *Engine) awaitSingleton(c *condition) {
 }
 
 // check meets the first waiting singleton if no other job with its ownName runs and no earlier one
-// is pending (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Later singletons must
-// wait for it.
+// is pending (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Later singletons wait.
 func (n *namesakes) check(e *Engine) {
 	for len(n.waiting) > 0 && n.waiting[0].needs.decided {
 		n.waiting = n.waiting[1:]

@@ -33,8 +33,7 @@ type submission struct {
 	waiters map[int][]*condition
 }
 
-// known is what the engine knows of a submission. After the submission's end, it has only the ID
-// and the result.
+// known is what the engine knows of a submission. After its end, only the ID and the result remain.
 type known struct {
 	id string
 	*submission
@@ -187,8 +186,7 @@ func (e *Engine) spread(s *submission) error {
 	return nil
 }
 
-// measure computes a job's size and time limit. An error says why the job can never run on this
-// machine.
+// measure computes a job's size and time limit. An error says why the job can never run here.
 func (e *Engine) measure(j *Job) error {
 	j.Limit = j.of.job.TimeLimit
 	if n := e.machine.nodes; n != nil {

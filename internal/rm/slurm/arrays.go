@@ -116,8 +116,8 @@ func (j *jobs) cutTask(job *hpc.Job) (array string, task int, cut bool) {
 	return array, task, cut && j.cut[array][task] != nil
 }
 
-// submitTask submits a preset job as a task of its array. It submits the job by itself if slurmctld
-// does not have the task in the array.
+// submitTask submits a preset job as a task of its array. If slurmctld does not have the task in
+// the array, submitTask submits a separate job.
 func (j *jobs) submitTask(whole *submission, task int, job *hpc.Job) error {
 	part := whole.parts[task]
 	if part == nil {

@@ -167,8 +167,7 @@ func (a *accounting) describe(j *job, o *rm.Outcome) {
 	}
 }
 
-// prioritize sets the first priority of a new job: 0 if it is held, the priority that an operator
-// gives, or a computed priority.
+// prioritize sets a new job's first priority: 0 if held, an operator's value, or a computed value.
 func (a *accounting) prioritize(j *job) {
 	work := j.of.job
 	switch {

@@ -71,8 +71,7 @@ func (e *Engine) newCycle() *cycle {
 }
 
 // goOn tries records until virtual time must pass, and returns how much: the cost of a test, during
-// which slurmctld does nothing else, or the length of a pause. It returns 0 at the end of the
-// cycle.
+// which slurmctld does nothing else, or the length of a pause. It returns 0 at the cycle's end.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
@@ -140,8 +139,7 @@ func (e *Engine) flagPlanned() {
 }
 
 // reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running). For
-// any other job with licences it plans an empty set of nodes, which only splits an interval of the
-// table.
+// other jobs with licences it plans an empty set, which only splits an interval of the table.
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	nodes := selection.NewBits(len(c.e.tester.Nodes))
@@ -300,8 +298,7 @@ func (t *trial) limits() {
 	t.granted = t.limit
 }
 
-// tooMany counts the job for bf_max_job_user and the like. It reports whether the job exceeds one
-// of these limits.
+// tooMany counts the job for bf_max_job_user and the like, and reports whether it exceeds a limit.
 func (t *trial) tooMany() bool {
 	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
 	if why != "" {
@@ -459,8 +456,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 }
 
 // block is for assoc_limit_stop. It returns when a job that exceeds a limit may start: when nodes
-// become free, or after 500 seconds. If the limit is a group limit of the QOS, all jobs of the QOS
-// wait until then.
+// become free, or after 500 seconds. For a group limit of the QOS, all its jobs wait until then.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {

@@ -219,9 +219,8 @@ func (e *Engine) terminate(j *job) {
 	})
 }
 
-// serve serves one message that is due. The message says that a terminated script has ended, or that
-// a node is free. After a script's end, the job's nodes answer at once, unless slurmctld also serves
-// a node's message now.
+// serve serves one due message: a terminated script has ended, or a node is free. After a script's
+// end, the job's nodes answer at once, unless slurmctld also serves a node's message now.
 func (e *Engine) serve() bool {
 	switch {
 	case e.terminated.Next() <= e.now:

@@ -18,8 +18,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// job is a job record of slurmctld: a job, a task of an array, or all tasks of an array that do not
-// have a record of their own yet.
+// job is a job record of slurmctld: a job, an array task, or the array tasks without own records.
 //
 // The fields that each pass reads of all pending jobs come first and close together, because the
 // processor's caches do not hold all records of a long queue.
@@ -154,8 +153,7 @@ type partition struct {
 	tests              int  // number of its jobs that the present pass has tested
 }
 
-// noMinutes stands for a time limit that is not given. endless (a year) stands for an unlimited
-// time limit.
+// noMinutes stands for a missing time limit. endless (a year) stands for an unlimited time limit.
 const (
 	noMinutes = -1
 	endless   = 365 * 24 * 60

@@ -254,8 +254,7 @@ func (e *Engine) SubmitPreset(work *hpc.Job) error {
 }
 
 // BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf
-// (read_slurm_conf). Each thread uses its new parameters when it runs next. All weights of nodes
-// are reset.
+// (read_slurm_conf). Threads use new parameters when they run next. All weights of nodes are reset.
 func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {
 		return nil

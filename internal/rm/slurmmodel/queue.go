@@ -268,8 +268,7 @@ func (e *Engine) testNeeds(j *job) dependencies.State {
 }
 
 // Progress implements [dependencies.Job] (test_job_array_complete and so on). If tasks were
-// cancelled before they had records of their own, their common record counts as pending until
-// slurmctld forgets it.
+// cancelled without own records, their record counts as pending until slurmctld forgets it.
 func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
 	p.Complete, p.Well = true, task >= 0 || s.array == nil || !s.array.failed
 	for _, j := range s.jobs {
@@ -331,9 +330,8 @@ type told struct {
 	backfill rm.Backfill
 }
 
-// tell reports pending jobs that backfill plans for the first time, or whose reason or result of
-// backfill has changed. It runs after a pass, so like squeue it does not see a reason that changes
-// again during the pass.
+// tell reports pending jobs with a new reason, or with a first plan or a new result of backfill. It
+// runs after a pass, so like squeue it does not see a reason that changes again during the pass.
 func (e *Engine) tell() {
 	for _, j := range e.list {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {

@@ -239,8 +239,7 @@ func (p *pass) blockReservation(j *job) bool {
 const maxBlocked = 10
 
 // fitsReservation reports whether a job's reservation and a partition share as many nodes as the
-// job's last selection had (_job_runnable_test3). Since 24.11 it is always true for flexible
-// reservations.
+// job's last selection (_job_runnable_test3). Since 24.11 flexible reservations always fit.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes

@@ -254,8 +254,7 @@ func (e *Engine) enforceLimits() {
 	}
 }
 
-// runningInList returns the running jobs in the order of slurmctld's list, without the jobs for
-// which excluded returns true.
+// runningInList returns the running jobs that are not excluded, in the order of slurmctld's list.
 func (e *Engine) runningInList(excluded func(*job) bool) []*job {
 	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(e.running), excluded)), comparePlaces)
 }
@@ -357,8 +356,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 }
 
 // register returns resumed nodes to service. slurmctld uses such nodes only after they register. It
-// requests their registration in the next turn of the background loop (_require_node_reg in
-// node_mgr.c).
+// requests registration in the next turn of the background loop (_require_node_reg in node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()

@@ -38,8 +38,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		// e.independent sets the begin time of a job; an array gets its begin time when a queue is
-		// built.
+		// For a job, e.independent sets the begin time; an array gets it when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
 		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
@@ -104,8 +103,7 @@ func (e *Engine) compareWithQueue(j *job) {
 }
 
 // precedes reports whether a pending job comes before a new one. Since 24.11 all partitions of both
-// jobs count, and the older job comes first if the jobs are equal (_higher_precedence in
-// job_mgr.c).
+// jobs count, and the older of equal jobs comes first (_higher_precedence in job_mgr.c).
 func (e *Engine) precedes(other, j *job) bool {
 	mine, its, least := []*partition{j.part}, []*partition{other.part}, j.priority+1
 	if e.rules.Since2411 {

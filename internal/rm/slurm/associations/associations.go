@@ -1,8 +1,8 @@
 // Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
 // cluster directory, and finds the mistakes for which sacctmgr would refuse a command. sacctmgr
 // goes on after such a command, so without these checks a replay could have other accounts, users
-// and limits than the site. What a refused command would have made does not exist for later
-// commands: if a cluster is refused, so are its accounts and users.
+// and limits than the site. For later commands, the objects of a refused command do not exist: if a
+// cluster is refused, its accounts and users are refused, too.
 //
 // The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options of
 // each entity as in account_functions.c, association_functions.c, cluster_functions.c,

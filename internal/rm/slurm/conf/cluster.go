@@ -102,8 +102,7 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// Reopen reads the cluster again, as [OpenFile] does. texts has other texts for some files, by their clean
-// paths.
+// Reopen reads the cluster again, as [OpenFile] does. texts has other texts for some files, by clean path.
 func (c *Cluster) Reopen(texts map[string][]byte) (*Cluster, error) {
 	return load(c.Path, func(path string) ([]byte, error) {
 		if text, ok := texts[filepath.Clean(path)]; ok {

@@ -17,8 +17,7 @@ import (
 type Partition struct {
 	Name    string
 	Default bool
-	// Nodes are the names of its nodes, in the order of the partition's line. ALL and node sets
-	// are resolved.
+	// Nodes are the names of its nodes, in the line's order. ALL and node sets are resolved.
 	Nodes []string
 	// AllowAccounts, AllowGroups, AllowQOS and their opposites are nil without a restriction.
 	AllowAccounts, DenyAccounts []string

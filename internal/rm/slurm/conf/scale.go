@@ -248,8 +248,7 @@ func (sc *scaling) noteSwitches(scaled []Statement) {
 	}
 }
 
-// attribute changes one attribute of a statement if the statement has it. It reports whether the
-// statement stays.
+// attribute changes a statement's attribute, if present, and reports whether the statement stays.
 func (sc *scaling) attribute(s Statement, key string, change func(string) (string, bool)) (Statement, bool) {
 	s.Attributes = slices.Clone(s.Attributes)
 	stays := true

@@ -20,8 +20,7 @@ var databaseGrammar = func() syntax.Grammar {
 	return g
 }()
 
-// readDatabase reads the site's slurmdbd.conf. It has a password, so the replay's user may not be
-// able to read it.
+// readDatabase reads the site's slurmdbd.conf. It has a password, so maybe the user cannot read it.
 func (c *Cluster) readDatabase(path string, files *files) (err error) {
 	if c.Database, err = optional(path, databaseGrammar, files); errors.Is(err, fs.ErrPermission) {
 		c.Warnings, err = append(c.Warnings, err.Error()+"; the replay goes without the file"), nil

@@ -110,8 +110,8 @@ func (c *Counters) AskBefore(then func()) {
 	})
 }
 
-// Cut makes the next answer the end of an interval, so that what happens before a workload's window
-// and in it is counted apart.
+// Cut makes the next answer the end of an interval, so that the time before a workload's window and
+// the window itself are counted separately.
 func (c *Counters) Cut() { c.cut = true }
 
 // Answered reports whether every question has been answered.

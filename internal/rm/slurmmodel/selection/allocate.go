@@ -45,8 +45,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// outline returns the allocation of a job without generic resources: its nodes and its number of
-// CPUs, without parts.
+// outline returns the allocation of a job without GRES: its nodes and its number of CPUs, no parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole}
@@ -128,8 +127,7 @@ func (m *Machine) distribute(t *test, parts []Part) bool {
 	return true
 }
 
-// fill distributes the remaining tasks, as since 24.11, and gives nodes the CPUs that their generic
-// resources need.
+// fill distributes the remaining tasks (since 24.11), and gives nodes the CPUs for their GRES.
 func (d *distribution) fill(m *Machine) bool {
 	r := d.t.request
 	perTask := slices.ContainsFunc(r.Devices, func(of DeviceRequest) bool { return of.PerTask > 0 })
@@ -165,8 +163,7 @@ type distribution struct {
 	parts []Part
 	have  []int // CPUs that each node offers
 	left  int   // tasks without a node
-	// strict says that a node gets at most the tasks that its generic resources can serve; since
-	// 24.11.
+	// strict says that a node gets at most the tasks that its generic resources serve; since 24.11.
 	strict bool
 }
 

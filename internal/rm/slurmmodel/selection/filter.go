@@ -73,8 +73,7 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres). have is how many the job has on
-// other nodes.
+// setLimit limits the job's resources on the node (_set_max_gres). have is the number elsewhere.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -116,8 +115,7 @@ func (x *filter) setLimit(have int) {
 }
 
 // lookAtSockets finds the sockets that the job needs, those with most cores first, and how many
-// resources the job can have. On the first attempt the job loses the cores of sockets without
-// resources.
+// resources the job can have. The first attempt drops cores of sockets without resources.
 func (x *filter) lookAtSockets() {
 	at, first := x.at, x.p.first
 	fewest := (max(x.least, 1)*x.p.t.request.CPUsPerTask + x.per - 1) / x.per
@@ -194,8 +192,7 @@ func (x *filter) limitTasks(step int) {
 	}
 }
 
-// cores returns how many cores the tasks and the resources need. If the node has fewer, it drops
-// tasks.
+// cores returns how many cores the tasks and resources need. If the node has fewer, it drops tasks.
 func (x *filter) cores() int {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	each := r.CPUsPerTask
@@ -298,7 +295,7 @@ func (p *pick) takeForTasks(node, cpus int) int {
 	return cpus
 }
 
-// addTotals adds a node's resources to those of the job, and returns its CPUs there
+// addTotals adds a node's resources to the job's, and returns the job's CPUs there
 // (gres_sched_add).
 func (p *pick) addTotals(at *room, cpus, least int) int {
 	with := 0

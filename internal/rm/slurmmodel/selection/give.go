@@ -106,8 +106,7 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 	return left
 }
 
-// counted reports whether slurmctld only counts a node's resources of a kind, because they have
-// neither cores nor types.
+// counted reports whether slurmctld only counts a node's resources of a kind (no cores, no types).
 func (m *Machine) counted(node int, kind string) bool {
 	for i := range m.Nodes[node].Devices {
 		if of := &m.Nodes[node].Devices[i]; of.Kind == kind && (of.Type != "" || of.BySocket != nil) {

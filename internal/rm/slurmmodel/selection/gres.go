@@ -233,8 +233,8 @@ func (f *fitting) device(k int) {
 }
 
 // sockets finds the sockets that the job needs, those with most cores first. It returns how many
-// resources the job can have, and on how many sockets. On the first attempt the job loses cores of
-// sockets that lack resources.
+// resources the job can have, and on how many sockets. The first attempt drops cores of sockets
+// without resources.
 func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
 	r, at, first := f.p.t.request, f.at, f.p.first
 	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
@@ -271,8 +271,7 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	return total, sockets
 }
 
-// cores returns how many cores the tasks and the resources need. If the node has fewer, it drops
-// tasks.
+// cores returns how many cores the tasks and resources need. If the node has fewer, it drops tasks.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {

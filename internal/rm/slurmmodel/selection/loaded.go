@@ -1,8 +1,7 @@
 package selection
 
 // leastLoaded takes the nodes with the largest free share of their CPUs, lighter nodes first
-// (_eval_nodes_lln). Before 26.05, looking at a node lowers its offer to what the job still needs
-// at that time.
+// (_eval_nodes_lln). Before 26.05, looking at a node lowers its offer to the job's remaining needs.
 func (p *pick) leastLoaded(nodes Bits) bool {
 	p.most = p.maxByTasks()
 	if done, ok := p.required(nodes); done || !ok {

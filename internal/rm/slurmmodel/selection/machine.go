@@ -30,8 +30,7 @@ type Machine struct {
 	// Nodes are in Slurm's order, the natural order of their names. Comments that speak of the
 	// first node mean this order.
 	Nodes []Node
-	// Switches are the switches of topology/tree in the order of topology.conf; nil with another
-	// topology.
+	// Switches are the switches of topology/tree in the order of topology.conf; otherwise nil.
 	Switches []Switch
 	// CountMemory says that memory is a consumable resource (CR_Memory).
 	CountMemory bool
@@ -44,8 +43,7 @@ type Machine struct {
 	LeastLoaded bool
 	// TreeOptional is TopologyParam=TopoOptional: switches matter only to jobs with --switches.
 	TreeOptional bool
-	// Dragonfly is TopologyParam=Dragonfly: a job that does not fit on one leaf is spread over all
-	// leaves.
+	// Dragonfly is TopologyParam=Dragonfly: a job too large for one leaf is spread over all leaves.
 	Dragonfly bool
 	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
 	// core; otherwise nil.
@@ -64,8 +62,7 @@ type Machine struct {
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
-// Prepare computes what depends on the hardware only. It must be called once, before all other
-// methods.
+// Prepare computes what depends on the hardware only. Call it once, before all other methods.
 func (m *Machine) Prepare() {
 	kinds, cores := map[[4]int64]int{}, 0
 	for i := range m.Nodes {

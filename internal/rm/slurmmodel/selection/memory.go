@@ -31,8 +31,7 @@ type remembered struct {
 	number int      // memory.changes when the answer was last known to be right
 }
 
-// question has everything that an answer depends on, apart from the nodes, their jobs and their
-// weights.
+// question has what an answer depends on, apart from the nodes, their jobs and their weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
@@ -67,8 +66,7 @@ func (x *Tester) Changed(nodes Bits) {
 	}
 }
 
-// isSame reports whether the jobs on the nodes are the same as after the change with the number
-// since.
+// isSame reports whether the jobs on the nodes are the same as after change number since.
 func (m *memory) isSame(nodes Bits, since int) bool {
 	for i := range nodes.All {
 		if m.changed[i] > since {
@@ -138,9 +136,8 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs now leave with the windows of a stored answer. If they
-// are the same, follow updates the end of the job after which the waiting job could start, and
-// returns true.
+// follow compares the windows in which jobs now leave with a stored answer's windows. If they are
+// the same, follow updates the end after which the waiting job could start, and returns true.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true

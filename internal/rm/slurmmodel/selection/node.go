@@ -139,9 +139,8 @@ func (at *room) copy(other *room) {
 	at.cores = append(at.cores[:0], other.cores...)
 }
 
-// look computes what a node offers to a job (can_job_run_on_node). With anew, the node counts as
-// empty. With allCores, all cores count as free, but used memory and generic resources do not (test
-// 0).
+// look computes a node's offer to a job (can_job_run_on_node). With anew, the node counts as empty.
+// With allCores, all cores count as free, but used memory and generic resources do not (test 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	at.ok, at.devices = false, 0

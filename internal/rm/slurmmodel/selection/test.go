@@ -21,8 +21,7 @@ const (
 type Counts struct{ Min, Max, Wanted int }
 
 // Weights are the weights of nodes; lighter nodes are chosen first. Tests change them, and
-// slurmctld keeps them between tests: a test for a job with generic resources changes the lowest
-// byte.
+// slurmctld keeps them between tests: a test for a job with GRES changes the lowest byte.
 type Weights []uint64
 
 // test is one test in progress.
@@ -277,8 +276,7 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 
 // MayBeFull reports whether a job certainly cannot run if nodes have too few free cores. It returns
 // false with LLN of 26.05, which counts CPUs that nodes do not have, and if jobs take turns on
-// cores. It also returns false for jobs with devices, because their tests change weights and must
-// be made.
+// cores. It also returns false for jobs with devices, whose tests change weights and must be made.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
@@ -291,8 +289,7 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
-// tally records which nodes of a set the job can use, and whether they are full, while running jobs
-// leave.
+// tally records which nodes of a set the job can use, and whether they are full, while jobs leave.
 type tally struct {
 	x                  *Tester
 	r                  *Request
@@ -437,8 +434,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 }
 
 // withoutPoor tries again without the poorest nodes, then also without the next poorer ones, and so
-// on. How rich a node is depends on the CPUs and generic resources that the last attempt would have
-// taken there.
+// on. How rich a node is depends on the CPUs and GRES that the last attempt would have taken.
 func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() bool) bool {
 	left, richest := candidates.Count(), 0
 	for i := range candidates.All {
@@ -634,8 +630,7 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and lowers the node's offer to this number
-// (_cpus_to_use).
+// use returns how many CPUs of a node the job takes, and lowers the offer to them (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request
 	if r.Exclusive {

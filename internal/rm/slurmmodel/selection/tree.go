@@ -137,8 +137,7 @@ func (s *switches) addDistance(from int) {
 	}
 }
 
-// countLeaves sets scattered, if the job still waits for few switches and would use too many
-// leaves.
+// countLeaves sets scattered if the job still waits for switches and would use too many leaves.
 func (p *pick) countLeaves(nodes Bits) {
 	if p.t.request.Switches == 0 || !p.t.request.Patient {
 		return
@@ -158,8 +157,7 @@ type class struct {
 	nodes  Bits
 }
 
-// classes returns the candidates by weight, the lightest first. The result is valid until the next
-// call.
+// classes returns candidates by weight, lightest first. The result is valid until the next call.
 func (p *pick) classes(nodes Bits) []class {
 	list := p.t.work.classes[:0]
 	at := 0
@@ -262,8 +260,7 @@ func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	return p.most > 0
 }
 
-// takeLeaves takes the rest of the nodes: first from leaves in use, then from the best leaf, then
-// the next best.
+// takeLeaves takes the other nodes: from leaves in use first, then from the best leaf, and so on.
 func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 	for i := range p.m.Switches {
 		s.nodes[i] = p.m.Switches[i].Nodes.CountAnd(best)
@@ -306,8 +303,7 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 	return p.served()
 }
 
-// takeLeaf takes the nodes of a leaf in their order. It returns true if the job has all that it
-// wants.
+// takeLeaf takes the nodes of a leaf in order. It returns true if the job has all that it wants.
 func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	reached := p.m.Switches[leaf].Nodes
 	for i := reached.NextAnd(best, 0); i >= 0 && p.most != 0; i = reached.NextAnd(best, i+1) {
