@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -64,7 +65,7 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	}
 	q := newInquiry(w, maxRequests)
 	if len(q.jobs) > 0 {
-		if version := experiment.SlurmVersion(o.Slurm); o.Say != nil && version != "" {
+		if version := install.Version(o.Slurm); o.Say != nil && version != "" {
 			o.Say(fmt.Sprintf("asking slurmctld %s about %d %s of %d %s", version, len(q.jobs),
 				quantity.Plural(len(q.jobs), "request", "requests"), w.Jobs.Len(),
 				quantity.Plural(w.Jobs.Len(), "job", "jobs")))
@@ -84,7 +85,7 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 		}
 		return a.finding(foreseen)
 	}, each)
-	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules,
+	f.Asked = &admission.Asked{Slurm: install.Version(o.Slurm), Requests: len(q.jobs), ByRules: byRules,
 		Complaint: q.complaint}
 	return f, nil
 }

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -58,7 +59,7 @@ var ErrNothing = errors.New("no job was replayed (want a longer --within, or a s
 // well the results agree. Complete replays of the same specification are taken from Dir. Measure returns the
 // errors of [experiment.Run], and [ErrNothing].
 func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, error) {
-	s := &study{Options: o, spec: spec, release: experiment.SlurmSeries(spec.Slurm.Installation)}
+	s := &study{Options: o, spec: spec, release: install.Series(spec.Slurm.Installation)}
 	dirs := make([]string, o.Realizations)
 	for i := range dirs {
 		dirs[i] = filepath.Join(o.Dir, slurmDir, run.RealizationDir(i+1))

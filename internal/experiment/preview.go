@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"slices"
 
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
@@ -70,37 +69,4 @@ func setSite(cluster *conf.Cluster, site string) error {
 	}
 	cluster.SiteRelease = release
 	return nil
-}
-
-// NamesVersion reports whether the name of a Slurm in [Slurm.Installation] is a version and not a
-// directory.
-func NamesVersion(named string) bool {
-	release, err := slurmspec.ParseRelease(named)
-	return err == nil && release.String() == named
-}
-
-// SlurmSeries returns the series of releases of a Slurm, such as "22.05". named is as in [Slurm.Installation]. It
-// returns "" if the Slurm cannot be found.
-func SlurmSeries(named string) string {
-	in, _ := install.FindSlurm(named) // the replay reports what is missing
-	if in.Release.IsZero() {
-		return ""
-	}
-	return in.Release.Series().String()
-}
-
-// SlurmVersion returns the version of a Slurm, such as "22.05.8". named is as in [Slurm.Installation]. It returns ""
-// if the Slurm cannot be found.
-func SlurmVersion(named string) string {
-	in, _ := install.FindSlurm(named) // the replay reports what is missing
-	return in.Version
-}
-
-// SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
-// plugins with the library that they share. named is as in [Slurm.Installation]. The list is empty
-// if the Slurm cannot be found.
-func SlurmFiles(named string) []string {
-	in, _ := install.FindSlurm(named) // the replay reports what is missing
-	all := []string{in.Slurmctld, in.Slurmdbd, in.Sacctmgr, in.Sacct, in.Scontrol, in.PluginDir}
-	return slices.DeleteFunc(all, func(path string) bool { return path == "" })
 }

@@ -54,7 +54,7 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 		slurm := *s.Slurm
 		slurm.Cluster = absolute(slurm.Cluster)
 		slurm.Installation = cmp.Or(slurm.Installation, os.Getenv(install.Variable))
-		if !NamesVersion(slurm.Installation) {
+		if !install.NamesVersion(slurm.Installation) {
 			slurm.Installation = absolute(slurm.Installation)
 		}
 		r.Slurm, r.FileSystems = &slurm, describeFileSystems(slurm.FileSystems)
@@ -141,7 +141,7 @@ func keptCluster(dir, cluster string) string {
 // it returns "" for the default Slurm, or the run's release if today's default has another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
-	if installation != "" || err != nil || SlurmSeries("") == release.Series().String() {
+	if installation != "" || err != nil || install.Series("") == release.Series().String() {
 		return installation
 	}
 	return release.Series().String()

@@ -37,6 +37,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/spelling"
 )
 
@@ -493,7 +494,7 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 			if isPath {
 				o.Path, o.Value = true, e.resolve(o.Value)
 			}
-		case !experiment.NamesVersion(o.Value): // but replay looks up a version
+		case !install.NamesVersion(o.Value): // but replay looks up a version
 			o.Value = e.resolve(o.Value) // without Path, because contents.ofSlurm chooses the files that count
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rmreplay/internal/experiment"
 	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 )
 
@@ -146,7 +146,7 @@ func (c contents) ofSlurm(named string) (string, error) {
 		return hash, nil
 	}
 	hashes := []any{}
-	for _, path := range experiment.SlurmFiles(named) {
+	for _, path := range install.Files(named) {
 		hash, err := c.of(path)
 		if err != nil {
 			return "", err

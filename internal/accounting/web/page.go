@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/web/views"
 	"rmreplay/internal/quantity"
 )
 
@@ -353,7 +354,7 @@ type frame struct {
 	All                 string // link to the page with all clusters
 	Chips               []chip
 	Hidden              []option
-	Views               []view
+	Views               []views.View
 	Panels              []*shown // without their content, unless Static
 	Static              bool
 	StaticURL           string
@@ -448,7 +449,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	}
 	f.Doubts = known.doubts(r)
 	v.linkHealth(f, r, s)
-	if f.Views, f.Damaged, err = v.views.list(); err != nil {
+	if f.Views, f.Damaged, err = v.views.All(); err != nil {
 		return err
 	}
 	for i := range f.Sides {

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/accounting/web/views"
 )
 
 // TestUtilization compares the processors in use with a sum over every second of the range.
@@ -618,12 +619,12 @@ func TestViews(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var list []view
+		var list []views.View
 		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
 			t.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		want := []view{{"two runs/1", "compare?a=x&b=y"}, {"week", "?f=state%3DFAILED&last=7d"}}
+		want := []views.View{{Name: "two runs/1", URL: "compare?a=x&b=y"}, {Name: "week", URL: "?f=state%3DFAILED&last=7d"}}
 		if !slices.Equal(list, want) {
 			t.Errorf("%v, want %v", list, want)
 		}

@@ -41,6 +41,7 @@ import (
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/web/views"
 	"rmreplay/internal/httpjson"
 	"rmreplay/internal/inert"
 	"rmreplay/internal/quantity"
@@ -89,18 +90,18 @@ type server struct {
 	jobs      Source
 	elsewhere bool // another source than the store has the jobs
 	sizes     sizesCache
-	views     views
+	views     *views.List
 	now       func() time.Time
 }
 
 // newServer returns the server of a store. jobs replaces the store as the source unless jobs is
 // nil.
 func newServer(s *store.Store, jobs Source) *server {
-	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, now: time.Now}
+	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, views: views.New(filepath.Join(s.Dir(), "views.json")),
+		now: time.Now}
 	if jobs == nil {
 		v.jobs = embedded.New(s)
 	}
-	v.views.path = filepath.Join(s.Dir(), "views.json")
 	return v
 }
 
