@@ -7,9 +7,9 @@
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
 // Documents that the cluster cannot accept at present, for example because of an index's state, are
-// sent again after growing pauses. So are documents after which the position could not be written,
-// for example on a full disk. A document that the cluster refuses, for example because it
-// contradicts the mapping, is listed in a file and not sent again.
+// sent again after growing pauses. If the position after a batch cannot be written, for example on
+// a full disk, the batch is sent again, too. A document that the cluster refuses, for example
+// because it contradicts the mapping, is listed in a file and not sent again.
 package forward
 
 import (

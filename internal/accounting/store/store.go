@@ -58,7 +58,8 @@ type Options struct {
 	partRows int // 0 means PartRows
 }
 
-// PartRows is the approximate number of rows in a part: once so many rows are fresh, a part is written.
+// PartRows is the approximate number of rows in a part: once this many rows are fresh, a part is
+// written.
 const PartRows = 122_880
 
 // The directories of a store.
