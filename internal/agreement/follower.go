@@ -188,8 +188,8 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether another job starts in this second in the record. Then the waiting job k
-// does not block its partition, or does so only for a short time.
+// startsBehind reports whether a job other than k starts in this second in the record, but not yet in
+// the model. Then the waiting job k does not block its partition, or does so only for a short time.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]

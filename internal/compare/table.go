@@ -54,7 +54,7 @@ func (k Key) String() string {
 
 // moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
 type moments struct {
-	submit, first, start, end hpc.Time      // first is the start of the first run, and start that of the last run
+	submit, first, start, end hpc.Time      // first is the first run's start, and start is the last run's start
 	wait                      time.Duration // 0 if it is not known
 	here, waitKnown           bool
 }

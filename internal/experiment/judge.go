@@ -6,8 +6,8 @@ import (
 )
 
 // judge compares a complete run with the record of its workload. It returns nil for other runs,
-// for a workload without recorded starts, and if users react, because the waits are then those of
-// other submissions.
+// for a workload without recorded starts, and if users react, because the run then has other
+// submissions than the record.
 func (p *Prepared) judge(record *run.Writer, state run.State, m *run.Manifest) *run.Verdict {
 	if state != run.StateComplete || m.Feedback != nil {
 		return nil

@@ -289,7 +289,7 @@ func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 }
 
 // seldom calls the observer for one instant in 256. The observer reads the real clock to decide
-// whether it shows anything, and that takes as long as simulating an instant.
+// whether it shows anything, and reading the clock takes as long as simulating an instant.
 func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	n := 0
 	return func(p replay.Progress) {

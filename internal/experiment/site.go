@@ -20,7 +20,7 @@ import (
 )
 
 // Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
-// and down partitions. The default partition is that of slurm.conf or, if slurm.conf names no default, the largest
+// and down partitions. The default partition is slurm.conf's default or, if slurm.conf names no default, the largest
 // partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}

@@ -102,7 +102,7 @@ type built struct {
 	// atStart is the run at the window's start of the same job if rec is a later run, and nil
 	// otherwise.
 	atStart *Job
-	// lastSubmit is the submit time of the last run; rec.Submit is that of the first run.
+	// lastSubmit is the submit time of the last run; rec.Submit is the submit time of the first run.
 	lastSubmit hpc.Time
 	// tasks are the tasks that rec stands for, if there are several. limit is the highest number of
 	// them that may run at the same time; 0 means no limit.

@@ -290,7 +290,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		b.enter(&last).requeued = true
 		b.Note(NoteRequeuedPreset)
 	case last.State.Requeues():
-		// The user submitted the job once. The run time is that of the last run.
+		// The user submitted the job once. The run time is the last run's.
 		first := before.rec
 		follow()
 		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible

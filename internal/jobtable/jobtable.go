@@ -152,7 +152,8 @@ func (*Table) Value(r *run.Row, column string) (float64, error) {
 }
 
 // Filter returns the rows of a run ([run.Run.Histories]) for which an expression is true, in the
-// language of [Options.Filter]; it returns all rows for "". The error is that of the expression.
+// language of [Options.Filter]; it returns all rows for "". The error names a fault of the
+// expression or of a row.
 func Filter(r *run.Run, rows []run.Row, filter string) ([]*run.Row, error) {
 	o := Options{Filter: filter}
 	p, err := o.plan()

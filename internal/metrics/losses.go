@@ -48,8 +48,8 @@ func (a *accumulator) lose(cause LossCause, held area) {
 	l.held.join(held)
 }
 
-// addLosses adds the processor time that a job held, and that of its lost runs. A run that has not
-// ended adds nothing.
+// addLosses adds the processor time that a job held, and the processor time of its lost runs. A
+// run that has not ended adds nothing.
 func (a *accumulator) addLosses(r *run.Row) {
 	sum, lost := &area{}, &area{} // lost is the area of the current run
 	if known := a.byState[r.State]; known != nil {

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Policy describes a server to the check. Its zero value is that of a server without passwords and pages.
+// Policy describes a server to the check. Its zero value is for a server without passwords and pages.
 type Policy struct {
 	// Secret says that the server asks for a password or a token. Then the name by which a browser reaches it
 	// does not matter: a page of another name does not have the secret.

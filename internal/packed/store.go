@@ -6,7 +6,7 @@
 // their declaration. The shape says which fields are nonzero. Records of one source have few
 // shapes, so the number of the shape mostly takes one byte. Unpacking visits only the nonzero
 // fields. The packer learns which string fields belong in the table: it stops looking up a field if
-// most of its values are new, as those of job names and job IDs may be.
+// most of its values are new, as job names and job IDs may be.
 //
 // Records are in chunks of memory without pointers, which the garbage collector does not scan.
 package packed

@@ -36,7 +36,7 @@ func (b *Batch) Left() (e Estimate) {
 		return Estimate{}
 	}
 	for _, r := range b.Running {
-		if mean := sum / time.Duration(n); !r.Known && r.Elapsed > mean { // it shows that runs may need so much
+		if mean := sum / time.Duration(n); !r.Known && r.Elapsed > mean { // the run shows that runs may take this long
 			sum, n, e.AtLeast = sum+r.Elapsed, n+1, true
 		}
 	}

@@ -38,7 +38,8 @@ const (
 	latestPart = 0.1
 	// early is the share up to which a run says little about its rest.
 	early = 1. / 3
-	// A queue grows if it is longer by this factor, and by so many jobs, than at the beginning of the recent part.
+	// A queue grows if it is longer than at the beginning of the recent part, both by this factor and by this many
+	// jobs.
 	growth, fewPending = 1.25, 20
 	// fullMachine is the utilization of a machine with a queue.
 	fullMachine = 0.92

@@ -77,9 +77,9 @@ const populationWeight = 10
 
 // habits decides at random, for each hour, whether a user is present. The probability that the user
 // works on a date is the frequency of its day of the week in the user's submissions, divided by
-// that of the most frequent day. On such a date, the probability of an hour is the frequency of
-// that hour of the day, divided by that of the most frequent hour. The result for an hour does not
-// depend on other calls.
+// the frequency of the most frequent day. On such a date, the probability of an hour is the
+// frequency of that hour of the day, divided by the frequency of the most frequent hour. The result
+// for an hour does not depend on other calls.
 type habits struct {
 	day  [7]float64
 	hour [24]float64

@@ -359,7 +359,7 @@ func (r *taskRow) endSuspension(at hpc.Time) {
 func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
 	if o := e.Outcome; o != nil {
-		if o.Start != 0 && o.Start <= e.At { // a later start is that of the job's next run
+		if o.Start != 0 && o.Start <= e.At { // a later start is the start of the job's next run
 			r.amend(o)
 		}
 		if o.End >= r.start && o.End != 0 {

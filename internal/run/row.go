@@ -232,7 +232,8 @@ type Event struct {
 	Processors int       `parquet:"processors"`
 	ExitCode   int       `parquet:"exit_code"`
 	Signal     int       `parquet:"signal"`
-	// Priority is that of a pending job ([rm.Waiting]); 0 for other events, and in older records.
+	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older
+	// records.
 	Priority uint32 `parquet:"priority,optional"`
 	// Parts are the components of the job's priority when it started, or of Priority; empty in
 	// records of engines that do not report them.

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Statistics records the scheduler's counters at an instant, which must be after those of earlier
-// calls. Only a complete record has them.
+// Statistics records the scheduler's counters at an instant, which must be after the instants of
+// earlier calls. Only a complete record has them.
 func (w *Writer) Statistics(s rm.Statistics) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 )
 
 // Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
-// job's Recorded is its history in the run. If users reacted, a job's Submit is that of this run.
+// job's Recorded is its history in the run. If users reacted, a job's Submit is its submit time
+// in this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *Run) Setting() (*workload.Workload, error) {
 }
 
 // recorded sets each job's Recorded to its history in this run. With moved, it also sets the job's
-// Submit to that of this run.
+// Submit to its submit time in this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for tasks := range byJob(rows) {
@@ -110,8 +111,8 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 
 // Finished returns the row as the neutral record of a finished job. job is the row's submission, as
 // [Run.Submissions] returns it. If job is nil, the result has only the values of the row's columns.
-// The ID is that of the workload, or "ID_TASK" for a task of an array. If the workload's ID is not
-// a number, the result has no array number.
+// The ID is the job's ID in the workload, or "ID_TASK" for a task of an array. If the workload's ID
+// is not a number, the result has no array number.
 func (r *Row) Finished(job *hpc.Job) finished.Job {
 	record := finished.Job{
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,

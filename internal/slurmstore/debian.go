@@ -28,8 +28,8 @@ const DebianMirror = "http://deb.debian.org/debian"
 // keyring has the keys of Debian's archive. It is in the package debian-archive-keyring.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// suites are Debian's suites, the oldest first. A suite's Slurm is at least as new as that of the
-// suite before, so only a few of the suites' indices, of 10 MB each, must be read.
+// suites are Debian's suites, the oldest first. A suite's Slurm is at least as new as the Slurm
+// of the suite before, so only a few of the suites' indices, of 10 MB each, must be read.
 var suites = []string{"bullseye", "bookworm", "trixie", "forky", "sid"}
 
 // firstSuite is the suite with which the search begins.

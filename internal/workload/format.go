@@ -14,8 +14,8 @@ type Format struct {
 	Name string
 	// Doc says in one line what the format is.
 	Doc string
-	// Looks says how a file of the format begins. The error of a file that no format
-	// recognizes lists it.
+	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
+	// the Looks of all formats.
 	Looks string
 	// Recognize says how surely a file is of this format. head is the beginning of the file,
 	// uncompressed. It has at least a part of the first line with content.

@@ -175,7 +175,7 @@ const (
 	// sorts them.
 	RuleOutOfOrder = "submit_out_of_order"
 	// RuleClockJump counts jobs submitted more than [MaxGap] after the previous job. No cluster in use
-	// is idle so long, so a clock must have been wrong.
+	// is idle that long, so a clock must have been wrong.
 	RuleClockJump = "clock_jump"
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.

@@ -538,7 +538,7 @@ func (p *parser) identify(text []byte) {
 
 // If a task of an array or a component of a heterogeneous job lacks a number of its own,
 // numberOfWhole sets JobID to the number of the array or heterogeneous job. It returns a number
-// that distinguishes the task or component, and that is greater than all instants.
+// that distinguishes the task or component. The number is greater than all instants.
 func (p *parser) numberOfWhole() (part int64) {
 	const instants, parts = 34, 27 // bits
 	j := &p.job

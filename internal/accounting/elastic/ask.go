@@ -215,7 +215,7 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 }
 
 // ranges returns the buckets with the numbers first to end-1. A bucket reaches from its edge to
-// that of the next bucket. The last bucket has no upper edge.
+// the edge of the next bucket. The last bucket has no upper edge.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {

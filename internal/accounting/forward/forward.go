@@ -1,15 +1,15 @@
 // Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
 // The store is the queue: a small file has the number of the last arrival that the cluster has. All
-// later documents are sent, whether they arrived in a second or in a week. The _id of a document is
-// that of its job's run in the store. A document that is sent again, because a response was lost,
+// later documents are sent, whether they arrived in a second or in a week. A document has the _id
+// that its job's run has in the store. A document that is sent again, because a response was lost,
 // therefore replaces its first copy, and the cluster has each run exactly once.
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
 // Documents that the cluster cannot accept at present, for example because of an index's state, are
-// sent again after growing pauses. So are documents after which the position could not be written,
-// for example on a full disk. A document that the cluster refuses, for example because it
-// contradicts the mapping, is listed in a file and not sent again.
+// sent again after growing pauses. If the position after a batch cannot be written, for example on
+// a full disk, the batch is sent again, too. A document that the cluster refuses, for example
+// because it contradicts the mapping, is listed in a file and not sent again.
 package forward
 
 import (

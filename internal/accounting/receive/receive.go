@@ -267,7 +267,7 @@ func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arr
 	return a
 }
 
-// stored is Elasticsearch's response to a stored document. The _id is that of the store.
+// stored is Elasticsearch's response to a stored document. The _id is the run's _id in the store.
 type stored struct {
 	Index       string `json:"_index"`
 	ID          string `json:"_id"`

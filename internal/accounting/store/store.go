@@ -14,7 +14,7 @@
 //	cells/      for each part, precomputed counts of its jobs (package rollup)
 //	gone/       numbers of rows that later documents replaced, until their part is rewritten
 //	health/, health_counts/  figures of schedulers
-//	fresh/      parts that the journal can restore, such as that of the last second; emptied at the start
+//	fresh/      parts that the journal can restore, such as the last second's part; emptied at the start
 //	tmp/        what queries spill to disk, and unfinished files; emptied at the start
 //
 // Only one process can open a store. Any number of goroutines read while one writes: a reader has a [View] of one
@@ -58,7 +58,8 @@ type Options struct {
 	partRows int // 0 means PartRows
 }
 
-// PartRows is the approximate number of rows in a part: once so many rows are fresh, a part is written.
+// PartRows is the approximate number of rows in a part: once this many rows are fresh, a part is
+// written.
 const PartRows = 122_880
 
 // The directories of a store.

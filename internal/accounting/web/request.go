@@ -73,7 +73,8 @@ type request struct {
 	suffix string // distinguishes the figures of a panel that a page shows twice
 }
 
-// parameters are those of a [request], and those of single pages and panels: static, refresh, part and format.
+// parameters are the parameters of a [request], and of single pages and panels: static, refresh, part and
+// format.
 var parameters = []string{
 	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "by", "width",
 	"static", "refresh", "part", "format",

@@ -23,7 +23,7 @@ var alignments = []option{
 // By the time of day, the second cluster's first day is aligned with the first day of the range.
 // This is also the default if the second cluster has nothing in the range.
 //
-// At first, the range is that of the first cluster. [request.widen] adds the second cluster's jobs.
+// At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -72,7 +72,7 @@ func (r *request) align(s *sizes) error {
 }
 
 // widen extends a range that has no given end to the last jobs of the second cluster. A range that
-// counts back from the newest job keeps its length. So this range stays that of the first cluster
+// counts back from the newest job keeps its length. So this range stays the first cluster's range
 // if the first cluster has no jobs in the later range, or if the second cluster's beginning is
 // aligned.
 func (r *request) widen(first, second size) {

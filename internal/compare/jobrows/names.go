@@ -102,7 +102,7 @@ func firstRows(rows []run.Row) map[string]*run.Row {
 	return first
 }
 
-// contradict reports whether two rows cannot be of one job: they have other users or names.
+// contradict reports whether two rows cannot be of one job: they have different users or names.
 func contradict(a, b *run.Row) bool {
 	other := func(x, y string) bool { return x != "" && y != "" && x != y }
 	return other(a.User, b.User) || other(a.Name, b.Name)

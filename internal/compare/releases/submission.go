@@ -14,7 +14,7 @@ import (
 // Submissions says what the two releases' sbatch makes of the same options.
 type Submissions struct {
 	// Compared is the number of submissions whose options the record has. Different is the number of submissions
-	// that reach slurmctld with different numbers.
+	// for which the two releases send slurmctld different numbers.
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
 	// Fields has the numbers that differ, the most frequent first.

@@ -70,7 +70,7 @@ func (b Bookings) NextEnd() hpc.Time {
 	return next
 }
 
-// Count counts those of the given nodes that are in service: all is their number, and uses their
+// Count counts the given nodes that are in service: all is their number, and uses their
 // number in each pool.
 type Count func(nodes iter.Seq[string]) (all int, uses map[string]int)
 

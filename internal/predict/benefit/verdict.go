@@ -37,7 +37,7 @@ type Contrast struct {
 // Outcome is what a comparison found.
 type Outcome string
 
-// The outcomes. The mean is that of the bounded slowdown.
+// The outcomes. The mean is the mean bounded slowdown.
 const (
 	Helps     Outcome = "helps"           // the best predictor lowers the mean of the log and of most weeks
 	ThisLog   Outcome = "helps this log"  // it lowers the mean of the log; a gain over the weeks is not shown

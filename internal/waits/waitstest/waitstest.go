@@ -1,4 +1,4 @@
-// Package waitstest checks that all commands say the same of the waits in a record.
+// Package waitstest checks that all commands say the same about the waits in a record.
 package waitstest
 
 import (

@@ -325,7 +325,8 @@ func Same(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// Join adds tasks of the array to the part. The job task has their behaviour and their record.
+// Join adds tasks of the array to the part. The job task has the behaviour and the record of
+// these tasks.
 func (p *Part) Join(task *hpc.Job, tasks []int) {
 	job := p.Job
 	for _, i := range tasks {
