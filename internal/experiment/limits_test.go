@@ -44,7 +44,7 @@ func TestSlowedToLimit(t *testing.T) {
 	}
 	jobs[1].RunTime = 3 * time.Minute // reaches its limit without slower nodes, too
 	w.Jobs = workload.JobsOf(jobs...)
-	for speed, want := range map[float64]string{1: "", 0.5: "2 jobs came to the time limit because slower nodes (--perf)"} {
+	for speed, want := range map[float64]string{1: "", 0.5: "2 jobs were ended at the time limit, because slower nodes (--perf)"} {
 		spec := simulation(t)
 		spec.Workload.Value, spec.Simulator, spec.Performance = w, &Simulator{Policy: "easy", Processors: 8}, speed
 		s, err := Run(t.Context(), spec, Hooks{})

@@ -171,7 +171,7 @@ func (s *Spec) check() error {
 	case s.DrainLimit < 0:
 		return fieldError("drain-limit", "%v: not above 0 (want, for example, 24h)", s.DrainLimit)
 	case s.Users.Jitter < 0:
-		return fieldError("jitter", "%v: negative", s.Users.Jitter)
+		return fieldError("jitter", "%v: negative (want 0 or more)", s.Users.Jitter)
 	case !isFactor(s.Performance):
 		return fieldError("perf", "%g: not a factor (want, for example, 2 or 0.5)", s.Performance)
 	}

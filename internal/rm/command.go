@@ -157,7 +157,7 @@ func (c Command) check() error {
 		}
 	case SetRunTime:
 		if c.RunTime < 0 {
-			return errors.New("negative")
+			return errors.New("negative (want 0 or more)")
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func ParseJSON(text []byte) (*rm.Statistics, error) {
 	}
 	a := answer.Statistics
 	if a == nil {
-		return nil, errors.New(`reading the JSON of sdiag: it has no "statistics"`)
+		return nil, errors.New(`reading the JSON of sdiag: it has no "statistics" (want the output of sdiag --json)`)
 	}
 	if a.CycleSum == nil {
 		return nil, errMeans

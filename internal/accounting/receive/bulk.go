@@ -160,7 +160,7 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		if a.Delete == nil {
 			line, ok := next()
 			if !ok {
-				return nil, nil, fmt.Errorf("line %d of the bulk request: a document is missing behind it", number)
+				return nil, nil, fmt.Errorf("line %d of the bulk request: no document follows the action", number)
 			}
 			if it.problem == "" {
 				it.arrival = len(arrivals)

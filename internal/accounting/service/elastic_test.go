@@ -162,7 +162,7 @@ func TestClusterAsStore(t *testing.T) {
 	if text := body(t, "http://"+alone+"/_ui/api/v1/clusters", 200); !strings.Contains(text, `"name":"vale","jobs":31`) {
 		t.Error(text)
 	}
-	if status, answer, err := post(alone, storetest.Entry(1).Document); err != nil || status < 400 || !strings.Contains(answer, "shows a cluster") {
+	if status, answer, err := post(alone, storetest.Entry(1).Document); err != nil || status < 400 || !strings.Contains(answer, "shows an Elasticsearch cluster") {
 		t.Error(status, answer, err)
 	}
 	away, _ := listening(t, service.Serve{Store: service.Elasticsearch, URL: "http://" + freeAddress(t) + "/slurm"})

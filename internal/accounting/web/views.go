@@ -38,7 +38,8 @@ func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 		return bad(fmt.Errorf("the view's name has %d characters (want 1 to %d)", n, longestViewName))
 	}
 	if kind, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";"); kind != "application/json" {
-		return &statusError{http.StatusUnsupportedMediaType, errors.New("a view is sent as application/json")}
+		return &statusError{http.StatusUnsupportedMediaType, errors.New("saving the view: the request is not JSON (want " +
+			"Content-Type: application/json)")}
 	}
 	var sent struct {
 		URL string `json:"url"`

@@ -101,7 +101,7 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 	case !(opts.growth > 0 && opts.growth <= 100):
 		return console.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
 	case opts.every < 0:
-		return console.Usagef("--retrain-every: want a time that is not negative")
+		return console.Usagef("--retrain-every: negative (want 0 or more)")
 	}
 	of, err := target(opts.target)
 	if err != nil {

@@ -210,7 +210,7 @@ func (t *reader) row(row []string) error {
 		}
 		job.RunTime = r.End.Sub(r.Start)
 	} else if job.RunTime < 0 {
-		return t.wrong(at, errors.New("negative"))
+		return t.wrong(at, errors.New("negative (want 0 or more)"))
 	}
 	if err := t.user(row, job.User); err != nil {
 		return err

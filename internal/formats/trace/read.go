@@ -290,7 +290,7 @@ func (t *reader) job(line []byte) error {
 	case r.RunTime == nil:
 		return errors.New(`run_time_s: missing (want seconds, or "unlimited" for a job that runs until its time limit)`)
 	case *r.RunTime < 0:
-		return errors.New("run_time_s: negative")
+		return errors.New("run_time_s: negative (want 0 or more)")
 	}
 	job := r.Decode(&t.epoch)
 	if job.Submit < t.latest {
@@ -398,7 +398,7 @@ func (t *reader) usage(line []byte) error {
 	case r.Account == "":
 		return errors.New("account: missing")
 	case r.Raw < 0:
-		return errors.New("raw_s: negative")
+		return errors.New("raw_s: negative (want 0 or more)")
 	}
 	t.w.Usage = append(t.w.Usage, hpc.Usage{Account: r.Account, User: r.User, Raw: r.Raw})
 	return nil

@@ -27,7 +27,7 @@ type SwitchOptions struct {
 // is out of range.
 func Switches(o SwitchOptions) (Step, error) {
 	if o.Switches < 1 || o.MinNodes < 0 || o.MinRuntime < 0 || o.Wait < 0 {
-		return Step{}, fmt.Errorf("%d switches for %d %s and %s: want 1 or more switches, and nothing negative",
+		return Step{}, fmt.Errorf("%d switches for %d %s and %s (want 1 or more switches, and 0 or more for the rest)",
 			o.Switches, o.MinNodes, quantity.Plural(o.MinNodes, "node", "nodes"), o.MinRuntime)
 	}
 	text := fmt.Sprintf("--switches %d --min-nodes %d --min-runtime %g", o.Switches, o.MinNodes, o.MinRuntime.Seconds())
