@@ -120,7 +120,7 @@ func testWindowStatistics(t *testing.T, slurm *install.Installation) {
 	var engine *Engine
 	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)),
 		statistics: func(s rm.Statistics) { list = append(list, s) }, started: func(e *Engine) { engine = e }}
-	s.workload.Start = after(3600)
+	s.workload.Start = after(3605)
 	s.workload.Jobs = workload.JobsOf(
 		job("early", 0, 9000, with(tasks(4), ranOn("c1", 700, 5000))),
 		job("late", 0, 9000, with(tasks(4), ranOn("c2", 3200, 5000))),
