@@ -389,7 +389,9 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts,
 		Candidates: e.candidates(t.job, selection.WillRun),
 	}
-	e.tester.Completing = e.departures.Nodes()
+	if e.rules.Since2411 {
+		e.tester.Completing = e.departures.Nodes()
+	}
 	alloc, start := e.preempt.WillRun(&try, free, &h)
 	e.tester.Completing = nil
 	if alloc != nil {

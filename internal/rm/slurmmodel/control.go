@@ -143,7 +143,8 @@ func (e *Engine) endAt(j *job, end int64) {
 func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
-	p.Allocation, p.End, p.Place, p.Exclusive = j.alloc, j.end, j.place, j.exclusive
+	p.Allocation, p.End, p.Place = j.alloc, j.end, j.place
+	p.Exclusive = j.exclusive && !j.times.Suspended
 	return p
 }
 

@@ -36,8 +36,9 @@ func (s *Settings) Leaves(job *Job) bool {
 
 // Now looks for nodes that the job could have now if candidates left them, and returns these
 // candidates (_run_now). The caller has tested that the job does not fit otherwise. Now removes
-// candidates in their order until the job fits. It then tries the candidates in another order,
-// because fewer of them may suffice.
+// candidates in their order until the job fits. It then tries the candidates that have nodes of the
+// job in another order, because fewer of them may suffice. Before that, slurmctld tests once more
+// without preemption, on these nodes only; with few nodes the choice may succeed.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
@@ -56,6 +57,9 @@ func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Jo
 			return alloc, s.chosen(list, alloc.Nodes)
 		}
 		s.reorder(list, last, alloc.Nodes)
+		if alloc := t.Tester.Test(t.State, t.Request, alloc.Nodes, t.Counts, selection.RunNow); alloc != nil {
+			return alloc, nil
+		}
 	}
 }
 
