@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/charge"
+	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"
@@ -159,7 +160,7 @@ func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes)}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		out.Partitions = append(out.Partitions, slurmmodel.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
+		out.Partitions = append(out.Partitions, config.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
 	}
 	if plugin, _ := c.Get("TopologyPlugin"); strings.EqualFold(strings.TrimPrefix(strings.ToLower(plugin), "topology/"), "tree") {
 		for _, s := range c.Topology {
@@ -174,13 +175,13 @@ func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 }
 
 // switchOf returns a line of topology.conf. conf has checked its host lists.
-func switchOf(s conf.Statement) slurmmodel.Switch {
+func switchOf(s conf.Statement) config.Switch {
 	names := func(key string) []string {
 		text, _ := s.Get(key)
 		list, _ := hostlist.Expand(text)
 		return list
 	}
-	return slurmmodel.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
+	return config.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
 }
 
 // engine makes the engine of one realization. The warnings say which initial usage it leaves out. As in a replay, the
@@ -209,7 +210,7 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 
 // usage returns the fair-share usage with which the modelled slurmctld starts at an instant: the
 // usage that a replay would write into slurmctld's files (giveUsage in package slurm).
-func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
+func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) config.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.WithCluster(e.cluster)
 	known := fairshare.DeclaredAccounts(c.Associations)
@@ -217,9 +218,9 @@ func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.T
 		usage.CheckLimits(known, warn)
 	}
 	if len(given) == 0 {
-		return slurmmodel.Usage{}
+		return config.Usage{}
 	}
-	return slurmmodel.Usage{Own: usage.Own(known, warn), OfCPUs: usage.BillsProcessors, Reset: usage.At}
+	return config.Usage{Own: usage.Own(known, warn), OfCPUs: usage.BillsProcessors, Reset: usage.At}
 }
 
 func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {

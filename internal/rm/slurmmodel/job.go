@@ -123,16 +123,8 @@ func (j *job) id() uint32 {
 	return j.number
 }
 
-type (
-	// Config describes a cluster and the slurmctld that runs it.
-	Config = config.Config
-	// Usage is the fair-share usage with which slurmctld starts.
-	Usage = config.Usage
-	// Partition is a partition of slurm.conf.
-	Partition = config.Partition
-	// Switch is a line of topology.conf.
-	Switch = config.Switch
-)
+// Config describes a cluster and the slurmctld that runs it.
+type Config = config.Config
 
 // partition is a partition with its nodes as a set.
 type partition struct {
@@ -160,7 +152,7 @@ const (
 )
 
 // newPartition returns a partition of slurm.conf.
-func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[string]int) (*partition, error) {
+func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, place map[string]int) (*partition, error) {
 	sharing := cmp.Or(keys.Value(line.Get, "OverSubscribe"), keys.Value(line.Get, "Shared"))
 	p := &partition{
 		name: line.Name, nodes: selection.NewBits(len(place)),

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -31,7 +32,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		jobs := []*hpc.Job{{ID: "1"}, {ID: "2"}}
 		return &slurmmodel.Config{
 			Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory"),
-			Nodes: []hpc.Node{{Name: "n1"}}, Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("")}},
+			Nodes: []hpc.Node{{Name: "n1"}}, Partitions: []config.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("")}},
 		}, &workload.Workload{Jobs: workload.JobsOf(jobs...)}
 	}
 	cfg, w := plain()
@@ -139,7 +140,7 @@ func TestLacksNothing(t *testing.T) {
 	cfg := &slurmmodel.Config{
 		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
 		Nodes:      []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
-		Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
+		Partitions: []config.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
 	}
 	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7150, Partition: "p"}})}
 	if list := Lacks(cfg, w); len(list) > 0 {
