@@ -15,7 +15,7 @@ import (
 // realization (definition 7 of Hyndman and Fan) would cover 72 % with 20 realizations.
 func TestQuantileCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
-	for _, n := range []int{10, 20, 100} {
+	for _, n := range []int{10, 20, 50, 100} {
 		const draws = 20_000
 		covered := 0
 		list := make([]hpc.Time, n)

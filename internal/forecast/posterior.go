@@ -1,11 +1,13 @@
 package forecast
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"rmreplay/internal/forecast/empirical"
 	"rmreplay/internal/forecast/nested"
@@ -94,16 +96,22 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 		masses, own := d.propose(nil, rng, of, limit)
 		return d.distribution(masses, own, limit)
 	}
+	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates come in the order of their
+	// noise, the largest first, because then most of them need not be drawn.
+	var noise [candidates]float64
+	for i := range noise {
+		noise[i] = -math.Log(rng.ExpFloat64())
+	}
+	slices.SortFunc(noise[:], func(a, b float64) int { return cmp.Compare(b, a) })
 	var best empirical.Distribution
 	var masses []empirical.Mass
 	highest := math.Inf(-1)
-	for range candidates {
+	for _, weight := range noise {
+		if weight <= highest {
+			break // no log weight is above 0, so no later candidate has a larger sum
+		}
 		var own int
 		masses, own = d.propose(masses[:0], rng, of, limit)
-		weight := -math.Log(rng.ExpFloat64()) // the largest sum of log weight and Gumbel noise is a weighted choice
-		if weight <= highest {
-			continue // no log weight is above 0
-		}
 		one := d.distribution(masses, own, limit)
 		for _, elapsed := range of.running {
 			weight += math.Log(max(one.Longer(elapsed), shortfall))

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"rmreplay/internal/forecast/empirical"
 )
 
 // TestPosterior: over many realizations, the mean of the drawn distributions is the learned distribution. Jobs of a
@@ -95,5 +97,29 @@ func TestTail(t *testing.T) {
 		if ran := newPosterior(7, i).draw(d).QuantileAfter(rng.Float64(), 0.12*limit); ran > limit/2 {
 			t.Errorf("realization %d: a run time of %.0f s, want at most %.0f s", i, ran, limit/2)
 		}
+	}
+}
+
+// TestLikely: two jobs of a group run for half of their limit, and none has ended. The mean of the chosen distributions
+// is that of many proposed distributions, each weighted with the probability that the two jobs run so long.
+func TestLikely(t *testing.T) {
+	const limit, draws = 3600.0, 3000
+	var masses []empirical.Mass
+	for i := range 100 {
+		masses = append(masses, empirical.Mass{Seconds: (float64(i) + 0.5) / 100 * limit, Weight: 0.01})
+	}
+	d := &drawn{wider: &drawn{Distribution: empirical.New(masses, limit)}}
+	of := &pool{weighed: weighed{running: []float64{limit / 2, limit / 2}}, wider: 2, spread: 2}
+	rng := rand.New(rand.NewPCG(1, 11))
+	var chosen, sum, weights float64
+	for range draws {
+		chosen += d.likely(rng, of, limit).Longer(0.75*limit) / draws
+		list, own := d.propose(nil, rng, of, limit)
+		one := d.distribution(list, own, limit)
+		weight := math.Pow(max(one.Longer(limit/2), shortfall), 2)
+		sum, weights = sum+weight*one.Longer(0.75*limit), weights+weight
+	}
+	if want := sum / weights; math.Abs(chosen-want) > 0.03 { // four standard errors, and without the weights it is 0.25
+		t.Errorf("a share of %.3f runs longer than three quarters of the limit, want %.3f", chosen, want)
 	}
 }

@@ -36,11 +36,12 @@ type class struct {
 	names []string
 }
 
-func (s *Site) readPartition(from *conf.Partition) (*partition, error) {
+// readPartition reads a partition. kinds has the kind of each node of the cluster ([kindOf]).
+func (s *Site) readPartition(from *conf.Partition, kinds []string) (*partition, error) {
 	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
 		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,
 		maxCPUsPerNode: slurmspec.Infinite}
-	kinds := map[string]int{}
+	classes := map[string]int{} // the index in p.classes of each kind of node
 	for _, name := range from.Nodes {
 		i, ok := s.cluster.Node(name)
 		if !ok {
@@ -55,11 +56,10 @@ func (s *Site) readPartition(from *conf.Partition) (*partition, error) {
 		if n.State == "FUTURE" {
 			continue
 		}
-		kind := kindOf(n)
-		at, known := kinds[kind]
+		at, known := classes[kinds[i]]
 		if !known {
 			at = len(p.classes)
-			kinds[kind] = at
+			classes[kinds[i]] = at
 			p.classes = append(p.classes, class{node: n})
 		}
 		p.classes[at].names = append(p.classes[at].names, name)

@@ -83,8 +83,12 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	if err := s.readKeys(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cluster.Path, err)
 	}
+	kinds := make([]string, len(cluster.Nodes))
+	for i := range kinds {
+		kinds[i] = kindOf(&cluster.Nodes[i])
+	}
 	for i := range cluster.Partitions {
-		p, err := s.readPartition(&cluster.Partitions[i])
+		p, err := s.readPartition(&cluster.Partitions[i], kinds)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: partition %s: %w", cluster.Partitions[i].File, cluster.Partitions[i].Line,
 				cluster.Partitions[i].Name, err)
