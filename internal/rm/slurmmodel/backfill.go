@@ -38,6 +38,7 @@ type cycle struct {
 	reserved   int
 	reservedOf *submission
 	free       selection.Bits          // buffer of attempt
+	late       []uint64                // see trial.countLate
 	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
 }
 
@@ -279,6 +280,7 @@ func (t *trial) task() next {
 	}
 	for t.later = max(t.now, t.blocked[j.account.qos]); ; {
 		if result, again := t.attempt(); !again {
+			t.countLate()
 			return result
 		}
 	}
@@ -359,8 +361,12 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	alloc, start := t.willRun(free, from)
 	if alloc == nil {
+		if t.later > 0 && !t.nowOnly {
+			t.late = append(t.late, free...)
+		}
 		return t.giveUp()
 	}
+	t.late = t.late[:0]
 	if from > start {
 		start = from
 		e.touch()
@@ -368,12 +374,25 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
+// countLate sets the job's CPUs as the last test did that found a start. If that start was after
+// the next try, willRun has not looked for it. late has the nodes of all tries since then.
+func (t *trial) countLate() {
+	for t.later = 0; len(t.late) > 0; {
+		at := len(t.late) - len(t.free)
+		if alloc, _ := t.willRun(t.late[at:], t.now); alloc != nil {
+			at = 0
+		}
+		t.late = t.late[:at]
+	}
+}
+
 // suffice reports whether the nodes, if empty, could serve the job. If not, backfill makes no test.
 func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the first instant at which the job could start on the nodes of a set.
+// willRun looks for the first instant at which the job could start on the nodes of a set. It may
+// return nil if that is after t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{

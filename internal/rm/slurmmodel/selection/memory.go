@@ -126,6 +126,9 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 // holds reports whether a stored answer is still right: its nodes have the same jobs, and the same
 // number of these jobs leaves before each test. If so, holds updates the answer.
 func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
+	if known.notBefore > 0 && !h.TooLate(known.notBefore) {
+		return false
+	}
 	if known.number == m.changes {
 		return true
 	}
@@ -148,12 +151,17 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 		if len(tests) == 0 || tests[0] != w.Gone {
 			return false
 		}
-		if tests = tests[1:]; len(tests) == 0 && known.allocation != nil {
+		tests = tests[1:]
+		switch {
+		case len(tests) > 0:
+		case known.allocation != nil:
 			known.end = endBefore(h, &w, known.allocation)
 			return true
+		case known.notBefore > 0:
+			return true // the end of the same job
 		}
 	}
-	return len(tests) == 0 && known.allocation == nil
+	return len(tests) == 0 && known.allocation == nil && known.notBefore == 0
 }
 
 // reweigh sets the weights of nodes in devices as the tests set them.

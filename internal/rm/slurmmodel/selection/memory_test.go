@@ -400,3 +400,57 @@ func oneByOne(r *selection.Request, have []int) (cpus, tasks []int) {
 	}
 	return cpus, tasks
 }
+
+// TestUntil compares searches that end at an instant with searches without an end, on nodes that are
+// full with changing jobs.
+func TestUntil(t *testing.T) {
+	const nodes = 6
+	rng := rand.New(rand.NewPCG(1, 7))
+	m := machine(nodes)
+	x, s := selection.NewTester(m), m.NewState()
+	h := selection.Horizon{Now: 1000, GuessedEnd: 30}
+	occupy := func(node int) {
+		on := selection.NewBits(nodes)
+		on.Set(node)
+		a := x.Test(s, one(8), on, counts(1), selection.RunNow)
+		x.Add(s, a)
+		x.Changed(on)
+		h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now - 100 + int64(rng.IntN(2000))})
+		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
+	}
+	for node := range nodes {
+		occupy(node)
+	}
+	late := 0
+	for range 4000 {
+		if h.Now += int64(rng.IntN(20)); rng.IntN(4) == 0 {
+			k := rng.IntN(nodes)
+			a := h.Running[k].Allocation
+			x.Remove(s, a)
+			h.Running = slices.Delete(h.Running, k, k+1)
+			occupy(a.Nodes.Next(0))
+		}
+		set := selection.NewBits(nodes)
+		for range 4 {
+			set.Set(rng.IntN(nodes))
+		}
+		c := counts(1 + rng.IntN(set.Count()))
+		r := one(8 * c.Min)
+		x.Classify(r)
+		h.Until = h.Now + int64(rng.IntN(1000))
+		a, at := x.WillRun(s, r, set, c, &h)
+		endless := h
+		endless.Until, r.Class = 0, 0
+		b, want := x.WillRun(s, r, set, c, &endless)
+		if want > h.Until {
+			late++
+			b, want = nil, 0
+		}
+		if at != want || !reflect.DeepEqual(a, b) {
+			t.Fatalf("at %d, until %d: %v at %d, want %v at %d", h.Now, h.Until, a, at, b, want)
+		}
+	}
+	if late < 1000 {
+		t.Errorf("%d starts are too late, want some more", late)
+	}
+}

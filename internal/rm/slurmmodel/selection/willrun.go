@@ -22,9 +22,15 @@ type Horizon = windows.Horizon[Running]
 // running jobs in the order of their ends, and makes a test after each window of ends. The instant
 // may therefore be later than necessary. It returns nil if the job can never start or, with
 // NowOnly, cannot start now. The allocation has nodes and CPUs, but no parts. The caller must not
-// change it.
+// change it. Before 24.11, WillRun also returns nil if the job can only start after h.Until, unless
+// the job asks for generic resources: then all tests must be made, because they change weights.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	s.rows.Settle()
+	if len(r.Devices) > 0 && !h.Since2411 && h.Until > 0 {
+		all := *h
+		all.Until = 0
+		h = &all
+	}
 	if r.Class == 0 || h.Also != nil {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
@@ -33,11 +39,12 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 }
 
 // answer has the nodes on which a job could start now, or after the end of a running job. The
-// allocation is nil if the job can never start.
+// allocation is nil if the job can never start, or not before an instant.
 type answer struct {
 	allocation *Allocation
 	now        bool
 	end        int64
+	notBefore  int64 // the search stopped before the test at this end of a job; 0 if it was completed
 }
 
 // at returns the answer as an allocation and the instant of its start.
@@ -47,10 +54,15 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 		return nil, 0
 	case a.now:
 		return a.allocation, h.Now
-	case a.end > h.Now:
-		return a.allocation, a.end
 	}
-	return a.allocation, max(h.Now+1, a.end+h.GuessedEnd)
+	start := a.end
+	if start <= h.Now {
+		start = max(h.Now+1, start+h.GuessedEnd)
+	}
+	if h.TooLate(start) {
+		return nil, 0
+	}
+	return a.allocation, start
 }
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
@@ -118,6 +130,9 @@ func (r Running) Has(set Bits) bool {
 func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *Horizon) answer {
 	for w.Next(func(job Running) { x.leave(full, job) }) {
 		x.tests = append(x.tests, w.Gone)
+		if end := w.Jobs[w.Last].End; h.TooLate(end) && !full.fails() {
+			return answer{notBefore: end}
+		}
 		if a := full.test(x.future, c, h.PreferBusy); a != nil {
 			return answer{allocation: a, end: endBefore(h, w, a)}
 		}

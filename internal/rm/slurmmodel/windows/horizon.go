@@ -23,15 +23,18 @@ type Horizon[J Job] struct {
 	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
+	// Until is when the caller's next try would begin; 0 if there is none. Before 24.11 a later
+	// start is of no interest.
+	Until int64
+
 	// The following fields are used since 24.11.
 
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 	// Also reports whether a running job that has no node of the set is removed, too; nil if none is.
 	Also func(J) bool
-	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
-	// none.
-	Begin, Until int64
+	// Begin is the earliest start.
+	Begin int64
 }
 
 // AsksNow reports whether a start now is possible.
@@ -42,6 +45,9 @@ func (h *Horizon[J]) BeginsLater() bool { return h.Since2411 && h.Begin > 0 }
 
 // Ended returns how many running jobs will have ended at Begin; 0 before 24.11.
 func (h *Horizon[J]) Ended() int {
+	if !h.BeginsLater() {
+		return 0
+	}
 	return sort.Search(len(h.Running), func(k int) bool { return !h.HasEnded(h.Running[k].Ends()) })
 }
 
@@ -49,6 +55,9 @@ func (h *Horizon[J]) Ended() int {
 func (h *Horizon[J]) HasEnded(end int64) bool {
 	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
+
+// TooLate reports whether a start at an instant is after Until, and therefore of no interest.
+func (h *Horizon[J]) TooLate(end int64) bool { return !h.Since2411 && h.Until > 0 && end > h.Until }
 
 // Considered returns how many running jobs end until the caller's next try; 0 means all.
 func (h *Horizon[J]) Considered() int {
