@@ -119,7 +119,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		r, c, set := q.request, q.counts, q.set
 		h.Now += int64(rng.IntN(40))
 		h.NowOnly, h.PreferBusy, h.Begin, h.Until = q.nowOnly, q.busy, h.Now+q.begin, 0
-		if q.until > 0 {
+		if q.until > 0 && (m.Since2411 || len(r.Devices) == 0) {
 			h.Until = h.Begin + q.until
 		}
 		unknown := r

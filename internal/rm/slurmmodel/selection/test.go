@@ -327,8 +327,7 @@ func (t *tally) renew(a *Allocation) {
 
 // fails reports whether a test would find too few free CPUs, or no room on a node that the job names.
 func (t *tally) fails() bool {
-	full := t.count < t.least || t.cpus < t.r.MinCPUs
-	return t.counts && (full || t.r.Required != nil && !t.usable.Contains(t.r.Required))
+	return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required))
 }
 
 // test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.

@@ -22,15 +22,10 @@ type Horizon = windows.Horizon[Running]
 // running jobs in the order of their ends, and makes a test after each window of ends. The instant
 // may therefore be later than necessary. It returns nil if the job can never start or, with
 // NowOnly, cannot start now. The allocation has nodes and CPUs, but no parts. The caller must not
-// change it. Before 24.11, WillRun also returns nil if the job can only start after h.Until, unless
-// the job asks for generic resources: then all tests must be made, because they change weights.
+// change it. Before 24.11, WillRun also returns nil if the job can only start after h.Until. For a
+// job that asks for generic resources, h.Until must then be 0, because its tests change weights.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	s.rows.Settle()
-	if len(r.Devices) > 0 && !h.Since2411 && h.Until > 0 {
-		all := *h
-		all.Until = 0
-		h = &all
-	}
 	if r.Class == 0 || h.Also != nil {
 		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
@@ -49,20 +44,14 @@ type answer struct {
 
 // at returns the answer as an allocation and the instant of its start.
 func (a answer) at(h *Horizon) (*Allocation, int64) {
-	switch {
-	case a.allocation == nil:
-		return nil, 0
+	switch start := h.After(a.end); {
 	case a.now:
 		return a.allocation, h.Now
-	}
-	start := a.end
-	if start <= h.Now {
-		start = max(h.Now+1, start+h.GuessedEnd)
-	}
-	if h.TooLate(start) {
+	case a.allocation == nil, h.TooLate(start):
 		return nil, 0
+	default:
+		return a.allocation, start
 	}
-	return a.allocation, start
 }
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
@@ -134,7 +123,7 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *H
 			return answer{notBefore: end}
 		}
 		if a := full.test(x.future, c, h.PreferBusy); a != nil {
-			return answer{allocation: a, end: endBefore(h, w, a)}
+			return answer{allocation: a, end: h.EndBefore(w, a.Nodes)}
 		}
 	}
 	return answer{}
@@ -143,15 +132,4 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *H
 func (x *Tester) leave(full *tally, job Running) {
 	x.Remove(x.future, job.Allocation)
 	full.renew(job.Allocation)
-}
-
-// endBefore returns the end after which a job can start: that of the job that was removed last. In
-// 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
-func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
-	for last := w.Last; h.Since2605 && last >= 0; last-- {
-		if w.Jobs[last].Nodes.Overlaps(a.Nodes) {
-			return w.Jobs[last].End
-		}
-	}
-	return w.Jobs[w.Last].End
 }

@@ -59,6 +59,14 @@ func (h *Horizon[J]) HasEnded(end int64) bool {
 // TooLate reports whether a start at an instant is after Until, and therefore of no interest.
 func (h *Horizon[J]) TooLate(end int64) bool { return !h.Since2411 && h.Until > 0 && end > h.Until }
 
+// After returns when a job may start that needs the nodes of a job that ends at a second.
+func (h *Horizon[J]) After(end int64) int64 {
+	if end > h.Now {
+		return end
+	}
+	return max(h.Now+1, end+h.GuessedEnd)
+}
+
 // Considered returns how many running jobs end until the caller's next try; 0 means all.
 func (h *Horizon[J]) Considered() int {
 	if !h.Since2411 || h.Until <= 0 {
@@ -74,4 +82,15 @@ func (h *Horizon[J]) Walk(set nodeset.Set) Walk[J] {
 		w.Until = max(0, h.Until)
 	}
 	return w
+}
+
+// EndBefore returns the end after which a job can start on nodes: that of the job that was removed
+// last. In 26.05 only jobs on these nodes count, if there are such jobs.
+func (h *Horizon[J]) EndBefore(w *Walk[J], nodes nodeset.Set) int64 {
+	for last := w.Last; h.Since2605 && last >= 0; last-- {
+		if w.Jobs[last].Has(nodes) {
+			return w.Jobs[last].Ends()
+		}
+	}
+	return w.Jobs[w.Last].Ends()
 }
