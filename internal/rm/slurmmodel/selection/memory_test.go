@@ -176,7 +176,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			}
 			k := rng.IntN(len(h.Running))
 			m.Remove(state, h.Running[k].Allocation)
-			quick.Changed(h.Running[k].Nodes)
+			quick.Changed(h.Running[k].Allocation.Nodes)
 			h.Running = slices.Delete(h.Running, k, k+1)
 		default:
 			a, at := quick.WillRun(state, &r, set, c, &h)
@@ -258,7 +258,7 @@ func TestOthersMoveWindows(t *testing.T) {
 	ask(530) // the second window reaches from 90 to 540
 	begin(3, 8, 100)
 	ask(500) // the second window ends at 120, and the next begins
-	x.Changed(h.Running[1].Nodes)
+	x.Changed(h.Running[1].Allocation.Nodes)
 	x.Remove(s, h.Running[1].Allocation)
 	h.Running = slices.Delete(h.Running, 1, 2)
 	ask(530)

@@ -1,21 +1,12 @@
 package selection
 
-import (
-	"rmreplay/internal/rm/slurmmodel/licenses"
-	"rmreplay/internal/rm/slurmmodel/windows"
-)
+import "rmreplay/internal/rm/slurmmodel/windows"
 
 // Running is a running job.
-type Running struct {
-	*Allocation
-	// End is when the job's time limit ends, in seconds since 1970.
-	End int64
-	// Licensed are the licences that the job holds.
-	Licensed []licenses.License
-}
+type Running = windows.Job[*Allocation]
 
 // Horizon are the parameters of [Tester.WillRun].
-type Horizon = windows.Horizon[Running]
+type Horizon = windows.Horizon[*Allocation]
 
 // WillRun looks for the instant at which a job could start, in seconds since 1970, and for its
 // nodes then (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It removes
@@ -76,8 +67,8 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h)
 		for k := range h.Ended() {
-			if h.Running[k].Has(set) { // others change how rows are packed
-				x.leave(&full, h.Running[k])
+			if h.Running[k].Allocation.Has(set) { // others change how rows are packed
+				x.leave(&full, h.Running[k].Allocation)
 			}
 		}
 		if a := full.test(x.future, c, false); a != nil {
@@ -99,16 +90,13 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	}
 }
 
-// Ends returns when the job's time limit ends, in seconds since 1970.
-func (r Running) Ends() int64 { return r.End }
-
 // Has reports whether the job has a node of a set. It is fast for jobs with few nodes, as most are.
-func (r Running) Has(set Bits) bool {
-	if len(r.Parts) > len(set) {
-		return set.Overlaps(r.Nodes)
+func (a *Allocation) Has(set Bits) bool {
+	if len(a.Parts) > len(set) {
+		return set.Overlaps(a.Nodes)
 	}
-	for i := range r.Parts {
-		if set.Has(r.Parts[i].Node) {
+	for i := range a.Parts {
+		if set.Has(a.Parts[i].Node) {
 			return true
 		}
 	}
@@ -116,8 +104,8 @@ func (r Running) Has(set Bits) bool {
 }
 
 // afterEnds removes running jobs, a window at a time, until the job can start.
-func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *Horizon) answer {
-	for w.Next(func(job Running) { x.leave(full, job) }) {
+func (x *Tester) afterEnds(w *windows.Walk[*Allocation], full *tally, c Counts, h *Horizon) answer {
+	for w.Next(func(job *Allocation) { x.leave(full, job) }) {
 		x.tests = append(x.tests, w.Gone)
 		if end := w.Jobs[w.Last].End; h.TooLate(end) && !full.fails() {
 			return answer{notBefore: end}
@@ -129,7 +117,7 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *H
 	return answer{}
 }
 
-func (x *Tester) leave(full *tally, job Running) {
-	x.Remove(x.future, job.Allocation)
-	full.renew(job.Allocation)
+func (x *Tester) leave(full *tally, job *Allocation) {
+	x.Remove(x.future, job)
+	full.renew(job)
 }
