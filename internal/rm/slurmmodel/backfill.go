@@ -37,7 +37,7 @@ type cycle struct {
 	// reserved counts the successive reservations for the array reservedOf.
 	reserved   int
 	reservedOf *submission
-	free       selection.Bits          // buffer of attempt
+	free, late selection.Bits          // buffers of attempt and countLate
 	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
 }
 
@@ -52,13 +52,11 @@ func (e *Engine) newCycle() *cycle {
 		return c
 	}
 	e.cycles++
-	c.blocked = map[*accounts.QOS]int64{}
+	c.blocked, c.free = map[*accounts.QOS]int64{}, e.up.Clone()
 	c.depths.Begin()
 	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
-	c.free = e.up.Clone()
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
-	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
-	c.end = c.table.End()
+	c.table.Beyond, c.table.Up, c.end = e.rules.Since2411, e.rules.RoundUp, c.table.End()
 	for _, p := range e.parts {
 		p.planned = 0
 	}
@@ -263,9 +261,9 @@ func (t *trial) task() next {
 	if t.counts, answer = e.counts(j); answer != begun || !e.meetsDeadline(j) {
 		return nextRecord
 	}
-	t.able, t.least = j.capable, t.counts.Min
-	t.limits()
 	limit := j.limit
+	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.maxMinutes, endless)
+	t.granted = t.limit
 	defer func() {
 		if j.state == pending {
 			j.limit = limit
@@ -280,22 +278,10 @@ func (t *trial) task() next {
 	}
 	for t.later = max(t.now, t.blocked[j.account.qos]); ; {
 		if result, again := t.attempt(); !again {
+			t.countLate()
 			return result
 		}
 	}
-}
-
-// limits sets for how long the job is planned: the lower of its own and its partition's limit.
-func (t *trial) limits() {
-	j := t.job
-	t.limit = j.part.maxMinutes
-	if j.limit >= 0 && (t.limit < 0 || j.limit < t.limit) {
-		t.limit = j.limit
-	}
-	if t.limit < 0 {
-		t.limit = endless
-	}
-	t.granted = t.limit
 }
 
 // tooMany counts the job for bf_max_job_user and the like, and reports whether it exceeds a limit.
@@ -360,8 +346,10 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	alloc, start := t.willRun(free, from)
 	if alloc == nil {
+		t.late = append(t.late, free...)
 		return t.giveUp()
 	}
+	t.late = t.late[:0]
 	if from > start {
 		start = from
 		e.touch()
@@ -369,12 +357,24 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
+// countLate sets the job's CPUs as slurmctld's last test does that finds a start, if willRun left
+// that test out. late has the nodes of all tries since the last start that willRun found.
+func (t *trial) countLate() {
+	for t.later = 0; len(t.late) > 0; {
+		at := len(t.late) - len(t.free)
+		if alloc, _ := t.willRun(t.late[at:], t.now); alloc != nil {
+			at = 0
+		}
+		t.late = t.late[:at]
+	}
+}
+
 // suffice reports whether the nodes, if empty, could serve the job. If not, backfill makes no test.
 func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the first instant at which the job could start on the nodes of a set.
+// willRun looks for the job's first start on the nodes of a set. It may find none after t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{

@@ -33,3 +33,11 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestLower(t *testing.T) {
+	for _, c := range [][3]int64{{10, 20, 10}, {20, 10, 10}, {-1, 10, 10}, {10, -1, 10}, {-1, -1, 99}, {0, 10, 0}} {
+		if got := Lower(c[0], c[1], 99); got != c[2] {
+			t.Errorf("limits %d and %d: %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+}

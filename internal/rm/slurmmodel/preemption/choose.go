@@ -160,6 +160,9 @@ func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 // WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. It
 // removes candidates first. If the job then fits, it could start now (_will_run_test).
 func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
+	if len(t.Request.Devices) > 0 && !h.Since2411 {
+		h.Until = 0
+	}
 	if len(t.Candidates) == 0 {
 		return t.Tester.WillRun(t.State, t.Request, set, t.Counts, h)
 	}

@@ -49,7 +49,7 @@ func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allo
 		t.renew(a)
 		nodes := set.Clone()
 		x.usable(x.future, r, nodes)
-		tallied, looked = append(tallied, t.is()), append(looked, x.full(x.future, r, nodes, least))
+		tallied, looked = append(tallied, t.fails()), append(looked, x.full(x.future, r, nodes, least))
 	}
 	return tallied, looked
 }

@@ -126,10 +126,12 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 // holds reports whether a stored answer is still right: its nodes have the same jobs, and the same
 // number of these jobs leaves before each test. If so, holds updates the answer.
 func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
-	if known.number == m.changes {
+	switch {
+	case known.notBefore > 0 && !h.TooLate(known.notBefore):
+		return false
+	case known.number == m.changes:
 		return true
-	}
-	if !m.isSame(set, known.number) || !known.follow(set, h) {
+	case !m.isSame(set, known.number) || !known.follow(set, h):
 		return false
 	}
 	known.number = m.changes
@@ -147,12 +149,15 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 		if len(tests) == 0 || tests[0] != w.Gone {
 			return false
 		}
-		if tests = tests[1:]; len(tests) == 0 && known.allocation != nil {
-			known.end = endBefore(h, &w, known.allocation)
+		if tests = tests[1:]; len(tests) == 0 && known.notBefore > 0 {
+			return true // at the end of the same job
+		}
+		if len(tests) == 0 && known.allocation != nil {
+			known.end = h.EndBefore(&w, known.allocation.Nodes)
 			return true
 		}
 	}
-	return len(tests) == 0 && known.allocation == nil
+	return len(tests) == 0 && known.allocation == nil && known.notBefore == 0
 }
 
 // reweigh sets the weights of nodes in devices as the tests set them.

@@ -119,7 +119,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		r, c, set := q.request, q.counts, q.set
 		h.Now += int64(rng.IntN(40))
 		h.NowOnly, h.PreferBusy, h.Begin, h.Until = q.nowOnly, q.busy, h.Now+q.begin, 0
-		if q.until > 0 {
+		if q.until > 0 && (m.Since2411 || len(r.Devices) == 0) {
 			h.Until = h.Begin + q.until
 		}
 		unknown := r
@@ -176,7 +176,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			}
 			k := rng.IntN(len(h.Running))
 			m.Remove(state, h.Running[k].Allocation)
-			quick.Changed(h.Running[k].Nodes)
+			quick.Changed(h.Running[k].Allocation.Nodes)
 			h.Running = slices.Delete(h.Running, k, k+1)
 		default:
 			a, at := quick.WillRun(state, &r, set, c, &h)
@@ -258,7 +258,7 @@ func TestOthersMoveWindows(t *testing.T) {
 	ask(530) // the second window reaches from 90 to 540
 	begin(3, 8, 100)
 	ask(500) // the second window ends at 120, and the next begins
-	x.Changed(h.Running[1].Nodes)
+	x.Changed(h.Running[1].Allocation.Nodes)
 	x.Remove(s, h.Running[1].Allocation)
 	h.Running = slices.Delete(h.Running, 1, 2)
 	ask(530)
@@ -399,4 +399,58 @@ func oneByOne(r *selection.Request, have []int) (cpus, tasks []int) {
 		full = full || left == before
 	}
 	return cpus, tasks
+}
+
+// TestUntil compares searches that end at an instant with searches without an end, on nodes that are
+// full with changing jobs.
+func TestUntil(t *testing.T) {
+	const nodes = 6
+	rng := rand.New(rand.NewPCG(1, 7))
+	m := machine(nodes)
+	x, s := selection.NewTester(m), m.NewState()
+	h := selection.Horizon{Now: 1000, GuessedEnd: 30}
+	occupy := func(node int) {
+		on := selection.NewBits(nodes)
+		on.Set(node)
+		a := x.Test(s, one(8), on, counts(1), selection.RunNow)
+		x.Add(s, a)
+		x.Changed(on)
+		h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now - 100 + int64(rng.IntN(2000))})
+		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
+	}
+	for node := range nodes {
+		occupy(node)
+	}
+	late := 0
+	for range 4000 {
+		if h.Now += int64(rng.IntN(20)); rng.IntN(4) == 0 {
+			k := rng.IntN(nodes)
+			a := h.Running[k].Allocation
+			x.Remove(s, a)
+			h.Running = slices.Delete(h.Running, k, k+1)
+			occupy(a.Nodes.Next(0))
+		}
+		set := selection.NewBits(nodes)
+		for range 4 {
+			set.Set(rng.IntN(nodes))
+		}
+		c := counts(1 + rng.IntN(set.Count()))
+		r := one(8 * c.Min)
+		x.Classify(r)
+		h.Until = h.Now + int64(rng.IntN(1000))
+		a, at := x.WillRun(s, r, set, c, &h)
+		endless := h
+		endless.Until, r.Class = 0, 0
+		b, want := x.WillRun(s, r, set, c, &endless)
+		if want > h.Until {
+			late++
+			b, want = nil, 0
+		}
+		if at != want || !reflect.DeepEqual(a, b) {
+			t.Fatalf("at %d, until %d: %v at %d, want %v at %d", h.Now, h.Until, a, at, b, want)
+		}
+	}
+	if late < 1000 {
+		t.Errorf("%d starts are too late, want some more", late)
+	}
 }

@@ -331,8 +331,10 @@ func (t *tally) renew(a *Allocation) {
 	}
 }
 
-// is reports whether the nodes are full.
-func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs) }
+// fails reports whether a test would find too few free CPUs, or no room on a node that the job names.
+func (t *tally) fails() bool {
+	return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required))
+}
 
 // test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
@@ -340,7 +342,7 @@ func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	switch {
 	case !t.counts:
 		return t.x.test(s, t.r, t.set, c, WillRun, busy)
-	case t.is(), t.r.Required != nil && !t.usable.Contains(t.r.Required):
+	case t.fails():
 		return nil
 	}
 	copy(t.x.nodes, t.usable)

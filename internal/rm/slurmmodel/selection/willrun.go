@@ -1,27 +1,20 @@
 package selection
 
-import (
-	"rmreplay/internal/rm/slurmmodel/licenses"
-	"rmreplay/internal/rm/slurmmodel/windows"
-)
+import "rmreplay/internal/rm/slurmmodel/windows"
 
 // Running is a running job.
-type Running struct {
-	*Allocation
-	// End is when the job's time limit ends, in seconds since 1970.
-	End int64
-	// Licensed are the licences that the job holds.
-	Licensed []licenses.License
-}
+type Running = windows.Job[*Allocation]
 
 // Horizon are the parameters of [Tester.WillRun].
-type Horizon = windows.Horizon[Running]
+type Horizon = windows.Horizon[*Allocation]
 
 // WillRun looks for the instant at which a job could start, in seconds since 1970, and for its
 // nodes then (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It removes
 // running jobs in order of their ends, and makes a test after each window of ends. So the instant
 // may be later than necessary. It returns nil if the job can never start or, with NowOnly, cannot
 // start now. The allocation has nodes and CPUs, but no parts. The caller must not change it.
+// Before 24.11, WillRun also returns nil if the job can only start after h.Until. For a job that
+// asks for generic resources, h.Until must then be 0, because its tests change weights.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	s.rows.Settle()
 	if x.careful = x.Completing != nil && h.Since2411 && set.Overlaps(x.Completing); x.careful {
@@ -37,24 +30,24 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 }
 
 // answer has the nodes on which a job could start now, or after the end of a running job. The
-// allocation is nil if the job can never start.
+// allocation is nil if the job can never start, or not before an instant.
 type answer struct {
 	allocation *Allocation
 	now        bool
 	end        int64
+	notBefore  int64 // the search stopped before the test at this end of a job; 0 if it was completed
 }
 
 // at returns the answer as an allocation and the instant of its start.
 func (a answer) at(h *Horizon) (*Allocation, int64) {
-	switch {
-	case a.allocation == nil:
-		return nil, 0
+	switch start := h.After(a.end); {
 	case a.now:
 		return a.allocation, h.Now
-	case a.end > h.Now:
-		return a.allocation, a.end
+	case a.allocation == nil, h.TooLate(start):
+		return nil, 0
+	default:
+		return a.allocation, start
 	}
-	return a.allocation, max(h.Now+1, a.end+h.GuessedEnd)
 }
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
@@ -86,8 +79,8 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h, false)
 		for k := range h.Ended() {
-			if h.Running[k].Has(set) { // the ends of other jobs change how rows are packed
-				x.leave(&full, h.Running[k])
+			if h.Running[k].Allocation.Has(set) { // the ends of other jobs change how rows are packed
+				x.leave(&full, h.Running[k].Allocation)
 			}
 		}
 		if a := full.test(x.future, c, false); a != nil {
@@ -111,16 +104,13 @@ func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 	}
 }
 
-// Ends returns when the job's time limit ends, in seconds since 1970.
-func (r Running) Ends() int64 { return r.End }
-
 // Has reports whether the job has a node of a set. It is fast for jobs with few nodes, as most are.
-func (r Running) Has(set Bits) bool {
-	if len(r.Parts) > len(set) {
-		return set.Overlaps(r.Nodes)
+func (a *Allocation) Has(set Bits) bool {
+	if len(a.Parts) > len(set) {
+		return set.Overlaps(a.Nodes)
 	}
-	for i := range r.Parts {
-		if set.Has(r.Parts[i].Node) {
+	for i := range a.Parts {
+		if set.Has(a.Parts[i].Node) {
 			return true
 		}
 	}
@@ -128,28 +118,20 @@ func (r Running) Has(set Bits) bool {
 }
 
 // afterEnds removes running jobs, a window at a time, until the job can start.
-func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *Horizon) answer {
-	for w.Next(func(job Running) { x.leave(full, job) }) {
+func (x *Tester) afterEnds(w *windows.Walk[*Allocation], full *tally, c Counts, h *Horizon) answer {
+	for w.Next(func(job *Allocation) { x.leave(full, job) }) {
 		x.tests = append(x.tests, w.Gone)
+		if end := w.Jobs[w.Last].End; h.TooLate(end) && !full.fails() {
+			return answer{notBefore: end}
+		}
 		if a := full.test(x.future, c, h.PreferBusy); a != nil {
-			return answer{allocation: a, end: endBefore(h, w, a)}
+			return answer{allocation: a, end: h.EndBefore(w, a.Nodes)}
 		}
 	}
 	return answer{}
 }
 
-func (x *Tester) leave(full *tally, job Running) {
-	x.Remove(x.future, job.Allocation)
-	full.renew(job.Allocation)
-}
-
-// endBefore returns the end after which a job can start: the end of the job that was removed last.
-// In 26.05 only jobs on nodes of the waiting job count, if there are such jobs.
-func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
-	for last := w.Last; h.Since2605 && last >= 0; last-- {
-		if w.Jobs[last].Nodes.Overlaps(a.Nodes) {
-			return w.Jobs[last].End
-		}
-	}
-	return w.Jobs[w.Last].End
+func (x *Tester) leave(full *tally, job *Allocation) {
+	x.Remove(x.future, job)
+	full.renew(job)
 }

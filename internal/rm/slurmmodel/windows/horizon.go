@@ -7,11 +7,11 @@ import (
 )
 
 // Horizon are the parameters of a search for a start in the future.
-type Horizon[J Job] struct {
+type Horizon[A Allocation] struct {
 	Now int64 // seconds since 1970
 	// Running are the running jobs in the order of their ends. Jobs with the same end are in
 	// Slurm's order.
-	Running []J
+	Running []Job[A]
 	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
 	// it is 0, each window is twice as long as the one before.
 	Linear int64
@@ -23,50 +23,78 @@ type Horizon[J Job] struct {
 	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
+	// Until is when the caller's next try would begin; 0 if there is none. Before 24.11 a later
+	// start is of no interest.
+	Until int64
+
 	// The following fields are used since 24.11.
 
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 	// Also reports whether a running job that has no node of the set is removed, too; nil if such
 	// jobs are never removed.
-	Also func(J) bool
+	Also func(Job[A]) bool
 	// Asked says that the same question with NowOnly was the last one: only the nodes that its test left
 	// over get new weights.
 	Asked bool
-	// Begin is the earliest start. Until is when the caller's next try would begin; 0 if there is
-	// none.
-	Begin, Until int64
+	// Begin is the earliest start.
+	Begin int64
 }
 
 // AsksNow reports whether a start now is possible.
-func (h *Horizon[J]) AsksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
+func (h *Horizon[A]) AsksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
 
 // BeginsLater reports whether the start must be at [Horizon.Begin] or after.
-func (h *Horizon[J]) BeginsLater() bool { return h.Since2411 && h.Begin > 0 }
+func (h *Horizon[A]) BeginsLater() bool { return h.Since2411 && h.Begin > 0 }
 
 // Ended returns how many running jobs will have ended at Begin; 0 before 24.11.
-func (h *Horizon[J]) Ended() int {
-	return sort.Search(len(h.Running), func(k int) bool { return !h.HasEnded(h.Running[k].Ends()) })
+func (h *Horizon[A]) Ended() int {
+	if !h.BeginsLater() {
+		return 0
+	}
+	return sort.Search(len(h.Running), func(k int) bool { return !h.HasEnded(h.Running[k].End) })
 }
 
 // HasEnded reports whether a job that ends at a second will have ended when the job may begin.
-func (h *Horizon[J]) HasEnded(end int64) bool {
+func (h *Horizon[A]) HasEnded(end int64) bool {
 	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
 
+// TooLate reports whether a start at an instant is after Until, and therefore of no interest.
+func (h *Horizon[A]) TooLate(end int64) bool { return !h.Since2411 && h.Until > 0 && end > h.Until }
+
+// After returns when a job may start that needs the nodes of a job that ends at a second.
+func (h *Horizon[A]) After(end int64) int64 {
+	if end > h.Now {
+		return end
+	}
+	return max(h.Now+1, end+h.GuessedEnd)
+}
+
 // Considered returns how many running jobs end until the caller's next try; 0 means all.
-func (h *Horizon[J]) Considered() int {
+func (h *Horizon[A]) Considered() int {
 	if !h.Since2411 || h.Until <= 0 {
 		return 0
 	}
-	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].Ends() > h.Until })
+	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].End > h.Until })
 }
 
 // Walk begins to remove running jobs that have nodes of a set and have not ended at Begin.
-func (h *Horizon[J]) Walk(set nodeset.Set) Walk[J] {
-	w := Walk[J]{Jobs: h.Running[h.Ended():], Set: set, Also: h.Also, Linear: h.Linear}
+func (h *Horizon[A]) Walk(set nodeset.Set) Walk[A] {
+	w := Walk[A]{Jobs: h.Running[h.Ended():], Set: set, Also: h.Also, Linear: h.Linear}
 	if h.Since2411 {
 		w.Until = max(0, h.Until)
 	}
 	return w
+}
+
+// EndBefore returns the end after which a job can start on nodes: that of the job that was removed
+// last. In 26.05 only jobs on these nodes count, if there are such jobs.
+func (h *Horizon[A]) EndBefore(w *Walk[A], nodes nodeset.Set) int64 {
+	for last := w.Last; h.Since2605 && last >= 0; last-- {
+		if w.Jobs[last].Allocation.Has(nodes) {
+			return w.Jobs[last].End
+		}
+	}
+	return w.Jobs[w.Last].End
 }

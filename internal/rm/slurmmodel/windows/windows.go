@@ -3,22 +3,32 @@
 // _future_run_test in 24.11).
 package windows
 
-import "rmreplay/internal/rm/nodeset"
+import (
+	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/licenses"
+)
 
-// Job is a running job.
-type Job interface {
-	// Ends returns when the job's time limit ends, in seconds since 1970.
-	Ends() int64
+// Allocation is the nodes of a running job.
+type Allocation interface {
 	// Has reports whether the job has a node of a set.
 	Has(set nodeset.Set) bool
 }
 
+// Job is a running job.
+type Job[A Allocation] struct {
+	Allocation A
+	// End is when the job's time limit ends, in seconds since 1970.
+	End int64
+	// Licensed are the licences that the job holds.
+	Licensed []licenses.License
+}
+
 // Walk removes running jobs that have nodes of a set, a window at a time.
-type Walk[J Job] struct {
-	Jobs []J // in the order of their ends
+type Walk[A Allocation] struct {
+	Jobs []Job[A] // in the order of their ends
 	Set  nodeset.Set
 	// Also is [Horizon.Also].
-	Also func(J) bool
+	Also func(Job[A]) bool
 	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
 	// it is 0, each window is twice as long as the one before.
 	Linear int64
@@ -40,7 +50,7 @@ const (
 
 // Next removes jobs up to the end of the next window after which slurmctld makes a test. It calls
 // leave, if not nil, for each removed job. It returns false if there is no further window.
-func (w *Walk[J]) Next(leave func(J)) bool {
+func (w *Walk[A]) Next(leave func(A)) bool {
 	for w.at < len(w.Jobs) {
 		before := w.Gone
 		full := w.round(leave)
@@ -64,25 +74,25 @@ func (w *Walk[J]) Next(leave func(J)) bool {
 }
 
 // round removes the jobs of a window. It returns true if they are too many for a test.
-func (w *Walk[J]) round(leave func(J)) bool {
+func (w *Walk[A]) round(leave func(A)) bool {
 	for removed := 0; w.at < len(w.Jobs); {
-		job := w.Jobs[w.at]
-		if w.Until > 0 && job.Ends() > w.Until {
+		job := &w.Jobs[w.at]
+		if w.Until > 0 && job.End > w.Until {
 			w.at = len(w.Jobs)
 			break
 		}
 		w.at++
-		has := job.Has(w.Set)
-		if !has && (w.Also == nil || !w.Also(job)) {
+		has := job.Allocation.Has(w.Set)
+		if !has && (w.Also == nil || !w.Also(*job)) {
 			continue
 		}
 		if w.anchor == 0 {
-			w.anchor = job.Ends() + firstWindow - job.Ends()%firstWindow
+			w.anchor = job.End + firstWindow - job.End%firstWindow
 		}
 		w.Gone++
 		w.Last = w.at - 1
 		if has && leave != nil {
-			leave(job)
+			leave(job.Allocation)
 		}
 		if w.isOver() {
 			break
@@ -97,6 +107,6 @@ func (w *Walk[J]) round(leave func(J)) bool {
 }
 
 // isOver reports whether the window is over: the next job ends after it.
-func (w *Walk[J]) isOver() bool {
-	return w.at < len(w.Jobs) && w.Jobs[w.at].Ends() > w.anchor+max(w.window, firstWindow)
+func (w *Walk[A]) isOver() bool {
+	return w.at < len(w.Jobs) && w.Jobs[w.at].End > w.anchor+max(w.window, firstWindow)
 }

@@ -10,18 +10,18 @@ import (
 	"rmreplay/internal/rm/slurmmodel/windows"
 )
 
-// job ends at an instant. It is on node 1 if elsewhere is set, and otherwise on node 0.
-type job struct {
-	end       int64
-	elsewhere bool
-}
+// node is the only node of a job.
+type node int
 
-func (j job) Ends() int64              { return j.end }
-func (j job) Has(set nodeset.Set) bool { return set.Has(0) && !j.elsewhere }
+func (n node) Has(set nodeset.Set) bool { return set.Has(int(n)) }
+
+type job = windows.Job[node]
+
+func ending(at int64, on node) job { return job{End: at, Allocation: on} }
 
 func here(ends ...int64) (list []job) {
 	for _, end := range ends {
-		list = append(list, job{end, false})
+		list = append(list, ending(end, 0))
 	}
 	return list
 }
@@ -44,19 +44,19 @@ func TestWalk(t *testing.T) {
 		{"windows double", here(40, 91, 121, 181, 301), 0, 0, "1:0 2:1 3:2 4:3 5:4"},
 		{"a window reaches beyond the next end", here(40, 1000, 1020, 1021), 0, 0, "1:0 3:2 4:3"},
 		{"windows grow by a minute", here(40, 150, 151, 211), 60, 0, "1:0 2:1 3:2 4:3"},
-		{"jobs elsewhere do not leave", []job{{10, true}, {40, false}, {50, true}, {60, false}}, 0, 0, "2:3"},
-		{"ends of jobs elsewhere close a window", []job{{40, false}, {91, true}, {92, false}}, 0, 0, "1:0 2:2"},
-		{"only jobs elsewhere", []job{{40, true}}, 0, 0, ""},
+		{"jobs elsewhere do not leave", []job{ending(10, 1), ending(40, 0), ending(50, 1), ending(60, 0)}, 0, 0, "2:3"},
+		{"ends of jobs elsewhere close a window", []job{ending(40, 0), ending(91, 1), ending(92, 0)}, 0, 0, "1:0 2:2"},
+		{"only jobs elsewhere", []job{ending(40, 1)}, 0, 0, ""},
 		{"until an instant", here(40, 91, 121), 0, 100, "1:0 2:1"},
 		{"more jobs than one test removes", crowd, 0, 0, "250:249"},
 		{"more jobs than one test removes, and later jobs", append(crowd, here(1000, 5000)...), 0, 0, "250:249 251:250 252:251"},
 	} {
 		set := nodeset.New(2)
 		set.Set(0)
-		w := windows.Walk[job]{Jobs: c.jobs, Set: set, Linear: c.linear, Until: c.until}
+		w := windows.Walk[node]{Jobs: c.jobs, Set: set, Linear: c.linear, Until: c.until}
 		var got []string
 		left := 0
-		for w.Next(func(job) { left++ }) {
+		for w.Next(func(node) { left++ }) {
 			if got = append(got, fmt.Sprintf("%d:%d", w.Gone, w.Last)); left != w.Gone {
 				t.Errorf("%s: %d jobs have left, and %d are counted", c.name, left, w.Gone)
 			}
@@ -71,13 +71,14 @@ func TestWalk(t *testing.T) {
 func TestAlso(t *testing.T) {
 	set := nodeset.New(2)
 	set.Set(0)
-	h := windows.Horizon[job]{
-		Running: []job{{10, true}, {40, false}, {200, true}, {5000, false}}, Also: func(j job) bool { return j.end != 5000 },
+	h := windows.Horizon[node]{
+		Running: []job{ending(10, 1), ending(40, 0), ending(200, 1), ending(5000, 0)},
+		Also:    func(j job) bool { return j.End != 5000 },
 	}
 	w := h.Walk(set)
 	var got []string
 	left := 0
-	for w.Next(func(job) { left++ }) {
+	for w.Next(func(node) { left++ }) {
 		got = append(got, fmt.Sprintf("%d:%d:%d", w.Gone, w.Last, left))
 	}
 	if got, want := strings.Join(got, " "), "2:1:1 3:2:1 4:3:2"; got != want {
