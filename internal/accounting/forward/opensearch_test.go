@@ -86,7 +86,7 @@ func testDocuments(t *testing.T, node *servertest.OpenSearch) {
 		wide += fmt.Sprintf(`,"key%d":1`, i)
 	}
 	refused := []struct{ text, reason string }{ // in the order of the list; the first one is never sent
-		{`no JSON`, "no JSON object"},
+		{`no JSON`, "not a JSON object"},
 		{`{"jobid":6101,"@submit":"2024-03-01T00:00:00","total_cpus":{"a":1}}`, "failed to parse field [total_cpus] of type [long]"},
 		{`{"jobid":6102,"@submit":"2024-03-01T00:00:00","@start":"Unknown"}`, "failed to parse field [@start] of type [date]"},
 		{`{"jobid":6103,"@submit":"2024-03-01T00:00:00","":1}`, "field name cannot be an empty string"},

@@ -102,8 +102,8 @@ func TestWrongRequests(t *testing.T) {
 		"from=2024-03-02&until=2024-03-01": "is empty",
 		"last=soon":                        "is not a duration",
 		"last=9999999y":                    "longer than 200 years",
-		"zone=Nowhere":                     "no time zone",
-		"zone=../../etc/passwd":            "no time zone",
+		"zone=Nowhere":                     "not a time zone",
+		"zone=../../etc/passwd":            "not a time zone",
 		"sort=-jobs;drop":                  "no field",
 		"columns=jobid,nothing":            "no field",
 		"rows=-1":                          "is not a number",
@@ -224,12 +224,12 @@ func TestJobZone(t *testing.T) {
 		t.Errorf("the opened job does not lead to a page in its zone: %s", part)
 	}
 	page := s.get("jobs/1?zone=Asia/Tokyo", http.StatusOK)
-	for _, want := range []string{"of the zone Asia/Tokyo", "submission (Asia/Tokyo)", `href="../?` + zone + `"`} {
+	for _, want := range []string{"in the zone Asia/Tokyo", "submission (Asia/Tokyo)", `href="../?` + zone + `"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s: %s", want, page)
 		}
 	}
-	if page := s.get("jobs/1", http.StatusOK); !strings.Contains(page, "of the zone UTC") || !strings.Contains(page, "submission (UTC)") {
+	if page := s.get("jobs/1", http.StatusOK); !strings.Contains(page, "in the zone UTC") || !strings.Contains(page, "submission (UTC)") {
 		t.Errorf("without a zone: %s", page)
 	}
 }
