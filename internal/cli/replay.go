@@ -46,10 +46,10 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the workload's actions that may write files or "+
 		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
-	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+
+	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes: `MODEL` frozen (none), "+
 		"measured (its CPU time here) or measured=F (F times that)")
 	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs every "+
-		"`DURATION` of virtual time; 0 for none, as always with --clock measured")
+		"`DURATION` of virtual time (0: do not record them; with --clock measured they are never recorded)")
 	console.Require(c, "cluster")
 }
 

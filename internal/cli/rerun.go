@@ -185,7 +185,7 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 }
 
 // realizationsOf opens the record of a run, or of the first realization in a directory. count is
-// the number of realizations.
+// the number of realizations; 0 for a single run.
 func realizationsOf(dir string) (first *run.Run, count int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, run.RealizationsFile)); err != nil {
 		first, err = run.Open(dir)

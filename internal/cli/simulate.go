@@ -34,8 +34,9 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.simulator.Release, "slurm", "", "which Slurm: the `RELEASE` that --policy slurm models, such as 24.11 (default 22.05)")
 	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+
 		"random, between one and six minutes)")
-	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
-		"(none), charged=MAIN,BACKFILL (for each job that the scheduler considers, such as 50us,2ms) or charged=RUN (the mean costs in RUN, a replay with the measured clock)")
+	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
+		"(none), charged=MAIN,BACKFILL (so much for each job that the main scheduler or backfill considers, such as 50us,2ms), "+
+		"or charged=RUN (the mean costs of the replay RUN with --clock measured)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }

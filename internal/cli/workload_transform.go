@@ -62,8 +62,9 @@ that change the workload apply in the order in which they are given, and may be 
 and ==, <, in, and, or, not, matches, startsWith and the rest of the language of
 expr-lang.org. hour and weekday are those of the submission in UTC.
 
---start and --end cut out a window, at the place of the first of the two flags. The result
-has the jobs that are submitted in the window, and those that run or wait at its start.
+--start and --end together cut out a window. In the order of changes, this change has the
+place of the first of the two flags. The result has the jobs that are submitted in the
+window, and those that run or wait at its start.
 
 With --cluster, time limits and sizes stay within the limits of its partitions. Without a
 cluster, time limits stay within the longest time limit of a job in the same partition.

@@ -56,7 +56,7 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case len(s.FileSystems) > 0:
 		return fieldError("policy", "%s: does not model file systems", s.Policy)
 	case s.Ties != "" && s.Ties != sim.EndsFirst:
-		return fieldError("ties", "%s: the model orders events as slurmctld does", s.Ties)
+		return fieldError("ties", "%s: refused, because the model orders events as slurmctld does (want no --ties)", s.Ties)
 	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
 		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
 	case s.Clock != "" && e.setCosts(s.Clock) != nil:

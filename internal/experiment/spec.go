@@ -82,9 +82,9 @@ type Slurm struct {
 	// [ShortestLead]. With 0 the seed decides between one and six minutes.
 	Lead time.Duration `json:"lead_ns,omitempty"`
 	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and at
-	// most three hours. These cycles do not start jobs. The first cycle in the window comes at the end of an interval.
-	// With 0 there are no cycles before the window, and the first cycle comes within 30 seconds. From release 23.11 on
-	// slurmctld ignores this, because it executes itself anew for a window.
+	// most three hours. These cycles do not start jobs. The first cycle in the window comes when such an interval,
+	// counted from slurmctld's start, ends. With 0 there are no cycles before the window, and the first cycle comes
+	// within 30 seconds. From release 23.11 on slurmctld ignores this, because it executes itself anew for a window.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.

@@ -68,8 +68,8 @@ func (f *frame) points() []float64 {
 // curve sums up values that hold for a period. add takes the same time for long and short
 // periods.
 type curve struct {
-	part [bins + 1]float64 // changes in the bins that a period covers in part
-	step [bins + 1]float64 // changes of the sum over whole bins
+	part [bins + 1]float64 // sums of value times covered share, of periods that cover the bin in part
+	step [bins + 1]float64 // changes of the sum of the values that cover the whole bin
 }
 
 // add adds a value from one place to another. The unit of places is a bin.

@@ -604,7 +604,7 @@ func (r *taskRow) mergeSubmit(at hpc.Time) {
 	}
 }
 
-// put writes the row except its request.
+// put fills in the row, except the column request.
 func (r *taskRow) put(row *Row) {
 	job := r.job
 	*row = Row{

@@ -22,7 +22,7 @@ func (r *Result) Render() string {
 		r.renderSetting(&b)
 	}
 	if len(r.Records) > 0 {
-		b.WriteString("\nthe runs of the proof, to be compared in the directory of the tuning:\n")
+		b.WriteString("\nto compare the runs of the proof, in the directory of the tuning:\n")
 		for _, one := range r.Records {
 			fmt.Fprintf(&b, "  rmreplay compare %s %s\n", one.Site, one.Best)
 		}

@@ -122,8 +122,8 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether for w.after there was no progress and hardly any use of the CPU, although
-// threads did not have to wait long for a CPU.
+// stuck reports whether, during the last w.after, nothing progressed, threads used hardly any CPU
+// time, and the reason was not that they waited for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
 		return false

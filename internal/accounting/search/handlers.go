@@ -285,7 +285,7 @@ func (s *Server) document(c *call) (any, error) {
 		}
 	}
 	id := strings.ToValidUTF8(c.PathValue("id"), "\uFFFD")
-	// Sorting by _doc gives each hit its arrival number.
+	// With the sort _doc a hit's sort value is its arrival number. The answer has it as _seq_no.
 	body := map[string]any{"query": map[string]any{"ids": map[string]any{"values": id}}, "sort": "_doc",
 		"track_total_hits": false}
 	q, err := s.prepare(c.Context(), body, c.parameters, c.index())

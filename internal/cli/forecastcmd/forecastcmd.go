@@ -311,7 +311,7 @@ docs/FORECAST.md describes the method and its limits.`,
 
 // addLive adds the flags for the commands of a live cluster.
 func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
-	flags.Duration(f, history, "history", 7*24*time.Hour, "read the finished jobs of the last `DURATION` with sacct; 0 for none")
+	flags.Duration(f, history, "history", 7*24*time.Hour, "read the finished jobs of the last `DURATION` with sacct (0: none)")
 	flags.Duration(f, timeout, "timeout", time.Minute, "give up a command of Slurm that takes longer than `DURATION`")
 }
 

@@ -161,8 +161,8 @@ func (o commands) release() *cobra.Command {
 		Use:   "release --partition PARTITION --if-driver-dead",
 		Short: "Release the jobs that the driver holds",
 		Long: `Releases the jobs of the given partitions that "rmreplay io schedule", or its
-job_submit.lua, holds, so that Slurm schedules them. Jobs that their users or an
-administrator hold stay held. With --if-driver-dead the command does nothing while the
+job_submit.lua, holds, so that Slurm schedules them. Jobs that a user or an administrator
+has put on hold stay on hold. With --if-driver-dead the command does nothing while the
 driver works, so cron or a timer of systemd can run it every minute. It must run on the
 machine of the driver.`,
 		Example: `  rmreplay io release --partition batch --if-driver-dead

@@ -25,9 +25,9 @@ func (o commands) newScript() *cobra.Command {
 		Short: "Print a script that gives users of sbatch a hint at submission",
 		Long: `Prints a Lua script for a stock Slurm. When a user submits a job, the script prints one
 line: which time limit jobs like this one need, and when such a job would start. The
-script asks predict serve and forecast serve (rmreplay predict hint). It changes no job,
-and prints nothing if no answer comes within 0.2 seconds. Its first lines have the
-addresses of the services. NAME is
+script runs "rmreplay predict hint", which asks the servers "predict serve" and "forecast
+serve". It changes no job, and prints nothing if no answer comes within 0.2 seconds. Its
+first lines have the addresses of the servers. NAME is
 
   cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
@@ -57,10 +57,10 @@ func (o commands) newHint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hint [KEY=VALUE]...",
 		Short: "Print one line about a job that is being submitted",
-		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when
-such a job would start, and prints one line. The scripts that rmreplay predict script
-prints run this command. The line has the answers that come within --patience. If no
-answer comes, the command prints nothing and exits with status 0.
+		Long: `Asks the server "predict serve" which time limit jobs like this one need, and the server
+"forecast serve" when such a job would start. It prints the answers that come within
+--patience in one line. If no answer comes, the command prints nothing and exits with
+status 0. The scripts that "rmreplay predict script" prints run this command.
 
 KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
 the VALUE that sbatch takes. A value that cannot be read is taken as unknown, so that
@@ -69,9 +69,9 @@ submissions do not fail.`,
 		RunE:    func(c *cobra.Command, args []string) error { return o.hint(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.servers.Predict, "predict-server", "http://127.0.0.1:8765", "the `URL` of predict serve; \"\" for none")
+	f.StringVar(&opts.servers.Predict, "predict-server", "http://127.0.0.1:8765", "the `URL` of the server \"predict serve\"; \"\": do not ask it")
 	f.StringVar(&opts.servers.Forecast, "forecast-server", "http://127.0.0.1:8766",
-		"the `URL` of forecast serve, or the path of its socket; \"\" for none")
+		"the `URL` of the server \"forecast serve\", or the path of its socket; \"\": do not ask it")
 	flags.Duration(f, &opts.patience, "patience", 120*time.Millisecond, "give up after `DURATION`")
 	return c
 }

@@ -153,7 +153,8 @@ func (s *shown) words(key, line string) {
 			}
 			continue
 		}
-		if next == "UserId" { // the fields so far were part of the name
+		if next == "UserId" {
+			// UserId follows JobName: all fields read since JobName were text of the name, so drop them.
 			for key := range s.values {
 				if key != "JobName" && !slices.Contains(identityKeys, key) {
 					delete(s.values, key)

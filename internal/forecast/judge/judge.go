@@ -83,8 +83,9 @@ type Tally struct {
 	// the median.
 	Covered int    `json:"covered"`
 	Near    [3]int `json:"near"`
-	// Slurm counts the forecasts of jobs for which Slurm had an estimate. For these jobs, SlurmNear and BesideNear count
-	// Slurm's estimates and our medians within each of [Distances] of the start.
+	// Slurm counts the forecasts of jobs for which Slurm had an estimate. Of these forecasts, and for each of
+	// [Distances], SlurmNear counts Slurm's estimates that are at most so far from the start, and BesideNear counts our
+	// medians.
 	Slurm      int    `json:"slurm,omitempty"`
 	SlurmNear  [3]int `json:"slurm_near"`
 	BesideNear [3]int `json:"beside_near"`

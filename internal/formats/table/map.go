@@ -327,13 +327,13 @@ func (f *Field) check(spec fieldSpec) error {
 	case len(f.Column) > 0 && f.Value != "":
 		return errors.New("column and value (want one of them)")
 	case f.Time != "" && spec.kind != anInstant:
-		return errors.New("time: the field is not an instant")
+		return errors.New("time: the key is only for instants (this field is not one)")
 	case f.Times != 0 && !(f.Times > 0 && f.Times < 1e9):
 		return fmt.Errorf("times %g: not a positive factor", f.Times)
 	case len(f.Unlimited) > 0 && spec.kind != aDuration:
-		return errors.New("unlimited: the field is not a duration")
+		return errors.New("unlimited: the key is only for durations (this field is not one)")
 	case len(f.Names) > 0 && spec.kind != someTRES:
-		return errors.New("names: the field is not a list of trackable resources")
+		return errors.New("names: the key is only for lists of trackable resources (this field is not one)")
 	}
 	units := unitsOf[spec.kind]
 	if _, known := units[f.Unit]; f.Unit != "" && !known {

@@ -155,7 +155,8 @@ var stateWords = map[string]hpc.State{
 	"queued": hpc.Pending, "waiting": hpc.Pending,
 }
 
-var errState = errors.New("not a state (want COMPLETED, or values: in the map)")
+var errState = errors.New("not a state (want a state of Slurm such as COMPLETED, or a translation under the field's " +
+	"key values in the map)")
 
 // state reads a job's state.
 func (f *Field) state(text string) (hpc.State, error) {

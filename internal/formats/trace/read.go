@@ -158,7 +158,7 @@ func ReadSetting(r io.Reader, name string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading trace: %w", err)
 	}
 	if !t.hasHeader {
-		return nil, fmt.Errorf("reading trace: %s: empty (want a header and jobs)", name)
+		return nil, fmt.Errorf("reading trace: %s: empty (want at least a header)", name)
 	}
 	if t.w.Source == "" {
 		t.w.Source = name

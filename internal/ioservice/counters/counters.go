@@ -43,7 +43,7 @@ type Use struct {
 	Start, End hpc.Time
 	RunTime    time.Duration // run time of the job, which can differ from End-Start: see [Store.Job]
 	Mean       float64       // bytes per second, over all nodes
-	Variance   float64       // of the rate's means over intervals of about [Cell]; (bytes per second)²
+	Variance   float64       // variance of the mean rates in intervals of about [Cell], in (bytes per second)²
 }
 
 // reading is a sample within its series.

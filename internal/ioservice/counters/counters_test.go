@@ -331,7 +331,8 @@ func TestSacct(t *testing.T) {
 		"JobID|Start\n7|1":      "sacct:1: the header lacks End (want sacct -P --format=" + strings.Join(sacctColumns, ",") + ")",
 		sacctText + "11|11|x\n": "sacct:7: 3 columns (want 9, as the header has)",
 		strings.Replace(sacctText, "2023-11-14T", "14.11.", 1): `sacct:2: "14.11.22:13:20": not a time (want 2024-03-05T12:00:00)`,
-		strings.Replace(sacctText, "2.5K", "2.5X", 1):          `sacct:3: "2.5X": not a number of bytes (want digits, and K, M, G, T or P)`,
+		strings.Replace(sacctText, "2.5K", "2.5X", 1):          `sacct:3: "2.5X": not a number of bytes (want digits, and K, M, G, T, P or E)`,
+		strings.Replace(sacctText, "2.5K", "2.5.K", 1):         `sacct:3: "2.5.K": not a number of bytes (want digits, and K, M, G, T, P or E)`,
 	} {
 		if _, err := Sacct(strings.NewReader(text), "sacct", time.UTC, func(SacctJob) {}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -2,7 +2,6 @@ package counters
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -194,16 +193,16 @@ func fileSystemBytes(lists ...string) (sum float64, counted bool, err error) {
 
 // scaled parses a number in sacct's format: 4.15M means 4.15 times 1024².
 func scaled(text string) (float64, error) {
-	factor := 1.0
+	factor, digits := 1.0, text
 	if i := strings.IndexByte("KMGTPE", text[len(text)-1]); i >= 0 {
 		for range i + 1 {
 			factor *= 1024
 		}
-		text = text[:len(text)-1]
+		digits = text[:len(text)-1]
 	}
-	n, err := strconv.ParseFloat(text, 64)
+	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil || n < 0 || n > 1e19 || math.IsNaN(n) {
-		return 0, fmt.Errorf("%.40q: %w", text, errors.New("not a number of bytes (want digits, and K, M, G, T or P)"))
+		return 0, fmt.Errorf("%.40q: not a number of bytes (want digits, and K, M, G, T, P or E)", text)
 	}
 	return n * factor, nil
 }

@@ -66,7 +66,7 @@ type Comparison struct {
 	Weeks        int     `json:"weeks"`
 	JitterS      float64 `json:"jitter_s"`
 	Seed         uint64  `json:"seed"`
-	// Quantile is the quantile of the scheduler short-limits.
+	// Quantile: the scheduler "short-limits" lowers time limits to this quantile of the predicted run time.
 	Quantile   float64     `json:"quantile"`
 	Schedulers []Scheduler `json:"schedulers"`
 	Contrasts  []Contrast  `json:"contrasts"`

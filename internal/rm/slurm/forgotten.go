@@ -75,8 +75,8 @@ func (j *jobs) warnForgotten() {
 		if n > shown {
 			list += fmt.Sprintf(" and %d more", n-shown)
 		}
-		j.warn("dependency-forgotten", fmt.Sprintf("%d %s submitted without a dependency on an ended job, because slurmctld "+
-			"%s had forgotten the ended job (MinJobAge) and refuses such dependencies: %s", n,
-			quantity.Plural(n, "job was", "jobs were"), j.codec.Release(), list), false)
+		j.warn("dependency-forgotten", fmt.Sprintf("%s (%s) %s submitted without a dependency on an ended job, because "+
+			"slurmctld %s had forgotten that job (MinJobAge) and refuses such dependencies", quantity.Regular(n, "job"), list,
+			quantity.Plural(n, "was", "were"), j.codec.Release()), false)
 	}
 }

@@ -163,9 +163,9 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 // Let L be the session that began last among the sessions that were over when s began. A session
 // that was over before L began is not a direct dependency of s, because L lies between them. A
 // session that ended between L's start and the start of s is a direct dependency: any session
-// between it and s would have begun after L. So s directly depends on L and on the sessions that
-// ended between L's start and the start of s. Both ends of this range only move forward for later
-// sessions s.
+// between it and s would have begun after L and been over when s began. Such a session does not
+// exist, because L began last. So s directly depends on L and on the sessions that ended between
+// L's start and the start of s. Both ends of this range only move forward for later sessions s.
 //
 // Two sessions without duration at the same instant would depend on each other. The order
 // of submission decides: a session depends on earlier sessions only.

@@ -143,7 +143,7 @@ func (a *Anonymizer) contained(word string) (found string) {
 	return found
 }
 
-// indexOriginals prepares the data for contained.
+// indexOriginals prepares the data that [Anonymizer.contained] searches.
 func (a *Anonymizer) indexOriginals() {
 	a.lowerOriginals, a.lengths, a.counted = map[string]bool{}, nil, len(a.originals)
 	seen := map[int]bool{}

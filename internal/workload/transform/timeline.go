@@ -18,10 +18,10 @@ import (
 )
 
 // Shake moves every submission by up to the given time in either direction. The schedules of
-// several seeds then show how much of a result is chance: Tsafrir and Feitelson, "Instability in
-// parallel job scheduling simulation" (IPDPS 2006), call it shaking the input. A job stays on its
-// side of the window's start, after the jobs on which it depends, and before the start of its tasks
-// that run when the window begins. It returns an error if maxShift is not above 0.
+// several seeds then show how much of a result is chance. Tsafrir and Feitelson call this method
+// shaking the input ("Instability in parallel job scheduling simulation: the role of workload
+// flurries", IPDPS 2006). A job stays on its side of the window's start, after the jobs on which it
+// depends, and before the start of its tasks that run when the window begins. It returns an error if maxShift is not above 0.
 func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)

@@ -48,8 +48,9 @@ const (
 	maxRemovals = 200
 )
 
-// Next removes jobs up to the end of the next window after which slurmctld makes a test. It calls
-// leave, if not nil, for each removed job. It returns false if there is no further window.
+// Next removes jobs, window by window, until slurmctld would make a test; after a window with too
+// many jobs it makes none (see maxRemovals). Next calls leave, if not nil, for each removed job that
+// has nodes of the set. It returns false if there is no further window.
 func (w *Walk[A]) Next(leave func(A)) bool {
 	for w.at < len(w.Jobs) {
 		before := w.Gone
