@@ -95,7 +95,7 @@ func TestStalls(t *testing.T) {
 			busy(h, "dan")
 			queue(h, "dan", "Priority")
 			h.job("other", "ann", "", 1, 5, -1, 0, 30)
-		}, Burst, "user dan has 6 of 7 pending jobs"},
+		}, Burst, "user dan has 6 of 7 pending jobs, and running jobs on 16 of 16 processors in use: 96 % of what jobs hold"},
 		{"limit", func(h *history) {
 			busy(h, "ann")
 			queue(h, "bob", "QOSGrpCpuLimit")

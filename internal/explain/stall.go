@@ -317,9 +317,10 @@ func (s *situation) judge() {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use",
+			s.add(Burst, u.User, share*inUse,
+				"user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use: %.0f %% of what jobs hold and ask for",
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
-				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"))
+				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"), 100*share)
 		}
 	}
 	where, use := "", s.use()
