@@ -70,9 +70,9 @@ func kindOf(part waits.Part, reason string) Kind {
 //	                              share of jobs with a higher priority in the processors of all jobs
 //	                              that started meanwhile; less in proportion if they took fewer
 //	                              processors than the job needs; times 1 − the weight of
-//	                              backfill: an untried job does not wait for its priority. A job that
-//	                              started is compared with the priority that this job had then; without
-//	                              such priorities it is the share of its wait alone
+//	                              backfill: an untried job does not wait for its priority. Each job that
+//	                              started is compared with the priority that this job had then; if the
+//	                              record does not have it, the weight is the share of its wait alone
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
@@ -323,18 +323,18 @@ func (s *situation) judge() {
 				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"), 100*share)
 		}
 	}
-	where, use := "", s.use()
-	if name, of := s.partition(); name != "" {
-		if share, nodes := of.share(); share > inUse {
-			where, use, inUse, ofNodes = " of partition "+name, of, share, nodes
+	where, held := "", s.use()
+	if name, part := s.partition(); name != "" {
+		if share, nodes := part.share(); share > inUse {
+			where, held, inUse, ofNodes = " of partition "+name, part, share, nodes
 		}
 	}
-	of := "processors"
+	larger := "processors"
 	if ofNodes {
-		of = "nodes"
+		larger = "nodes"
 	}
 	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs ask for %s more; half of the share of the %s in use counts",
-		where, use, quantity.Regular(s.stall.PendingCPUs, "processor"), of)
+		where, held, quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
