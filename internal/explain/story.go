@@ -610,10 +610,9 @@ func (s *Story) ranked() Cause {
 		}
 	}
 	text := fmt.Sprintf("for %.0f %% of its wait it waited %s", 100*waited/s.Wait, waits.Priority.Meaning())
-	switch {
-	case !s.ranks:
+	if !s.ranks {
 		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
-	default:
+	} else {
 		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %d of the %d %s that "+
 			"jobs got since it was eligible", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
 		if s.higher < s.CPUs {
