@@ -3,6 +3,8 @@ package explain
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +95,7 @@ func TestStalls(t *testing.T) {
 			busy(h, "dan")
 			queue(h, "dan", "Priority")
 			h.job("other", "ann", "", 1, 5, -1, 0, 30)
-		}, Burst, "user dan has 6 of 7 pending jobs"},
+		}, Burst, "user dan has 6 of 7 pending jobs, and running jobs on 16 of 16 processors in use: 96 % of what jobs hold"},
 		{"limit", func(h *history) {
 			busy(h, "ann")
 			queue(h, "bob", "QOSGrpCpuLimit")
@@ -614,6 +616,117 @@ func TestPostponed(t *testing.T) {
 		var b strings.Builder
 		if err := s.Render(&b, time.UTC); err != nil || strings.Contains(b.String(), "too short") != (want != "") || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %v, want %q in\n%s", job, err, want, b.String())
+		}
+	}
+}
+
+// A job is compared with the jobs that started before it by the priority that it had then, not at its start: its
+// priority grew from 1,000 to 9,000 while it waited. Between two known priorities, it grows linearly.
+func TestPriorityWhileItWaited(t *testing.T) {
+	const behind = "for 100 % of its wait it waited behind jobs with a higher priority"
+	for _, test := range []struct {
+		name       string
+		priorities []uint32 // the job's at minutes 0, 40 and 80
+		start      uint32   // the job's at its start, minute 90
+		others     []uint32 // of jobs with 16 processors that started at minutes 20, 60 and 85
+		took       int
+		weight     float64
+		text       string
+	}{
+		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
+			", and jobs with a higher priority than it had when they started took 32 of the 48 processors that " +
+			"jobs got since it was eligible"},
+		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took 16 of the 48 "},
+		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
+		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
+			"; the record does not have its priority while it waited, so it is not known how many processors they took"},
+		{"no priority", []uint32{0, 0, 0}, 0, []uint32{1600, 5100, 8400}, 0, 0, ""},
+	} {
+		var h history
+		for i, minute := range []int{20, 60, 85} {
+			h.job(fmt.Sprint("other", i), fmt.Sprint("user", i), "n[1-4]", 4, 0, minute, []int{60, 85, 90}[i], 60)
+			h.rows[i].Priority = test.others[i]
+		}
+		h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
+		h.rows[3].Priority, h.rows[3].Eligible = test.start, at(0)
+		for i, p := range test.priorities {
+			h.waits("me", 40*i, "Priority", 300)
+			h.events[i].Priority = p
+		}
+		s, text := storyOf(t, &h)
+		cause := Cause{}
+		for _, c := range s.Causes {
+			if c.Kind == Ranked {
+				cause = c
+			}
+		}
+		if s.higher != test.took || math.Abs(cause.Weight-test.weight) > 1e-9 || !strings.Contains(cause.Text, test.text) ||
+			!strings.Contains(text, cause.Text) {
+			t.Errorf("%s: %d processors, %+v, want %d, %v and %q\n%s",
+				test.name, s.higher, cause, test.took, test.weight, test.text, text)
+		}
+		rec := h.record()
+		g := rec.groups(pointers(rec, func(r *run.Row) bool { return r.Job == "me" }), "").Groups[0]
+		ranked, sum := 0.0, 0.0
+		for _, c := range g.Causes {
+			sum += float64(c.Seconds)
+			if c.Kind == Ranked {
+				ranked += float64(c.Share)
+			}
+		}
+		if (ranked > 0.5) != (test.weight > 0.5) || math.Abs(sum-90*60) > 1e-6 {
+			t.Errorf("%s: causes of the group %+v", test.name, g.Causes)
+		}
+	}
+}
+
+// The priorities that a job had before a lost run do not count after it.
+func TestPriorityAfterALostRun(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
+	h.rows[0].Priority = 3000
+	h.requeued(20, 40, 42, "n1")
+	h.waits("me", 10, "Priority", 0)
+	h.waits("me", 50, "Priority", 0)
+	h.events[0].Priority, h.events[1].Priority = 9000, 2000
+	h.record()
+	known := priorities(&h.rows[0], at(42))
+	for minute, want := range map[int]float64{45: 2000, 50: 2000, 70: 2500, 90: 3000} {
+		if got := known.at(at(minute)); got != want {
+			t.Errorf("minute %d: %v, want %v", minute, got, want)
+		}
+	}
+}
+
+// The line of machine-full has the numbers from which its weight follows.
+func TestWeightOfFull(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		jobs, wait, held int
+		weight           float64
+		text             string
+	}{
+		{"nodes", 4, 0, 1, 0.5, "jobs use 4 of 16 processors on 4 of 4 nodes, and pending jobs ask for 4 processors more; " +
+			"half of the share of the nodes in use counts"},
+		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs ask for " +
+			"4 processors more; half of the share of the processors in use counts"},
+		{"half of the wait", 4, 45, 4, 0.25, "in use counts; times 0.50, the share of its wait for nodes or without " +
+			"a reason"},
+	} {
+		var h history
+		for i := range test.jobs {
+			h.job(fmt.Sprint("other", i), fmt.Sprint("user", i), fmt.Sprint("n", i+1), 1, 0, 0, 90, 300)
+			h.rows[i].Processors = test.held
+		}
+		h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
+		if test.wait > 0 {
+			h.waits("me", 0, "Dependency", 0)
+		}
+		h.waits("me", test.wait, "Resources", 300)
+		s, _ := storyOf(t, &h)
+		i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Full })
+		if i < 0 || math.Abs(s.Causes[i].Weight-test.weight) > 1e-9 || !strings.Contains(s.Causes[i].Text, test.text) {
+			t.Errorf("%s: %+v, want %v and %q", test.name, s.Causes, test.weight, test.text)
 		}
 	}
 }

@@ -70,7 +70,9 @@ func kindOf(part waits.Part, reason string) Kind {
 //	                              share of jobs with a higher priority in the processors of all jobs
 //	                              that started meanwhile; less in proportion if they took fewer
 //	                              processors than the job needs; times 1 − the weight of
-//	                              backfill: an untried job does not wait for its priority
+//	                              backfill: an untried job does not wait for its priority. Each job that
+//	                              started is compared with the priority that this job had then; if the
+//	                              record does not have it, the weight is the share of its wait alone
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
@@ -309,56 +311,91 @@ const beforeWindow = "before the window begins, the run does not know why jobs w
 func (s *situation) judge() {
 	unusable := s.nodesAway() // reservations and outages say more than the reasons
 	s.byReason()
-	inUse := 0.0
-	if s.stall.Processors > 0 {
-		inUse = min(1, float64(s.stall.BusyProcessors)/float64(s.stall.Processors))
-	}
-	if s.stall.Nodes > 0 {
-		inUse = max(inUse, min(1, float64(s.stall.BusyNodes)/float64(s.stall.Nodes)))
-	}
+	inUse, ofNodes := s.use().share()
 	s.freeNodes(unusable)
 	if len(s.stall.Users) > 0 && s.stall.Processors > 0 {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use",
+			s.add(Burst, u.User, share*inUse,
+				"user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use: %.0f %% of what jobs hold and ask for",
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
-				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"))
+				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"), 100*share)
 		}
 	}
-	where, busy, all := "", s.stall.BusyProcessors, s.stall.Processors
-	if name, held, size, share := s.partition(); share > inUse {
-		where, busy, all, inUse = " of partition "+name, held, size, share
+	where, held := "", s.use()
+	if name, part := s.partition(); name != "" {
+		if share, nodes := part.share(); share > inUse {
+			where, held, inUse, ofNodes = " of partition "+name, part, share, nodes
+		}
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %d of %d processors, and pending jobs ask for %d more", where, busy, all, s.stall.PendingCPUs)
+	larger := "processors"
+	if ofNodes {
+		larger = "nodes"
+	}
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs ask for %s more; half of the share of the %s in use counts",
+		where, held, quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
-// partition returns the partition of the explained job: its name, the processors that jobs hold in
-// it, all its processors, and the share of its processors or nodes in use (0 if the record does not
-// have the partition).
-func (s *situation) partition() (name string, held, all int, share float64) {
+// use is how many processors and nodes of the machine, or of a partition, jobs hold.
+type use struct {
+	heldProcessors, processors int
+	heldNodes, nodes           int
+}
+
+// share returns the share of the processors or of the nodes in use, whichever is larger, and whether it is the share
+// of the nodes. A size of 0 is not known and does not count.
+func (u use) share() (share float64, ofNodes bool) {
+	if u.processors > 0 {
+		share = min(1, float64(u.heldProcessors)/float64(u.processors))
+	}
+	if u.nodes > 0 {
+		nodes := min(1, float64(u.heldNodes)/float64(u.nodes))
+		return max(share, nodes), nodes > share
+	}
+	return share, false
+}
+
+// String writes the processors and, if their number is known, the nodes in use.
+func (u use) String() string {
+	text := of(u.heldProcessors, u.processors, "processor")
+	if u.nodes > 0 {
+		text += " on " + of(u.heldNodes, u.nodes, "node")
+	}
+	return text
+}
+
+// use returns how much of the machine is in use.
+func (s *situation) use() use {
+	return use{s.stall.BusyProcessors, s.stall.Processors, s.stall.BusyNodes, s.stall.Nodes}
+}
+
+// partition returns the name of the explained job's partition and how much of it is in use. The name is empty
+// if no job is explained, or if the record does not have the partition.
+func (s *situation) partition() (name string, u use) {
 	if s.only == nil {
-		return "", 0, 0, 0
+		return "", use{}
 	}
 	name, _, _ = strings.Cut(s.only.Partition, ",")
 	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == name })
 	if at < 0 {
-		return "", 0, 0, 0
+		return "", use{}
 	}
 	p := s.manifest.Cluster.Partitions[at]
 	nodes := map[string]bool{}
+	u = use{processors: p.Processors, nodes: p.Nodes}
 	for _, row := range s.running {
 		if row.Partition != name {
 			continue
 		}
-		held += row.run.Processors
+		u.heldProcessors += row.run.Processors
 		for _, node := range nodesIn(row.run.Nodes) {
 			nodes[node] = true
 		}
 	}
-	share = max(float64(held)/float64(max(1, p.Processors)), float64(len(nodes))/float64(max(1, p.Nodes)))
-	return name, held, p.Processors, min(1, share)
+	u.heldNodes = len(nodes)
+	return name, u
 }
 
 // byReason adds the causes that the parts of waits name by themselves.

@@ -67,8 +67,10 @@ type Story struct {
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
 	// before counts the processors of the jobs that started since this job was eligible, and higher the
-	// processors of such jobs with a higher priority.
+	// processors of such jobs with a higher priority than this job had at that time. ranks says whether the
+	// record has priorities of this job while it waited; without them, higher is not known.
 	higher, before int
+	ranks          bool
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
 	// on which the job ran next. The wait may be after a lost run. The holder of the most
 	// processors comes first.
@@ -308,15 +310,18 @@ func (s *Story) backfilled() {
 // from those jobs only that started after this job was eligible.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
+	since := max(row.Submit, min(row.Eligible, until))
+	known := priorities(row, since)
+	s.ranks = len(known) > 0
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
 		other := &rec.rows[i]
 		if other == row || !shareNodes(row, other) {
 			continue
 		}
-		if other.Start != 0 && other.Start >= max(row.Submit, min(row.Eligible, until)) && other.Start < until {
+		if other.Start != 0 && other.Start >= since && other.Start < until {
 			s.before += other.Processors
-			if other.Priority > s.Priority {
+			if s.ranks && float64(other.Priority) > known.at(other.Start) {
 				s.higher += other.Processors
 			}
 		}
@@ -339,6 +344,44 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 			to.User, to.UserJobs = other.User, n
 		}
 	}
+}
+
+// ranking is the priority of a waiting job over time, as far as the record has it, in order of the dates.
+type ranking []rank
+
+// rank is the priority of a job at an instant.
+type rank struct {
+	at       hpc.Time
+	priority uint32
+}
+
+// priorities returns the priorities of a job that the record has since an instant of its wait, and the
+// last one before. The priority at the start is the last one. The ranking is empty if the record has no priority
+// while the job waited.
+func priorities(row *run.Row, since hpc.Time) (known ranking) {
+	for _, span := range row.Reasons {
+		if span.Priority != 0 && span.To > since {
+			known = append(known, rank{span.From, span.Priority})
+		}
+	}
+	if len(known) > 0 && row.Start != 0 && row.Priority != 0 {
+		known = append(known, rank{row.Start, row.Priority})
+	}
+	return known
+}
+
+// at returns the priority at an instant. It interpolates between two known priorities, because age grows
+// linearly.
+func (known ranking) at(t hpc.Time) float64 {
+	i := slices.IndexFunc(known, func(k rank) bool { return k.at > t })
+	switch i {
+	case -1:
+		return float64(known[len(known)-1].priority)
+	case 0:
+		return float64(known[0].priority)
+	}
+	a, b := known[i-1], known[i]
+	return float64(a.priority) + (float64(b.priority)-float64(a.priority))*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
 }
 
 // startedBetween reports whether a run of the job started in the interval [from, until), and returns
@@ -558,22 +601,35 @@ func (s *Story) belowLimit(row, other *run.Row) string {
 	return what
 }
 
-// ranked returns the weight of the job's low priority ([Cause]).
-func (s *Story) ranked() float64 {
+// ranked returns the cause of the job's low priority ([Cause]).
+func (s *Story) ranked() Cause {
 	waited := 0.0
 	for _, span := range s.Reasons {
 		if span.Part == waits.Priority {
 			waited += span.Seconds
 		}
 	}
-	return waited / s.Wait * s.outranked()
+	text := fmt.Sprintf("for %.0f %% of its wait it waited %s", 100*waited/s.Wait, waits.Priority.Meaning())
+	if !s.ranks {
+		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
+	} else {
+		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %d of the %d %s that "+
+			"jobs got since it was eligible", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
+		if s.higher < s.CPUs {
+			text += fmt.Sprintf(" (it needs %d)", s.CPUs)
+		}
+	}
+	return Cause{Kind: Ranked, Weight: waited / s.Wait * s.outranked(), Text: text}
 }
 
-// outranked returns the part of the weight of [Story.ranked] that comes from the jobs that started
-// before this job.
+// outranked returns the factor of the weight of [Story.ranked] that comes from the jobs that started
+// before this job. It is 1 if the record does not say which of them had a higher priority.
 func (s *Story) outranked() float64 {
 	if s.before == 0 || s.Priority == 0 {
 		return 0
+	}
+	if !s.ranks {
+		return 1
 	}
 	enough := min(1, float64(s.higher)/float64(max(1, s.CPUs)))
 	return float64(s.higher) / float64(s.before) * enough
@@ -623,16 +679,20 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 	longest, rest := s.longest(false)
 	if rest > negligible*s.Wait {
 		for _, c := range rec.forNodes(row, longest.middle()) {
-			c.Weight *= rest / s.Wait
+			share := rest / s.Wait
+			c.Weight *= share
+			if share < 1-negligible {
+				c.Text += fmt.Sprintf("; times %.2f, the share of its wait for nodes or without a reason", share)
+			}
 			s.Causes = append(s.Causes, c)
 			if c.Kind == Backfill {
-				ranked *= 1 - c.Weight
+				ranked.Weight *= 1 - c.Weight
+				ranked.Text += "; less by the weight of backfill"
 			}
 		}
 	}
-	if ranked > 0 {
-		s.Causes = append(s.Causes, Cause{Kind: Ranked, Weight: ranked, Text: fmt.Sprintf(
-			"jobs with a higher priority than %d took %d of the %d %s that jobs got between this job's eligibility and its start", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
+	if ranked.Weight > 0 {
+		s.Causes = append(s.Causes, ranked)
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })
 	s.Causes = s.Causes[:min(3, len(s.Causes))]
