@@ -175,7 +175,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		known := described[row[0].(string)]
-		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window}
+		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window, begin: known.Begin}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
 		one.every = time.Duration(value(row[3])) * time.Microsecond

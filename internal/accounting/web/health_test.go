@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -501,6 +502,45 @@ func TestTogether(t *testing.T) {
 		t.Error("the page does not say how the schedulers are aligned")
 	}
 	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
+}
+
+// TestTogetherRuns aligns runs by their workloads: slurmctld of a run starts minutes before the workload, here on the
+// day before.
+func TestTogetherRuns(t *testing.T) {
+	s := serve(t, 50)
+	run := func(name string, first, begin time.Time) {
+		var list []store.Health
+		for i := range 6 {
+			list = append(list, store.Health{Cluster: name, At: first.Add(time.Duration(i+1)*10*time.Minute - time.Second),
+				Interval: 10 * time.Minute, Running: int64(i)})
+		}
+		if err := errors.Join(s.store.AddHealth(list...), s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun, Begin: begin})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	midnight := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
+	run("one", midnight.Add(-3*time.Minute), midnight)
+	run("two", midnight.Add(-6*time.Minute), midnight) // another seed
+	run("window", midnight.Add(11*time.Hour), midnight.Add(11*time.Hour))
+	run("later", midnight.Add(5*24*time.Hour-time.Minute), midnight.AddDate(0, 0, 5))
+	for query, want := range map[string]string{
+		"a=one&b=two&last=all&align=begin":                                      "",
+		"a=two&b=one&last=all&align=begin":                                      "",
+		"a=one&b=two&last=all&align=day":                                        "",
+		"a=window&b=one&last=all&align=day":                                     "",
+		"a=one&b=window&last=all&align=day":                                     "",
+		"a=one&b=later&last=all&align=day":                                      "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
+		"a=one&b=later&last=all&align=begin":                                    "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
+		"a=one&b=two&from=2024-04-10T00:00&until=2024-04-11T00:00":              "2024-03-05 00:00:00 is drawn at 2024-04-10 00:00:00",
+		"a=one&b=two&from=2024-04-10T09:00&until=2024-04-11T00:00&align=begin":  "2024-03-05 00:00:00 is drawn at 2024-04-10 09:00:00",
+		"a=one&b=window&from=2024-04-10T09:00&until=2024-04-11T00:00&align=day": "2024-03-05 09:00:00 is drawn at 2024-04-10 09:00:00",
+	} {
+		html := strings.ReplaceAll(s.get("api/v1/panels/health-jobs?format=html&"+query, http.StatusOK), quantity.Space, " ")
+		_, moved, _ := strings.Cut(html, "The times of this side are moved: ")
+		if moved, _, _ = strings.Cut(moved, "."); moved != want {
+			t.Errorf("%s: %q, want %q", query, moved, want)
+		}
+	}
 }
 
 // TestEvenBuckets chooses buckets that have the same number of a scheduler's figures. Otherwise sums of buckets go up
