@@ -43,7 +43,7 @@ type Job struct {
 	// document has neither time, it is a hash of the document. A task of an array, or a component
 	// of a heterogeneous job, may lack a number of its own (sacct without JobIDRaw). Its JobID is
 	// then the number of the array or heterogeneous job, and (index + 1) 2^34 is added to the
-	// absolute value of Run. Tasks of an array that never ran are one job, as in Slurm's documents.
+	// absolute value of Run. In Slurm's documents, tasks of an array that never ran are one job.
 	Run int64
 
 	State string // as in the document: COMPLETED, PENDING for a requeued run, ...

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
@@ -97,6 +98,19 @@ func TestWindowHealth(t *testing.T) {
 		if begin != c.begin || !slices.Equal(started, c.started) {
 			t.Errorf("%s: %v starts from %d on, want %v from %d on", name, started, begin, c.started, c.begin)
 		}
+	}
+}
+
+// TestRunBegins checks that a run begins with its window, or else with its workload.
+func TestRunBegins(t *testing.T) {
+	for _, c := range []struct{ virtual, window, begin, shown int64 }{{virtual: 600, begin: 600}, {virtual: 600, window: 900, begin: 900, shown: 900}} {
+		got := runCluster("what-if", &run.Manifest{VirtualStart: hpc.Unix(c.virtual), WindowStart: hpc.Unix(c.window)})
+		if got.Begin.Unix() != c.begin || got.Window.IsZero() != (c.shown == 0) || c.shown != 0 && got.Window.Unix() != c.shown {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+	if got := runCluster("old", &run.Manifest{}); !got.Begin.IsZero() {
+		t.Errorf("a record without times: %+v", got)
 	}
 }
 

@@ -288,13 +288,28 @@ func (l *lostRuns) close() error {
 	return nil
 }
 
-// describe sends the size of a run's machine to the server.
+// describe sends the description of a run as a cluster to the server.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
-	m := &r.Manifest
+	body, err := json.Marshal(runCluster(name, &r.Manifest))
+	if err != nil {
+		return err
+	}
+	answer, err := c.stream(ctx, http.MethodPut, "/_accounting/cluster", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return answer.Close()
+}
+
+// runCluster returns the description of a run as a cluster.
+func runCluster(name string, m *run.Manifest) store.Cluster {
 	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
 		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt(), Frozen: m.Clock.Model == "frozen"}
 	if m.WindowStart != 0 {
 		cluster.Window = m.WindowStart.Std().UTC()
+	}
+	if begin := cmp.Or(m.WindowStart, m.VirtualStart); begin != 0 {
+		cluster.Begin = begin.Std().UTC()
 	}
 	switch m.Engine {
 	case run.EngineRecorded:
@@ -304,15 +319,7 @@ func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	default:
 		cluster.Description = fmt.Sprintf("%s replayed on Slurm %s", filepath.Base(m.Workload.Path), m.Versions.Slurm)
 	}
-	body, err := json.Marshal(cluster)
-	if err != nil {
-		return err
-	}
-	answer, err := c.stream(ctx, http.MethodPut, "/_accounting/cluster", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	return answer.Close()
+	return cluster
 }
 
 func positive(n int) document.Int {

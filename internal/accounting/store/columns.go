@@ -33,7 +33,7 @@ var Columns = slices.Concat([]Column{
 	{"collection", "VARCHAR", "_index", "name of the index that the document was sent to", text(func(e *Entry) string { return e.Index })},
 	{"cluster", "VARCHAR NOT NULL", "cluster", "name of the cluster, or of an imported run", func(e *Entry) parquet.Value { return columnar.Text(e.Job.Cluster) }},
 	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(e *Entry) parquet.Value { return columnar.Int(e.Job.JobID) }},
-	{"run", "BIGINT NOT NULL", "", "number of the run: its start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran share one row", func(e *Entry) parquet.Value { return columnar.Int(e.Job.Run) }},
+	{"run", "BIGINT NOT NULL", "", "number of the run: its start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran share one row in Slurm's documents, and have a row and a number each in an imported run", func(e *Entry) parquet.Value { return columnar.Int(e.Job.Run) }},
 	{"state", "VARCHAR", "state", "COMPLETED, FAILED, TIMEOUT, ...; PENDING for a run that ended in a requeue", job(func(j *document.Job) string { return j.State })},
 	{"lost", "BIGINT", "", "1 for a run that was lost because its job went back to the queue; 0 for other runs", func(e *Entry) parquet.Value { return columnar.Int(map[bool]int64{true: 1}[e.Job.Lost]) }},
 	{"submit_time", "TIMESTAMP", "@submit", "submission (UTC)", instant(func(j *document.Job) time.Time { return j.Submit })},

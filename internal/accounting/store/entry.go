@@ -82,4 +82,5 @@ type Cluster struct {
 
 	Frozen bool      `json:",omitempty"` // the run's clock stood still while the scheduler computed
 	Window time.Time `json:",omitzero"`  // beginning of the run's window, and of its scheduler's figures
+	Begin  time.Time `json:",omitzero"`  // beginning of the run's workload: its window, or else its epoch
 }

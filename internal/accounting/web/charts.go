@@ -158,7 +158,7 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 			case unknown && sum == 0:
 				entry.Value = quantity.Unknown
 			default:
-				entry.Value = r.write(t.Columns[series].format, sum)
+				entry.Value = r.writeUnit(t.Columns[series], sum)
 			}
 			if t.names != "" && entry.Name != "others" {
 				entry.Href = r.only(t.names, t.Columns[series].Name)
@@ -207,7 +207,7 @@ func (r *request) describe(t *table, row []any) string {
 	var parts []string
 	for i, c := range t.Columns {
 		if v := row[i]; v != nil && value(v) != 0 {
-			parts = append(parts, orUnknown(c.Label)+" "+r.write(c.format, v))
+			parts = append(parts, orUnknown(c.Label)+" "+r.writeUnit(c, v))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -456,6 +456,14 @@ func (r *request) write(f format, v any) string {
 		return quantity.Decimal(n)
 	}
 	return fmt.Sprint(v)
+}
+
+// writeUnit formats a value of a column as write does, and adds the unit to an unformatted number.
+func (r *request) writeUnit(c column, v any) string {
+	if c.format == number && c.Unit != "" {
+		return r.write(number, v) + quantity.Space + c.Unit
+	}
+	return r.write(c.format, v)
 }
 
 func orUnknown(name string) string { return quantity.Name(cmp.Or(name, "not known")) }

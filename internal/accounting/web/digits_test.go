@@ -62,7 +62,7 @@ func (s *site) addFrozen(cluster string) {
 }
 
 // TestFrozenHealth checks that charts explain why all their values are 0, that charts of times say
-// that a run's clock stood still, and that other charts have no such notes.
+// that computing took no time in a run, and that other charts have no such notes.
 func TestFrozenHealth(t *testing.T) {
 	s := serve(t, 50)
 	s.addFrozen("still")
@@ -70,7 +70,7 @@ func TestFrozenHealth(t *testing.T) {
 	if err := s.store.SetCluster(store.Cluster{Name: "still", Kind: kindRun, Frozen: true}); err != nil {
 		t.Fatal(err)
 	}
-	const frozen, zero = "The clock of still stood still", "All values in the chart are 0."
+	const frozen, zero = "Computing took no virtual time in still", "All values in the chart are 0."
 	for _, c := range []struct {
 		cluster, panel, note string
 	}{
@@ -86,5 +86,9 @@ func TestFrozenHealth(t *testing.T) {
 		if !strings.Contains(html, c.note) {
 			t.Errorf("the page's %s of %s does not say %q", c.panel, c.cluster, c.note)
 		}
+	} // A chart of two schedulers has the values of both.
+	html := s.get("api/v1/panels/health-main?last=all&format=html&a=vale&b=still", http.StatusOK)
+	if !strings.Contains(html, "All values of still in the chart are 0.") || strings.Contains(html, "All values of vale") || strings.Contains(html, zero) {
+		t.Errorf("the panel of two schedulers says %.2000s", html)
 	}
 }

@@ -28,14 +28,15 @@ var healthPanels = []*panel{
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
-		lines: []string{"depth", "queue"}, unit: "jobs"},
+		lines: []string{"depth", "queue"}, unit: "jobs", aboutLines: "Jobs that a mean cycle tried to place or only looked " +
+			"at (depth), and the length of the queue in the last cycle."},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
 		"slurmctld was asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
-		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, and failed counts " +
-		"failures of Slurm, not of jobs.",
+		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, cancelled counts " +
+		"requests to cancel jobs, failed counts failures of Slurm, not of jobs, and nothing counts timeouts.",
 		health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
@@ -74,16 +75,25 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 		}
 	}
 	if p.times && len(frozen) > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("The clock of %s stood still while slurmctld computed, so neither these "+
-			"times nor their order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
+		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so neither these times nor their "+
+			"order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
 	}
 }
 
-// explainBlank adds a note to a table whose known figures are all 0, because its chart is empty.
-func (p *panel) explainBlank(t *table) {
-	blank := false
+// explainBlank adds a note to a table if all its known figures in the chart are 0. A chart of two schedulers may have
+// those of the other one, so the note names the scheduler.
+func (p *panel) explainBlank(t *table, r *request) {
+	blank, shown, whose := false, t.series, ""
+	if r.suffix != "" && p.lines != nil {
+		shown, whose = nil, " of "+strings.Join(r.clusters(), ", ")
+		for i, c := range t.Columns {
+			if slices.Contains(p.lines, c.Name) {
+				shown = append(shown, i)
+			}
+		}
+	}
 	for _, row := range t.Rows {
-		for _, i := range t.series {
+		for _, i := range shown {
 			if known(row[i]) != 0 {
 				return
 			}
@@ -91,7 +101,7 @@ func (p *panel) explainBlank(t *table) {
 		}
 	}
 	if blank {
-		t.notes = append(t.notes, "All values in the chart are 0.")
+		t.notes = append(t.notes, "All values"+whose+" in the chart are 0.")
 	}
 }
 
@@ -175,7 +185,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		known := described[row[0].(string)]
-		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window}
+		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window, begin: known.Begin}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
 		one.every = time.Duration(value(row[3])) * time.Microsecond
@@ -218,11 +228,12 @@ func ofClusters(names []string) condition {
 }
 
 // counters are the columns of health whose sum over time is shown. For the columns in largest, the
-// largest value of a bar is shown.
+// largest value of a bar is shown. ofLastCycle are such columns that describe the last cycle.
 var (
 	counters = strings.Fields("submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
-	largest = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_queue bf_queue")
+	largest     = strings.Fields("threads agent_queue agents dbd_queue pending running")
+	ofLastCycle = strings.Fields("bf_table main_queue bf_queue")
 )
 
 // bars returns the buckets of a panel about schedulers. Unlike the buckets of jobs, the first and
@@ -258,8 +269,9 @@ func (r *request) inBars() condition {
 // and what. what is SQL that aggregates over clusters: its input has one row for each cluster, with
 // the cluster's figures in the bar. Counters are spread evenly over their intervals. For a level,
 // such as the number of running jobs, the largest of the bar's answers is used; what can sum levels
-// over clusters. The longest cycle is the longest of the intervals that touch the bar; it is at least
-// each interval's mean cycle. A figure that is not known is NULL.
+// over clusters. Figures of the last cycle count only if a cycle ran in their interval. The longest
+// cycle is the longest of the intervals that touch the bar; it is at least each interval's mean
+// cycle. A figure that is not known is NULL.
 func (r *request) fromHealth(what string) condition {
 	parts := r.inBars()
 	of := "sum(covered) AS covered"
@@ -269,9 +281,13 @@ func (r *request) fromHealth(what string) condition {
 	for _, name := range largest {
 		of += ", max(" + name + ") FILTER (told) AS " + name
 	}
+	for _, name := range ofLastCycle {
+		prefix, _, _ := strings.Cut(name, "_")
+		of += ", max(" + name + ") FILTER (told AND " + prefix + "_cycles > 0) AS " + name
+	}
 	for _, prefix := range []string{"main_", "bf_"} {
-		of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told) AS @last_us, max(greatest(@longest_us, "+
-			"@us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", prefix)
+		of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told AND @cycles > 0) AS @last_us, "+
+			"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", prefix)
 	}
 	return condition{"SELECT bucket, max(covered), " + what + " FROM (SELECT bucket, cluster, " + of + " FROM (" +
 		parts.sql + ") GROUP BY 1, 2) GROUP BY 1", parts.args}
@@ -300,20 +316,26 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	return t
 }
 
-// noteGaps notes how many bars have no figures, and why.
+// noteGaps notes how many bars have no figures, and why: a run has none before its beginning and after its end.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 {
 		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
-	gaps, counted := 0, false
+	gaps, outside, counted := 0, 0, false
+	sites, runs := s.kinds(r.clusters())
+	oldest, newest := s.extent(r.clusters(), r.now)
 	for _, row := range t.Rows {
 		counted = counted || value(row[coveredColumn]) > 0
 		known := slices.ContainsFunc(row[coveredColumn+1:], func(v any) bool { return v != nil })
 		if len(t.series) == 0 { // nothing was counted in any bar
 			known = value(row[coveredColumn]) > 0
 		}
-		if !known {
+		switch {
+		case known:
+		case sites == 0 && runs > 0 && (!row[1].(time.Time).After(oldest) || row[0].(time.Time).After(newest)):
+			outside++
+		default:
 			gaps++
 		}
 	}
@@ -321,28 +343,42 @@ func (t *table) noteGaps(r *request, s *sizes) {
 		t.notes = append(t.notes, "No such event was counted: it did not happen, or slurmctld does not count it. "+
 			"Slurm counts why cycles end since 23.11. Simulations count neither the ends of cycles nor requests.")
 	}
-	if gaps > 0 {
-		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
-			fmt.Sprintf(" of %d without figures: %s.", len(t.Rows), s.whyGaps(r.clusters())))
+	for _, list := range []struct {
+		n   int
+		why string
+	}{{outside, quantity.Plural(runs, "the run had not begun or was over", "the runs had not begun or were over")},
+		{gaps, whyGaps(sites, runs)}} {
+		if list.n > 0 {
+			t.notes = append(t.notes, fmt.Sprintf("%s of %d without figures: %s.", quantity.Counted(list.n, "bar", "bars"),
+				len(t.Rows), list.why))
+		}
 	}
 }
 
-// whyGaps says why there are times without figures of the named schedulers. An empty list means all schedulers.
-func (s *sizes) whyGaps(names []string) string {
-	sites, runs := false, false
+// kinds counts the named schedulers: those of sites and those of runs. An empty list means all schedulers.
+func (s *sizes) kinds(names []string) (sites, runs int) {
 	for _, c := range s.list {
-		if len(names) == 0 || slices.Contains(names, c.Name) {
-			sites, runs = sites || c.Kind != kindRun, runs || c.Kind == kindRun
+		switch {
+		case len(names) > 0 && !slices.Contains(names, c.Name):
+		case c.Kind == kindRun:
+			runs++
+		default:
+			sites++
 		}
 	}
+	return sites, runs
+}
+
+// whyGaps says why schedulers of sites and runs have times without figures.
+func whyGaps(sites, runs int) string {
 	const silent, replayed = "nobody asked slurmctld, or it did not answer", "the record of a replay has figures for " +
 		"every ten minutes of its virtual time, or for every hour with the measured clock"
 	switch {
-	case sites && runs:
+	case sites > 0 && runs > 0:
 		return silent + "; " + replayed
-	case runs:
+	case runs > 0:
 		return replayed
-	case sites:
+	case sites > 0:
 		return silent
 	}
 	return "figures come from slurmctld, which serve --sdiag asks, and from records of replays on Slurm and of " +
@@ -369,15 +405,15 @@ func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 func queryDepth(r *request) condition {
 	return r.fromHealth("sum(bf_tried) / nullif(sum(bf_cycles), 0), (sum(bf_depth) - sum(bf_tried)) / " +
 		"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), sum(bf_queue)::DOUBLE, " +
-		"sum(bf_table)::DOUBLE, sum(main_depth) / nullif(sum(main_cycles), 0), sum(main_queue)::DOUBLE")
+		"sum(bf_table)::DOUBLE, sum(main_depth) / nullif(sum(main_cycles), 0), sum(main_queue)::DOUBLE, sum(bf_cycles)")
 }
 
 func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
 		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
-		{"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
+		{"depth", "depth", "jobs", number}, {"queue", "queue in the last cycle", "jobs", count},
 		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number},
-		{"main_queue", "its queue", "jobs", count},
+		{"main_queue", "its queue in its last cycle", "jobs", count}, {"cycles", "cycles", "", count},
 	})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +117,9 @@ func TestHealthZero(t *testing.T) {
 	ping := []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 6, Micros: 3_000_000},
 		{Kind: store.MainExit, Name: "end_job_queue", Count: 4}, {Kind: store.BackfillExit, Name: "end_job_queue", Count: 1}}
 	err := s.store.AddHealth(store.Health{Cluster: "vale", At: at(0), Interval: time.Minute, Counts: ping},
-		store.Health{Cluster: "vale", At: at(1), Interval: time.Minute}, // idle
-		store.Health{Cluster: "vale", At: at(3)},                        // the first answer after a restart
+		store.Health{Cluster: "vale", At: at(1), Interval: time.Minute, Table: 5, // idle
+			Main: store.Cycles{Last: time.Second, Queue: 7}, Backfill: store.Cycles{Last: time.Second, Queue: 7}},
+		store.Health{Cluster: "vale", At: at(3)}, // the first answer after a restart
 		store.Health{Cluster: "vale", At: at(4), Interval: time.Minute, Counts: ping})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +135,7 @@ func TestHealthZero(t *testing.T) {
 		if want := fmt.Sprintf("covered[60 %v][60 0][0 <nil>][0 <nil>][60 %v]", first, first); got != want {
 			t.Errorf("%s: %s, want %s", panel, got, want)
 		}
-		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "2"+quantity.Space+"intervals of 5 without figures") {
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "2"+quantity.Space+"bars of 5 without figures") {
 			t.Errorf("%s: %q", panel, r.Notes)
 		}
 		text := s.get("api/v1/panels/"+panel+"?last=all&format=csv", http.StatusOK)
@@ -145,6 +148,15 @@ func TestHealthZero(t *testing.T) {
 	if r.Rows[1][3] != 0.0 || r.Rows[1][4] != nil || r.Rows[1][5] != nil {
 		t.Errorf("an interval without a cycle: %v", r.Rows[1])
 	}
+	for panel, columns := range map[string]string{"health-depth": "tried queue table main_queue", "health-main": "last", "health-backfill": "last"} {
+		r := s.panel(panel, "last", "all", "f", "cluster=vale") // no cycle: the answer describes an older cycle
+		for _, name := range strings.Fields(columns) {
+			i := slices.IndexFunc(r.Columns, func(c struct{ Name string }) bool { return c.Name == name })
+			if r.Rows[1][i] != nil {
+				t.Errorf("%s of %s without a cycle is %v", name, panel, r.Rows[1][i])
+			}
+		}
+	}
 	old := store.Health{Cluster: "old", At: at(0), Interval: time.Minute, Main: store.Cycles{Count: 3}}
 	if err := s.store.AddHealth(old); err != nil {
 		t.Fatal(err)
@@ -154,7 +166,7 @@ func TestHealthZero(t *testing.T) {
 		t.Errorf("an old release: %q", r.Notes)
 	}
 	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
-	if len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "1"+quantity.Space+"interval of 5 without figures") {
+	if len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "1"+quantity.Space+"bar of 5 without figures") {
 		t.Errorf("%q", r.Notes)
 	}
 }
@@ -262,6 +274,28 @@ func TestHealthGaps(t *testing.T) {
 	}
 }
 
+// TestOutsideRun checks that a panel says that a run had not begun or was over, and explains only the other gaps by the
+// record's steps.
+func TestOutsideRun(t *testing.T) {
+	s := serve(t, 50)
+	s.addRun("what-if")
+	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: kindRun}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"2023-11-20T09:30:00Z 2023-11-20T10:30:00Z": "",
+		"2023-11-20T08:30:00Z 2023-11-20T11:30:00Z": "12 bars of 18 without figures: the run had not begun or was over.",
+		"2023-11-20T10:20:00Z 2023-11-20T10:40:00Z": "1 bar of 2 without figures: the run had not begun or was over.",
+		"2024-11-20T10:00:00Z 2024-11-20T11:00:00Z": "6 bars of 6 without figures: the run had not begun or was over.",
+	} {
+		from, until, _ := strings.Cut(query, " ")
+		r := s.panel("health-jobs", "from", from, "until", until, "f", "cluster=what-if")
+		if got := strings.ReplaceAll(strings.Join(r.Notes, " "), quantity.Space, " "); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
 // TestWindowNote checks that a panel of a run with a window says where the run's figures begin, unless
 // the view begins later, and also beside another scheduler.
 func TestWindowNote(t *testing.T) {
@@ -309,7 +343,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "failed counts failures of Slurm, not of jobs", "cluster%3Ddale", "a=dale&amp;b=vale"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -500,7 +534,53 @@ func TestTogether(t *testing.T) {
 	if !strings.Contains(page, `<select name="align">`) || !strings.Contains(page, `<option value="day" selected>`) {
 		t.Error("the page does not say how the schedulers are aligned")
 	}
+	html := s.get("api/v1/panels/health-depth?format=html&last=all&a=vale&b=what-if", http.StatusOK)
+	for text, want := range map[string]bool{"only looked at (depth), and the length of the queue in the last cycle.": true,
+		"queue in the last cycle, vale": true, "jobs that it only looked at.": false} {
+		if strings.Contains(html, text) != want {
+			t.Errorf("the chart of depths: whether %q: want %v", text, want)
+		}
+	}
 	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
+}
+
+// TestTogetherRuns aligns runs by their workloads: slurmctld of a run starts minutes before the workload, here on the
+// day before.
+func TestTogetherRuns(t *testing.T) {
+	s := serve(t, 50)
+	run := func(name string, first, begin time.Time) {
+		var list []store.Health
+		for i := range 6 {
+			list = append(list, store.Health{Cluster: name, At: first.Add(time.Duration(i+1)*10*time.Minute - time.Second),
+				Interval: 10 * time.Minute, Running: int64(i)})
+		}
+		if err := errors.Join(s.store.AddHealth(list...), s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun, Begin: begin})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	midnight := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
+	run("one", midnight.Add(-3*time.Minute), midnight)
+	run("two", midnight.Add(-6*time.Minute), midnight) // another seed
+	run("window", midnight.Add(11*time.Hour), midnight.Add(11*time.Hour))
+	run("later", midnight.Add(5*24*time.Hour-time.Minute), midnight.AddDate(0, 0, 5))
+	for query, want := range map[string]string{
+		"a=one&b=two&last=all&align=begin":                                      "",
+		"a=two&b=one&last=all&align=begin":                                      "",
+		"a=one&b=two&last=all&align=day":                                        "",
+		"a=window&b=one&last=all&align=day":                                     "",
+		"a=one&b=window&last=all&align=day":                                     "",
+		"a=one&b=later&last=all&align=day":                                      "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
+		"a=one&b=later&last=all&align=begin":                                    "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
+		"a=one&b=two&from=2024-04-10T00:00&until=2024-04-11T00:00":              "2024-03-05 00:00:00 is drawn at 2024-04-10 00:00:00",
+		"a=one&b=two&from=2024-04-10T09:00&until=2024-04-11T00:00&align=begin":  "2024-03-05 00:00:00 is drawn at 2024-04-10 09:00:00",
+		"a=one&b=window&from=2024-04-10T09:00&until=2024-04-11T00:00&align=day": "2024-03-05 09:00:00 is drawn at 2024-04-10 09:00:00",
+	} {
+		html := strings.ReplaceAll(s.get("api/v1/panels/health-jobs?format=html&"+query, http.StatusOK), quantity.Space, " ")
+		_, moved, _ := strings.Cut(html, "The times of this side are moved: ")
+		if moved, _, _ = strings.Cut(moved, "."); moved != want {
+			t.Errorf("%s: %q, want %q", query, moved, want)
+		}
+	}
 }
 
 // TestEvenBuckets chooses buckets that have the same number of a scheduler's figures. Otherwise sums of buckets go up

@@ -141,7 +141,10 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 	}
 	draw := p.draw
 	if len(answers) > 1 && p.lines != nil {
-		if out.Chart, err = drawTogether(p, r, answers); err != nil {
+		drawn := *p
+		drawn.about = cmp.Or(p.aboutLines, p.about)
+		out.About = drawn.about
+		if out.Chart, err = drawTogether(&drawn, r, answers); err != nil {
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
 		}
 		draw = nil

@@ -24,9 +24,11 @@ type panel struct {
 	draw        func(r *request, t *table, s scale) (*chart, error) // nil for a panel with a table only
 	// lines are the columns that are drawn, for two schedulers, as lines in one chart. unit is the
 	// label of the chart's axis. A panel without lines has one chart for each scheduler.
-	lines []string
-	unit  string
-	times bool // the panel shows how long slurmctld took for something
+	// aboutLines replaces about for this chart, unless it is empty.
+	lines      []string
+	unit       string
+	aboutLines string
+	times      bool // the panel shows how long slurmctld took for something
 }
 
 // format says how a value is formatted.

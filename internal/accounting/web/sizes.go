@@ -31,6 +31,16 @@ type size struct {
 	every  time.Duration // median interval of the scheduler's figures
 	frozen bool          // as in [store.Cluster]
 	window time.Time     // as in [store.Cluster]
+	begin  time.Time     // as in [store.Cluster]; zero for a site
+}
+
+// begins returns the second in which a run's workload began, or else the oldest second that is known.
+// slurmctld of a run starts minutes before the workload.
+func (c *size) begins() time.Time {
+	if c.begin.IsZero() {
+		return c.Oldest.Truncate(time.Second)
+	}
+	return c.begin.Truncate(time.Second)
 }
 
 // sizes are all clusters, in the order of their names.
@@ -274,7 +284,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	defer view.Close()
 	for _, known := range view.Clusters() {
 		c := of(known.Name)
-		c.Kind, c.Description, c.Doubt = known.Kind, known.Description, known.Doubt
+		c.Kind, c.Description, c.Doubt, c.begin = known.Kind, known.Description, known.Doubt, known.Begin
 		c.Nodes, c.CPUs, c.GPUs = knownOr(known.Nodes), knownOr(known.CPUs), knownOr(known.GPUs)
 	}
 	found := &sizes{list: []size{}}

@@ -20,8 +20,9 @@ var alignments = []option{
 // align sets the shift of the second of two clusters or schedulers, and the intervals between the figures of each
 // scheduler, which decide the buckets.
 //
-// By the time of day, the second cluster's first day is aligned with the first day of the range.
-// This is also the default if the second cluster has nothing in the range.
+// By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
+// default if the second cluster has nothing in the range. A run's first day is that of its workload. A range of
+// everything counts from the beginning of the first cluster's workload.
 //
 // At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes) error {
@@ -53,19 +54,23 @@ func (r *request) align(s *sizes) error {
 			r.alignment = "day"
 		}
 	}
+	var first size
+	if i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[0] }); i >= 0 {
+		first = s.list[i]
+	}
+	anchor := r.from
+	if r.values.Get("from") == "" && r.values.Get("last") == "all" && !first.Newest.IsZero() {
+		anchor = first.begins()
+	}
 	switch r.alignment {
 	case "day":
 		day := func(t time.Time) time.Time {
 			year, month, day := t.In(r.zone).Date()
 			return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 		}
-		r.shift = day(second.Oldest).Sub(day(r.from))
+		r.shift = day(second.begins()).Sub(day(anchor))
 	case "begin":
-		r.shift = second.Oldest.Truncate(time.Second).Sub(r.from)
-	}
-	var first size
-	if i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[0] }); i >= 0 {
-		first = s.list[i]
+		r.shift = second.begins().Sub(anchor)
 	}
 	r.widen(first, second)
 	return nil

@@ -293,7 +293,7 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	a.table.round()
 	if p.health != nil {
 		a.table.noteGaps(&own, s)
-		p.explainBlank(a.table)
+		p.explainBlank(a.table, &own)
 		p.noteRuns(a.table, &own, s)
 	}
 	a.table.notes = append(a.table.notes, notes...)
