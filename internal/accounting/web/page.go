@@ -406,6 +406,9 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 // members of s in the error if there are too few.
 func (s *sizes) choosePair(values url.Values, what string) error {
 	named := s.named()
+	if len(named) == 0 {
+		return missing("a comparison needs two %s with names; the store has none (import them)", what)
+	}
 	for _, name := range []string{"a", "b"} {
 		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
 			others := ""

@@ -351,6 +351,8 @@ func TestEverything(t *testing.T) {
 func TestDoubts(t *testing.T) {
 	s := serve(t, 10)
 	addRun(t, s)
+	s.addHealth("vale")
+	s.addHealth("replay-1")
 	if err := s.store.SetCluster(store.Cluster{Name: "replay-1", Kind: kindRun, Doubt: "it was interrupted"}); err != nil {
 		t.Fatal(err)
 	}
