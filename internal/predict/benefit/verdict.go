@@ -170,12 +170,12 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
 	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time "+
-		"limits (95 %% interval %s to %s, p = %s, %d %s); it is lower in %d weeks and higher in "+
+		"limits (95 %% interval %s to %s, p = %s, %d %s); it is lower in %s and higher in "+
 		"%d (p = %s).",
 		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)),
 		number(best.P), c.Realizations,
-		quantity.Plural(c.Realizations, "realization", "realizations"), best.WeeksBetter, best.WeeksWorse,
-		number(best.WeeksP))
+		quantity.Plural(c.Realizations, "realization", "realizations"),
+		quantity.Counted(best.WeeksBetter, "week", "weeks"), best.WeeksWorse, number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
 		text += fmt.Sprintf(" With the true run times it differs by %s.", percent(gain))
 	}
