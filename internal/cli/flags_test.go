@@ -104,7 +104,7 @@ func TestFilterFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans := regexp.MustCompile("`[^`]*`").FindAllString(between(string(page), "over these fields:", "\n## "), -1)
+	spans := regexp.MustCompile("`[^`]*`").FindAllString(between(string(page), "with these fields:", "\n## "), -1)
 	fields := transform.Names(transform.Fields{})
 	for _, c := range []struct {
 		document, list string
