@@ -364,7 +364,7 @@ func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
 
 // AskStats calls answer with slurmctld's counters, as sdiag shows them.
 func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
-	s := e.stats.Stats
+	s := e.stats.Answer()
 	s.Time = e.second()
 	for _, j := range e.list {
 		switch n := uint32(max(1, len(j.tasks))); j.state {
@@ -374,7 +374,7 @@ func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
 			s.Running++
 		}
 	}
-	answer(&s, nil)
+	answer(s, nil)
 }
 
 // points returns the components of a job's priority; nil if the priority is given or 0.

@@ -2,6 +2,7 @@
 package sdiag
 
 import (
+	"slices"
 	"time"
 
 	"rmreplay/internal/rm/slurm/rpc"
@@ -33,6 +34,13 @@ type Counters struct {
 
 // Reset sets the counters to 0 at a second.
 func (c *Counters) Reset(second int64) { c.Stats = rpc.Stats{Since: second} }
+
+// Answer returns the counters of this instant. Later passes do not change them.
+func (c *Counters) Answer() *rpc.Stats {
+	s := c.Stats
+	s.MainExits, s.BackfillExits = slices.Clone(s.MainExits), slices.Clone(s.BackfillExits)
+	return &s
+}
 
 // Pass is the summary of a pass of the main scheduler, or of a cycle of backfill.
 type Pass struct {
