@@ -706,10 +706,10 @@ func TestWeightOfFull(t *testing.T) {
 		weight           float64
 		text             string
 	}{
-		{"nodes", 4, 0, 1, 0.5, "jobs use 4 of 16 processors on 4 of 4 nodes, and pending jobs ask for 4 processors more; " +
-			"half of the share of the nodes in use counts"},
-		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs ask for " +
-			"4 processors more; half of the share of the processors in use counts"},
+		{"nodes", 4, 0, 1, 0.5, "jobs use 4 of 16 processors on 4 of 4 nodes, and pending jobs of partition main " +
+			"ask for 4 processors more; half of the share of the nodes in use counts"},
+		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs of partition " +
+			"main ask for 4 processors more; half of the share of the processors in use counts"},
 		{"half of the wait", 4, 45, 4, 0.25, "in use counts; times 0.50, the share of its wait for nodes or without " +
 			"a reason"},
 	} {

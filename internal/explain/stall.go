@@ -318,8 +318,9 @@ func (s *situation) judge() {
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
 			s.add(Burst, u.User, share*inUse,
-				"user %s has %d of %d pending jobs, and running jobs on %d of %d %s in use: %.0f %% of what jobs hold and ask for",
-				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
+				"user %s has %d of %d pending jobs%s, and running jobs on %d of %d %s in use: %.0f %% of what jobs hold and "+
+					"ask for",
+				u.User, u.Pending, s.stall.Pending, s.queue(), u.HeldCPUs, s.stall.BusyProcessors,
 				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"), 100*share)
 		}
 	}
@@ -333,9 +334,20 @@ func (s *situation) judge() {
 	if ofNodes {
 		larger = "nodes"
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs ask for %s more; half of the share of the %s in use counts",
-		where, held, quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; half of the share of the %s in use "+
+		"counts", where, held, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
+}
+
+// queue says in which partitions the pending jobs are, if they are not all pending jobs.
+func (s *situation) queue() string {
+	switch {
+	case s.only == nil, s.only.Partition == "":
+		return ""
+	case strings.Contains(s.only.Partition, ","):
+		return " of partitions " + s.only.Partition
+	}
+	return " of partition " + s.only.Partition
 }
 
 // use is how many processors and nodes of the machine, or of a partition, jobs hold.
@@ -407,8 +419,8 @@ func (s *situation) byReason() {
 			if len(reasons) == 1 {
 				wait, meaning = "waits", part.Meaning()
 			}
-			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs %s %s%s",
-				len(reasons), s.stall.Pending, wait, meaning, counted(reasons))
+			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs%s %s %s%s",
+				len(reasons), s.stall.Pending, s.queue(), wait, meaning, counted(reasons))
 		}
 	}
 }
@@ -553,14 +565,14 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	if fits > 0 && !s.reasons {
 		s.add(Idle, "", float64(fits)/float64(s.stall.Pending),
-			"%d of %d pending jobs %s on %s without jobs, and the record does not say what the scheduler planned",
-			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"))
+			"%d of %d pending jobs%s %s on %s without jobs, and the record does not say what the scheduler planned",
+			fits, s.stall.Pending, s.queue(), quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"))
 		return
 	}
 	if fits > 0 {
 		s.add(Backfill, "", float64(fits)/float64(s.stall.Pending),
-			"%d of %d pending jobs %s on %s without jobs, and %s not tried: the scheduler did not reach %s%s",
-			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"),
+			"%d of %d pending jobs%s %s on %s without jobs, and %s not tried: the scheduler did not reach %s%s",
+			fits, s.stall.Pending, s.queue(), quantity.Plural(fits, "fits", "fit"), quantity.Regular(empty, "node"),
 			quantity.Plural(fits, "was", "were"), quantity.Plural(fits, "it", "them"), s.depth())
 		return
 	}
