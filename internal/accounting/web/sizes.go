@@ -28,10 +28,11 @@ type size struct {
 	Description string    `json:"description,omitempty"`
 	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
 
-	every  time.Duration // median interval of the scheduler's figures
-	frozen bool          // as in [store.Cluster]
-	window time.Time     // as in [store.Cluster]
-	begin  time.Time     // as in [store.Cluster]; zero for a site
+	every             time.Duration // median interval of the scheduler's figures
+	answered          time.Time     // end of the first interval of the scheduler's figures
+	frozen, simulated bool          // as in [store.Cluster]
+	window            time.Time     // as in [store.Cluster]
+	begin             time.Time     // as in [store.Cluster]; zero for a site
 }
 
 // begins returns the second in which a run's workload began, or else the oldest second that is known.
