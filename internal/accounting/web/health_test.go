@@ -367,7 +367,7 @@ func TestWindowNote(t *testing.T) {
 	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: kindRun, Window: window}); err != nil {
 		t.Fatal(err)
 	}
-	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00."
+	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00. Before, rmreplay started the jobs that ran then, if any."
 	for query, want := range map[string]bool{
 		"last=24h&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dvale": false,
 		"from=2023-11-20T09:31:00Z&until=2023-11-20T10:00:00Z&f=cluster%3Dwhat-if": false, "last=all&a=vale&b=what-if&align=begin": true,
@@ -384,6 +384,9 @@ func TestWindowNote(t *testing.T) {
 func TestHealthPair(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
+	if err := errors.Join(s.store.SetCluster(store.Cluster{Name: "dale", Kind: "site"}), s.store.SetCluster(store.Cluster{Name: "easy", Kind: kindRun})); err != nil {
+		t.Fatal(err)
+	}
 	if text := s.get("health?a=vale", http.StatusNotFound); !strings.Contains(text, "a comparison needs two schedulers with names; the store has 1") {
 		t.Errorf("one scheduler: %s", text)
 	}
@@ -395,9 +398,6 @@ func TestHealthPair(t *testing.T) {
 	}
 	if text := s.get("health?a=vale&b=nowhere", http.StatusNotFound); !strings.Contains(text, "there is no cluster &#34;nowhere&#34; (there are dale, vale)") {
 		t.Errorf("an unknown scheduler: %s", text)
-	}
-	if err := errors.Join(s.store.SetCluster(store.Cluster{Name: "dale", Kind: "site"}), s.store.SetCluster(store.Cluster{Name: "easy", Kind: kindRun})); err != nil {
-		t.Fatal(err)
 	}
 	if text := s.get("health?a=vale&b=easy", http.StatusNotFound); !strings.Contains(text, "&#34;easy&#34; has no figures of a scheduler (these have: dale, vale)") {
 		t.Errorf("a cluster with jobs only: %s", text)
@@ -421,7 +421,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "for slurmdbd at any instant at which slurmctld was asked", "Queues and tables of several clusters are means too", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
