@@ -28,8 +28,9 @@ var healthPanels = []*panel{
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
 		"that it only looked at. Queues and tables of several clusters are means too.", health: queryDepth,
-		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs", aboutLines: "Jobs that a mean cycle tried to place or only looked " +
-			"at (depth), and the length of the queue in the last cycle."},
+		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs",
+		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the length of the queue in the " +
+			"last cycle."},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
 		"slurmctld was asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
@@ -501,8 +502,8 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
 		parts := r.inBars()
-		return condition{"WITH parts AS (" + parts.sql + "), counted AS MATERIALIZED (SELECT bucket, cluster, name, share * " +
-			what + " AS amount FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0) " +
+		return condition{"WITH parts AS (" + parts.sql + "), counted AS MATERIALIZED (SELECT bucket, cluster, name, " +
+			"share * " + what + " AS amount FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0) " +
 			"SELECT bucket, name, sum(amount) FROM counted GROUP BY 1, 2 " +
 			"UNION ALL SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered " +
 			"FROM parts GROUP BY 1, 2) GROUP BY 1 UNION ALL SELECT NULL, cluster, NULL FROM (SELECT cluster FROM parts " +
