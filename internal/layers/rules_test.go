@@ -328,9 +328,11 @@ var rules = []rule{
 		"sdiag's figures are those of a replay's slurmctld; they need to know neither jobs nor pages"},
 	{"accounting", "internal/accounting/elastic", []string{"internal/access", "internal/accounting/document", "internal/accounting/forward", "internal/accounting/question", "internal/accounting/search/query", "internal/accounting/store", "internal/lines", "internal/quantity"}, []string{"os/exec"},
 		"a cluster answers questions; it knows neither pages nor who asks"},
+	{"accounting", "internal/accounting/web/calendar", nil, offline,
+		"round instants follow from a range and a zone; they need neither pages nor jobs"},
 	{"accounting", "internal/accounting/web/views", nil, offline,
 		"saved views are names of URLs in a file; they need neither pages nor jobs"},
-	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/accounting/web/views", "internal/figure", "internal/httpjson", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/accounting/web/calendar", "internal/accounting/web/views", "internal/figure", "internal/httpjson", "internal/inert", "internal/quantity", "internal/waits"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",

@@ -110,3 +110,40 @@ func (l Like) Matches(text string) bool {
 	r, err := regexp.Compile(flags + "^(?:" + l.Regexp() + ")$")
 	return err == nil && r.MatchString(text)
 }
+
+// Possible reports whether a filter can be true (holds), and whether it can be false (fails), for a
+// job of which only one column, a text, is known.
+func Possible(f Filter, column, value string) (holds, fails bool) {
+	switch f := f.(type) {
+	case All:
+		holds = true
+		for _, part := range f {
+			can, cannot := Possible(part, column, value)
+			holds, fails = holds && can, fails || cannot
+		}
+		return holds, fails
+	case Any:
+		fails = true
+		for _, part := range f {
+			can, cannot := Possible(part, column, value)
+			holds, fails = holds || can, fails && cannot
+		}
+		return holds, fails
+	case Not:
+		fails, holds = Possible(f.Of, column, value)
+		return holds, fails
+	case Compare:
+		if f.Column == column {
+			order := strings.Compare(value, f.Value.(string))
+			holds = strings.Contains(f.Op, "=") && order == 0 || strings.Contains(f.Op, "<") && order < 0 ||
+				strings.Contains(f.Op, ">") && order > 0
+			return holds, !holds
+		}
+	case Like:
+		if f.Column == column {
+			holds = f.Matches(value)
+			return holds, !holds
+		}
+	}
+	return true, true
+}

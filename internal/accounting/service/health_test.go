@@ -109,6 +109,9 @@ func TestRunBegins(t *testing.T) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
+	if !runCluster("model", &run.Manifest{Engine: "sim"}).Simulated || runCluster("replay", &run.Manifest{Engine: "slurm"}).Simulated {
+		t.Error("a simulation and a replay are not told apart")
+	}
 	if got := runCluster("old", &run.Manifest{}); !got.Begin.IsZero() {
 		t.Errorf("a record without times: %+v", got)
 	}

@@ -304,7 +304,8 @@ func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 // runCluster returns the description of a run as a cluster.
 func runCluster(name string, m *run.Manifest) store.Cluster {
 	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
-		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt(), Frozen: m.Clock.Model == "frozen"}
+		CPUs: positive(m.Cluster.Processors), Doubt: m.Doubt(), Frozen: m.Clock.Model == "frozen",
+		Simulated: m.Engine == "sim"}
 	if m.WindowStart != 0 {
 		cluster.Window = m.WindowStart.Std().UTC()
 	}

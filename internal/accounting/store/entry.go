@@ -80,7 +80,8 @@ type Cluster struct {
 	Description       string
 	Doubt             string // why the run is not valid; empty for a valid run and for a site
 
-	Frozen bool      `json:",omitempty"` // the run's clock stood still while the scheduler computed
-	Window time.Time `json:",omitzero"`  // beginning of the run's window, and of its scheduler's figures
-	Begin  time.Time `json:",omitzero"`  // beginning of the run's workload: its window, or else its epoch
+	Frozen    bool      `json:",omitempty"` // the run's clock stood still while the scheduler computed
+	Simulated bool      `json:",omitempty"` // the run's scheduler is a model
+	Window    time.Time `json:",omitzero"`  // beginning of the run's window, and of its scheduler's figures
+	Begin     time.Time `json:",omitzero"`  // beginning of the run's workload: its window, or else its epoch
 }

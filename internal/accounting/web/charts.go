@@ -149,13 +149,13 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 				break
 			}
 			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[series].Label)}
-			sum, unknown := 0.0, false
+			sum, unknown := 0.0, true
 			for _, row := range t.Rows {
-				sum, unknown = sum+known(row[series]), unknown || row[series] == nil
+				sum, unknown = sum+known(row[series]), unknown && row[series] == nil
 			}
 			switch {
 			case t.levels:
-			case unknown && sum == 0:
+			case unknown:
 				entry.Value = quantity.Unknown
 			default:
 				entry.Value = r.writeUnit(t.Columns[series], sum)

@@ -67,14 +67,14 @@ func TestFrozenHealth(t *testing.T) {
 	s := serve(t, 50)
 	s.addFrozen("still")
 	s.addHealth("vale")
-	if err := s.store.SetCluster(store.Cluster{Name: "still", Kind: kindRun, Frozen: true}); err != nil {
+	if err := s.store.SetCluster(store.Cluster{Name: "still", Kind: kindRun, Frozen: true, Simulated: true}); err != nil {
 		t.Fatal(err)
 	}
-	const frozen, zero = "Computing took no virtual time in still", "All values in the chart are 0."
+	const frozen, zero, model = "Computing took no virtual time in still", "All values in the chart are 0.", "The model of slurmctld has no messages, so still has none."
 	for _, c := range []struct {
 		cluster, panel, note string
 	}{
-		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-main", zero}, {"still", "health-agents", zero},
+		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-main", zero}, {"still", "health-agents", zero}, {"still", "health-agents", model},
 		{"still", "health-jobs", ""}, {"still", "health-starts", ""}, {"still", "health-requests", ""}, {"still", "health-request-time", frozen},
 		{"vale", "health-main", ""}, {"vale", "health-backfill", ""}, {"vale", "health-agents", ""},
 	} {

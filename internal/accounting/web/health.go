@@ -27,9 +27,10 @@ var healthPanels = []*panel{
 			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
-		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
-		lines: []string{"depth", "queue"}, unit: "jobs", aboutLines: "Jobs that a mean cycle tried to place or only looked " +
-			"at (depth), and the length of the queue in the last cycle."},
+		"that it only looked at. Queues and tables of several clusters are means too.", health: queryDepth,
+		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs",
+		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the length of the queue in the " +
+			"last cycle."},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
 		"slurmctld was asked. A replay with the measured clock has one such instant an hour. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
@@ -40,39 +41,48 @@ var healthPanels = []*panel{
 		health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
-		"and for slurmdbd at any instant. Several clusters are added up.", health: queryAgents, shape: shapeAgents,
-		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+		"and for slurmdbd at any instant at which slurmctld was asked. Several clusters are added up.",
+		health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"),
+		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: queryCounts(store.MainExit, "count"),
-		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
-		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
 		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
-		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
+		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count, whoCountsRequests),
+		draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
-		times: true},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number, whoCountsRequests),
+		draw: drawTimeline("time [s]"), times: true},
 }
 
 // noteRuns notes what a reader must know of the runs whose figures a panel shows: where their
-// windows begin, unless the range begins later, and on which of them computing took no time, if the
-// panel shows times.
+// windows begin, unless the range begins later, on which of them computing took no time, if the
+// panel shows times, and which of them are of a model without messages, if the panel shows messages.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
-	var frozen []string
+	var frozen, simulated []string
 	for _, c := range s.list {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
 		if !c.window.IsZero() && !r.from.After(c.window) {
 			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before, rmreplay started "+
-				"the jobs that ran then.", c.Name, r.write(moment, c.window)))
+				"the jobs that ran then, if any.", c.Name, r.write(moment, c.window)))
 		}
 		if c.frozen {
 			frozen = append(frozen, c.Name)
 		}
+		if c.simulated {
+			simulated = append(simulated, c.Name)
+		}
+	}
+	if p.name == "health-agents" && len(simulated) > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("The model of slurmctld has no messages, so %s %s none.",
+			strings.Join(simulated, ", "), quantity.Plural(len(simulated), "has", "have")))
 	}
 	if p.times && len(frozen) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so neither these times nor their "+
@@ -117,7 +127,11 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := s.choosePair(values, "schedulers"); err != nil {
+		all, err := v.known(q.Context())
+		if err != nil {
+			return err
+		}
+		if err := s.choosePair(values, "schedulers", all.named()); err != nil {
 			return err
 		}
 	}
@@ -125,8 +139,9 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 }
 
 // linkHealth sets the links between the page about jobs and the page about schedulers. If the store
-// has no figures of schedulers, it does nothing.
-func (v *server) linkHealth(f *frame, r *request, s *sizes) {
+// has no figures of schedulers, it does nothing. From a comparison it links only if both sides have
+// such figures.
+func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
 			values.Del(name)
@@ -148,16 +163,28 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 				values.Set("b", named[1])
 			})
 		}
-		return
+		return nil
 	}
-	view := v.store.View()
-	defer view.Close()
-	if view.HasHealth() && !f.Compare {
+	live, err := v.schedulers(ctx, &request{})
+	if err != nil {
+		return err
+	}
+	pair := r.sides()
+	for _, name := range pair {
+		if !slices.Contains(live.named(), name) {
+			pair = nil
+		}
+	}
+	if len(live.list) > 0 && (pair != nil || !f.Compare) {
 		f.Health = "health" + r.url(func(values url.Values) {
 			onlyClusters(values)
 			r.setRange(values, r.from, r.until)
+			for i, name := range pair {
+				values.Set([]string{"a", "b"}[i], name)
+			}
 		})
 	}
+	return nil
 }
 
 // schedulers returns the clusters that have figures of their schedulers, with the first and the
@@ -174,7 +201,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
 	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(make_timestamp(epoch_us(until) - " +
-		"greatest(interval_us - 1000000, 0))), max(until), " +
+		"greatest(interval_us - 1000000, 0))), max(until), min(until), " +
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	view := v.store.View()
 	defer view.Close()
@@ -185,10 +212,12 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		known := described[row[0].(string)]
-		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen, window: known.Window, begin: known.Begin}
+		one := size{Name: row[0].(string), Kind: known.Kind, frozen: known.Frozen,
+			simulated: known.Simulated, window: known.Window, begin: known.Begin}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
-		one.every = time.Duration(value(row[3])) * time.Microsecond
+		one.answered, _ = row[3].(time.Time)
+		one.every = time.Duration(value(row[4])) * time.Microsecond
 		s.list = append(s.list, one)
 	}
 	return s, err
@@ -316,43 +345,52 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	return t
 }
 
-// noteGaps notes how many bars have no figures, and why: a run has none before its beginning and after its end.
+// noteGaps notes how many bars have no figures, and why: a run has none before its
+// beginning and after its end, and no levels before slurmctld's first answer.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 {
 		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
-	gaps, outside, counted := 0, 0, false
+	gaps, outside, early := 0, 0, 0
 	sites, runs := s.kinds(r.clusters())
-	oldest, newest := s.extent(r.clusters(), r.now)
 	for _, row := range t.Rows {
-		counted = counted || value(row[coveredColumn]) > 0
 		known := slices.ContainsFunc(row[coveredColumn+1:], func(v any) bool { return v != nil })
 		if len(t.series) == 0 { // nothing was counted in any bar
 			known = value(row[coveredColumn]) > 0
 		}
+		touched, answered := s.touched(r.clusters(), row[0].(time.Time), row[1].(time.Time))
 		switch {
 		case known:
-		case sites == 0 && runs > 0 && (!row[1].(time.Time).After(oldest) || row[0].(time.Time).After(newest)):
+		case sites == 0 && runs > 0 && !touched:
 			outside++
+		case sites == 0 && runs > 0 && !answered:
+			early++
 		default:
 			gaps++
 		}
 	}
-	if counted && len(t.series) == 0 {
-		t.notes = append(t.notes, "No such event was counted: it did not happen, or slurmctld does not count it. "+
-			"Slurm counts why cycles end since 23.11. Simulations count neither the ends of cycles nor requests.")
-	}
 	for _, list := range []struct {
 		n   int
 		why string
-	}{{outside, quantity.Plural(runs, "the run had not begun or was over", "the runs had not begun or were over")},
-		{gaps, whyGaps(sites, runs)}} {
+	}{{outside, quantity.Plural(runs, "the run had not begun or was over", "no run covers them")},
+		{early, "slurmctld had not been asked yet"}, {gaps, whyGaps(sites, runs)}} {
 		if list.n > 0 {
 			t.notes = append(t.notes, fmt.Sprintf("%s of %d without figures: %s.", quantity.Counted(list.n, "bar", "bars"),
 				len(t.Rows), list.why))
 		}
 	}
+}
+
+// touched reports whether a named scheduler ran in a bar, and whether slurmctld of one of these had answered before the
+// bar's end. An empty list means all schedulers.
+func (s *sizes) touched(names []string, from, until time.Time) (touched, answered bool) {
+	for _, c := range s.list {
+		if (len(names) == 0 || slices.Contains(names, c.Name)) && until.After(c.Oldest) && !from.After(c.Newest) {
+			touched, answered = true, answered || until.After(c.answered)
+		}
+	}
+	return touched, answered
 }
 
 // kinds counts the named schedulers: those of sites and those of runs. An empty list means all schedulers.
@@ -404,16 +442,16 @@ func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 
 func queryDepth(r *request) condition {
 	return r.fromHealth("sum(bf_tried) / nullif(sum(bf_cycles), 0), (sum(bf_depth) - sum(bf_tried)) / " +
-		"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), sum(bf_queue)::DOUBLE, " +
-		"sum(bf_table)::DOUBLE, sum(main_depth) / nullif(sum(main_cycles), 0), sum(main_queue)::DOUBLE, sum(bf_cycles)")
+		"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), avg(bf_queue), " +
+		"avg(bf_table), sum(main_depth) / nullif(sum(main_cycles), 0), avg(main_queue), sum(bf_cycles)")
 }
 
 func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
 		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
-		{"depth", "depth", "jobs", number}, {"queue", "queue in the last cycle", "jobs", count},
-		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number},
-		{"main_queue", "its queue in its last cycle", "jobs", count}, {"cycles", "cycles", "", count},
+		{"depth", "depth", "jobs", number}, {"queue", "queue in the last cycle", "jobs", number},
+		{"table", "table of future states", "", number}, {"main_depth", "depth of the main scheduler", "jobs", number},
+		{"main_queue", "its queue in its last cycle", "jobs", number}, {"cycles", "cycles", "", count},
 	})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
@@ -458,26 +496,41 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// queryCounts returns a query with two kinds of rows. A row with a name has the sum of what, over
-// the counts of a kind with that name, in a bar. A row without a name has the time with figures.
+// queryCounts returns a query with three kinds of rows. A row with a name has the sum of what, over
+// the counts of a kind with that name, in a bar. A row without a name has the time with figures. A row
+// without a bar names a cluster that has figures but no such count.
 func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
 		parts := r.inBars()
-		return condition{"WITH parts AS (" + parts.sql + ") SELECT bucket, name, sum(share * " + what + ") " +
-			"FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0 GROUP BY 1, 2 " +
+		return condition{"WITH parts AS (" + parts.sql + "), counted AS MATERIALIZED (SELECT bucket, cluster, name, " +
+			"share * " + what + " AS amount FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0) " +
+			"SELECT bucket, name, sum(amount) FROM counted GROUP BY 1, 2 " +
 			"UNION ALL SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered " +
-			"FROM parts GROUP BY 1, 2) GROUP BY 1", append(parts.args, kind)}
+			"FROM parts GROUP BY 1, 2) GROUP BY 1 UNION ALL SELECT NULL, cluster, NULL FROM (SELECT cluster FROM parts " +
+			"WHERE share > 0 EXCEPT SELECT cluster FROM counted)", append(parts.args, kind)}
 	}
 }
 
-func shapeCounts(unit string, f format) func(r *request, _ *sizes, raw [][]any) *table {
+// Which schedulers count the events of a panel of counts.
+const (
+	whoCountsExits = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
+
+	whoCountsRequests = "No simulation counts requests."
+)
+
+// shapeCounts makes a table from the rows of queryCounts. who is a sentence for the note on clusters without counts.
+func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		var named [][]any
+		var silent []string
 		times := make(map[int64]any)
 		for _, row := range raw {
-			if row[1] == nil {
+			switch {
+			case row[0] == nil:
+				silent = append(silent, orUnknown(row[1].(string)))
+			case row[1] == nil:
 				times[row[0].(int64)] = row[2]
-			} else {
+			default:
 				named = append(named, row)
 			}
 		}
@@ -491,6 +544,11 @@ func shapeCounts(unit string, f format) func(r *request, _ *sizes, raw [][]any) 
 			if t.Rows[i][coveredColumn] == 0.0 {
 				clear(t.Rows[i][coveredColumn+1:])
 			}
+		}
+		if len(silent) > 0 {
+			slices.Sort(silent)
+			t.notes = append(t.notes, fmt.Sprintf("No such event was counted for %s: it did not happen, or slurmctld does not "+
+				"count it. %s", strings.Join(silent, ", "), who))
 		}
 		return t
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,11 +93,11 @@ func TestHealth(t *testing.T) {
 		t.Errorf("the longest queues add up to %v", got)
 	}
 	// Two equal clusters have twice the jobs, messages and cycles of one cluster, and the same
-	// means, longest times and covered time.
+	// means, also of queues, longest times and covered time.
 	for _, c := range []struct{ panel, twice, once string }{
 		{"health-main", "cycles", "covered mean longest last above"}, {"health-backfill", "cycles", "covered mean longest last above"},
 		{"health-jobs", "running pending", "covered"}, {"health-agents", "agent_queue dbd_queue threads agents", "covered"},
-		{"health-starts", "backfilled others submitted completed", "covered"}, {"health-depth", "queue table main_queue", "covered tried looked_at depth main_depth"},
+		{"health-starts", "backfilled others submitted completed", "covered"}, {"health-depth", "cycles", "covered tried looked_at depth main_depth queue table main_queue"},
 	} {
 		for _, last := range []string{"all", "30d"} { // buckets of one interval, and of several
 			both, one := s.panel(c.panel, "last", last), s.panel(c.panel, "last", last, "f", "cluster=dale")
@@ -162,8 +164,23 @@ func TestHealthZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = s.panel("health-main-exits", "last", "all", "f", "cluster=old")
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "No such event was counted") {
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "No such event was counted for old: ") || !strings.HasSuffix(r.Notes[0], whoCountsExits) {
 		t.Errorf("an old release: %q", r.Notes)
+	}
+	for panel, who := range map[string]string{"health-main-exits": whoCountsExits, "health-requests": whoCountsRequests, "health-request-time": whoCountsRequests} {
+		notes := strings.Join(s.panel(panel, "last", "all").Notes, " ") // vale counts, old does not
+		if !strings.Contains(notes, "No such event was counted for old: ") || !strings.Contains(notes, who) {
+			t.Errorf("%s of all clusters: %q", panel, notes)
+		}
+	}
+	idle := old // the bars before old's beginning are empty, and its requests took no time
+	idle.Counts = []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 6}}
+	if err := s.store.AddHealth(idle); err != nil {
+		t.Fatal(err)
+	}
+	html := s.get("api/v1/panels/health-request-time?format=html&from=2024-03-05T09:30:00Z&until=2024-03-05T10:30:00Z&f=cluster%3Dold", http.StatusOK)
+	if want := "REQUEST_PING <span>0" + quantity.Space + "s</span>"; !strings.Contains(html, want) {
+		t.Errorf("requests of 0 s beside bars without figures: no %q", want)
 	}
 	r = s.panel("health-jobs", "last", "all", "f", "cluster=vale") // an answer without counters tells the queue
 	if len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "1"+quantity.Space+"bar of 5 without figures") {
@@ -296,6 +313,50 @@ func TestOutsideRun(t *testing.T) {
 	}
 }
 
+// TestBetweenRuns checks what a panel says of bars between two runs, and of a bar in which slurmctld of a run started
+// but was not asked.
+func TestBetweenRuns(t *testing.T) {
+	s := serve(t, 50)
+	day := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
+	var list []store.Health
+	for i := range 12 {
+		at, name := day.Add(time.Duration(i)*10*time.Minute+8*time.Minute-time.Second), "one"
+		if i >= 6 {
+			at, name = at.AddDate(0, 0, 1), "two"
+		}
+		list = append(list, store.Health{Cluster: name, At: at, Interval: 10 * time.Minute, Running: 3})
+	}
+	if err := s.store.AddHealth(list...); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string]string{
+		"f=cluster%3Done&from=2024-03-04T23:50:00Z&until=2024-03-05T00:30:00Z": "1 bar of 4 without figures: slurmctld had not been asked yet.",
+		"f=cluster%3Done&from=2024-03-04T23:30:00Z&until=2024-03-05T00:30:00Z": "2 bars of 6 without figures: the run had not begun or was over. 1 bar of 6 without figures: slurmctld had not been asked yet.",
+		"from=2024-03-05T00:00:00Z&until=2024-03-05T12:00:00Z":                 "66 bars of 72 without figures: no run covers them.",
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pairs []string
+		for name := range values {
+			pairs = append(pairs, name, values.Get(name))
+		}
+		for _, panel := range []string{"health-jobs", "health-agents"} {
+			r := s.panel(panel, pairs...)
+			got := strings.ReplaceAll(strings.Join(r.Notes, " "), quantity.Space, " ")
+			if got, _, _ = strings.Cut(got, " All values"); got != want {
+				t.Errorf("%s, %s: %q, want %q", panel, query, got, want)
+			}
+		}
+	}
+}
+
 // TestWindowNote checks that a panel of a run with a window says where the run's figures begin, unless
 // the view begins later, and also beside another scheduler.
 func TestWindowNote(t *testing.T) {
@@ -306,7 +367,7 @@ func TestWindowNote(t *testing.T) {
 	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: kindRun, Window: window}); err != nil {
 		t.Fatal(err)
 	}
-	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00."
+	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00. Before, rmreplay started the jobs that ran then, if any."
 	for query, want := range map[string]bool{
 		"last=24h&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dvale": false,
 		"from=2023-11-20T09:31:00Z&until=2023-11-20T10:00:00Z&f=cluster%3Dwhat-if": false, "last=all&a=vale&b=what-if&align=begin": true,
@@ -323,6 +384,9 @@ func TestWindowNote(t *testing.T) {
 func TestHealthPair(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
+	if err := errors.Join(s.store.SetCluster(store.Cluster{Name: "dale", Kind: "site"}), s.store.SetCluster(store.Cluster{Name: "easy", Kind: kindRun})); err != nil {
+		t.Fatal(err)
+	}
 	if text := s.get("health?a=vale", http.StatusNotFound); !strings.Contains(text, "a comparison needs two schedulers with names; the store has 1") {
 		t.Errorf("one scheduler: %s", text)
 	}
@@ -335,6 +399,20 @@ func TestHealthPair(t *testing.T) {
 	if text := s.get("health?a=vale&b=nowhere", http.StatusNotFound); !strings.Contains(text, "there is no cluster &#34;nowhere&#34; (there are dale, vale)") {
 		t.Errorf("an unknown scheduler: %s", text)
 	}
+	if text := s.get("health?a=vale&b=easy", http.StatusNotFound); !strings.Contains(text, "&#34;easy&#34; has no figures of a scheduler (these have: dale, vale)") {
+		t.Errorf("a cluster with jobs only: %s", text)
+	}
+	link := regexp.MustCompile(`href="(health[^"]*)"`)
+	for query, want := range map[string]string{"a=vale&b=easy": "", "a=easy&b=vale": "", "a=vale&b=dale": "a=vale b=dale"} {
+		got := ""
+		if found := link.FindStringSubmatch(s.get("compare?last=all&"+query, http.StatusOK)); found != nil {
+			values, _ := url.ParseQuery(strings.TrimPrefix(strings.ReplaceAll(found[1], "&amp;", "&"), "health?"))
+			got = "a=" + values.Get("a") + " b=" + values.Get("b")
+		}
+		if got != want {
+			t.Errorf("compare?%s: the link to the schedulers has %q, want %q", query, got, want)
+		}
+	}
 }
 
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
@@ -343,7 +421,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "for slurmdbd at any instant at which slurmctld was asked", "Queues and tables of several clusters are means too", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -579,30 +657,6 @@ func TestTogetherRuns(t *testing.T) {
 		_, moved, _ := strings.Cut(html, "The times of this side are moved: ")
 		if moved, _, _ = strings.Cut(moved, "."); moved != want {
 			t.Errorf("%s: %q, want %q", query, moved, want)
-		}
-	}
-}
-
-// TestEvenBuckets chooses buckets that have the same number of a scheduler's figures. Otherwise sums of buckets go up
-// and down although the scheduler does not.
-func TestEvenBuckets(t *testing.T) {
-	from := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
-	for _, test := range []struct {
-		hours     time.Duration
-		intervals []time.Duration
-		want      time.Duration
-	}{
-		{24, nil, 15 * time.Minute},
-		{24, []time.Duration{10 * time.Minute}, 30 * time.Minute},
-		{12, []time.Duration{10 * time.Minute}, 10 * time.Minute},
-		{24, []time.Duration{time.Minute, 10*time.Minute + 2*time.Second}, 30 * time.Minute},
-		{24, []time.Duration{7 * time.Second}, 15 * time.Minute},
-		{1, []time.Duration{75 * time.Second}, 5 * time.Minute},
-		{24, []time.Duration{0}, 15 * time.Minute},
-	} {
-		r := &request{from: from, until: from.Add(test.hours * time.Hour), zone: time.UTC, intervals: test.intervals}
-		if got := time.Duration(r.buckets().step) * time.Second; got != test.want {
-			t.Errorf("%d hours, figures every %v: buckets of %v, want %v", test.hours, test.intervals, got, test.want)
 		}
 	}
 }

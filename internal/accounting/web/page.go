@@ -396,15 +396,16 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.choosePair(values, "clusters or runs"); err != nil {
+	if err := s.choosePair(values, "clusters or runs", nil); err != nil {
 		return err
 	}
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
 // choosePair sets the parameters a and b that are missing to the first other names. what names the
-// members of s in the error if there are too few.
-func (s *sizes) choosePair(values url.Values, what string) error {
+// members of s in the error if there are too few. stored may name more clusters: those of s are then the ones that have
+// figures of a scheduler.
+func (s *sizes) choosePair(values url.Values, what string, stored []string) error {
 	named := s.named()
 	if len(named) == 0 {
 		return missing("a comparison needs two %s with names; the store has none (import them)", what)
@@ -415,7 +416,11 @@ func (s *sizes) choosePair(values url.Values, what string) error {
 			if n := len(named) - maxShown; n > 0 {
 				named, others = named[:maxShown], fmt.Sprintf(" and %d others", n)
 			}
-			return missing("there is no cluster %q (there are %s%s)", given, strings.Join(named, ", "), others)
+			text := "there is no cluster %q (there are %s%s)"
+			if slices.Contains(stored, given) {
+				text = "%q has no figures of a scheduler (these have: %s%s)"
+			}
+			return missing(text, given, strings.Join(named, ", "), others)
 		} else if given != "" {
 			continue
 		}
@@ -454,7 +459,9 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		return err
 	}
 	f.Doubts = known.doubts(r)
-	v.linkHealth(f, r, s)
+	if err := v.linkHealth(q.Context(), f, r, s); err != nil {
+		return err
+	}
 	if f.Views, f.Damaged, err = v.views.All(); err != nil {
 		return err
 	}

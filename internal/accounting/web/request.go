@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/rollup"
+	"rmreplay/internal/accounting/web/calendar"
 	"rmreplay/internal/httpjson"
 )
 
@@ -344,69 +344,12 @@ type buckets struct {
 	round []time.Time // the edges before the first and the last were replaced by the ends of the range
 }
 
-// bucketSteps are the possible lengths of buckets, in seconds.
-var bucketSteps = []int64{
-	60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400,
-	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
-}
-
-// even reports whether each bucket of step seconds has about as many figures of a scheduler as the others: a whole
-// number of intervals, or at least ten.
-func (r *request) even(step int64) bool {
-	for _, every := range r.intervals {
-		n := float64(step) / every.Seconds()
-		if n < 0.99 || n < 10 && math.Abs(n-math.Round(n)) > 0.05 {
-			return false
-		}
-	}
-	return true
-}
-
-// maxBuckets is the highest number of buckets in a chart.
-const maxBuckets = 100
-
 // buckets returns the buckets of the range of time. For the utilization, the range is rounded down
 // to quarters of an hour if the edges are such quarters, because rollups have instants in these
 // steps.
 func (r *request) buckets() buckets {
-	span := int64(r.until.Sub(r.from) / time.Second)
-	step := bucketSteps[len(bucketSteps)-1]
-	for _, s := range bucketSteps {
-		if span/s <= maxBuckets-2 && r.even(s) {
-			step = s
-			break
-		}
-	}
-	_, offset := r.from.In(r.zone).Zone()
-	monday := int64(3 * 86400) // so that weeks begin on Monday
-	if step%(7*86400) != 0 {
-		monday = 0
-	}
-	local := func(t time.Time) int64 {
-		if step >= 86400 {
-			_, o := t.In(r.zone).Zone()
-			return t.Unix() + int64(o) + monday
-		}
-		return t.Unix() + int64(offset)
-	}
-	first := local(r.from) / step
-	b := buckets{step: step}
-	for k := first; ; k++ {
-		var edge time.Time
-		if step >= 86400 {
-			wall := time.Unix(k*step-monday, 0).UTC()
-			edge = time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, r.zone)
-		} else {
-			edge = time.Unix(k*step-int64(offset), 0)
-		}
-		if b.edges = append(b.edges, edge); len(b.edges) > 1 && !edge.Before(r.until) || len(b.edges) > 2*maxBuckets {
-			break
-		}
-	}
-	b.round = slices.Clone(b.edges)
-	if n := len(b.round) - 1; b.round[n].Before(r.until) {
-		b.round[n] = r.until
-	}
+	step, round := calendar.Divide(r.from, r.until, r.zone, r.intervals)
+	b := buckets{step: step, edges: slices.Clone(round), round: round}
 	from, until := r.from, r.until
 	if r.panel != nil && r.panel.name == utilization && b.quarters() {
 		const quarter = rollup.Quarter * time.Second

@@ -28,10 +28,11 @@ type size struct {
 	Description string    `json:"description,omitempty"`
 	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
 
-	every  time.Duration // median interval of the scheduler's figures
-	frozen bool          // as in [store.Cluster]
-	window time.Time     // as in [store.Cluster]
-	begin  time.Time     // as in [store.Cluster]; zero for a site
+	every             time.Duration // median interval of the scheduler's figures
+	answered          time.Time     // end of the first interval of the scheduler's figures
+	frozen, simulated bool          // as in [store.Cluster]
+	window            time.Time     // as in [store.Cluster]
+	begin             time.Time     // as in [store.Cluster]; zero for a site
 }
 
 // begins returns the second in which a run's workload began, or else the oldest second that is known.
@@ -100,7 +101,10 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 // capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if it
 // is unknown for one of these. Clusters without jobs count only if all these clusters have no jobs.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
-	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool { can, _ := possible(chosen, c.Name); return !can })
+	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool {
+		can, _ := question.Possible(chosen, "cluster", c.Name)
+		return !can
+	})
 	anyJobs := slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 })
 	for _, c := range list {
 		if anyJobs && c.Jobs == 0 {
@@ -120,7 +124,7 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {
-		if can, _ := possible(chosen, c.Name); !can || c.Jobs == 0 {
+		if can, _ := question.Possible(chosen, "cluster", c.Name); !can || c.Jobs == 0 {
 			continue
 		}
 		if c.Kind == kindRun {
@@ -158,7 +162,7 @@ func (s *sizes) doubts(r *request) (list []string) {
 	const most = 5
 	sides, others := r.sides(), 0
 	for _, c := range s.list {
-		shown, _ := possible(r.chosen, c.Name)
+		shown, _ := question.Possible(r.chosen, "cluster", c.Name)
 		if sides != nil {
 			shown = slices.Contains(sides, c.Name)
 		}
@@ -178,43 +182,6 @@ func (s *sizes) doubts(r *request) (list []string) {
 
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
-
-// possible reports whether a filter can be true (holds), and whether it can be false (fails), for
-// a job if only its cluster is known.
-func possible(f question.Filter, cluster string) (holds, fails bool) {
-	switch f := f.(type) {
-	case question.All:
-		holds = true
-		for _, part := range f {
-			can, cannot := possible(part, cluster)
-			holds, fails = holds && can, fails || cannot
-		}
-		return holds, fails
-	case question.Any:
-		fails = true
-		for _, part := range f {
-			can, cannot := possible(part, cluster)
-			holds, fails = holds || can, fails && cannot
-		}
-		return holds, fails
-	case question.Not:
-		fails, holds = possible(f.Of, cluster)
-		return holds, fails
-	case question.Compare:
-		if f.Column == "cluster" {
-			order := cmp.Compare(cluster, f.Value.(string))
-			holds = strings.Contains(f.Op, "=") && order == 0 || strings.Contains(f.Op, "<") && order < 0 ||
-				strings.Contains(f.Op, ">") && order > 0
-			return holds, !holds
-		}
-	case question.Like:
-		if f.Column == "cluster" {
-			holds = f.Matches(cluster)
-			return holds, !holds
-		}
-	}
-	return true, true
-}
 
 // sizesCache keeps the sizes for a short time, because every panel needs them and they count all
 // jobs.
