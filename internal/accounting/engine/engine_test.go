@@ -533,7 +533,7 @@ func TestKilledIdle(t *testing.T) {
 func TestLanes(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)
-	p := pool(t, dir, func(o *engine.Options) { o.Quick, o.Limit = 50*time.Millisecond, time.Minute })
+	p := pool(t, dir, func(o *engine.Options) { o.Quick, o.Limit = 50*time.Millisecond, time.Hour })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var asking sync.WaitGroup
