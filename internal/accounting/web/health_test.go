@@ -601,7 +601,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
 		}
 		// Buckets are as long as the run's intervals, so that its lines have no gaps.
-		if lines := strings.Count(html, "stroke-dasharray"); lines != map[bool]int{true: 2}[c.from != ""] {
+		if lines := strings.Count(html, "stroke-dasharray"); lines != 2 {
 			t.Errorf("%s: %d dashed lines", c.query, lines)
 		}
 	}
@@ -657,6 +657,14 @@ func TestTogetherRuns(t *testing.T) {
 		_, moved, _ := strings.Cut(html, "The times of this side are moved: ")
 		if moved, _, _ = strings.Cut(moved, "."); moved != want {
 			t.Errorf("%s: %q, want %q", query, moved, want)
+		}
+	}
+	// As they were, everything is everything of both, also if the second begins earlier.
+	for _, query := range []string{"a=window&b=one", "a=one&b=window"} {
+		html := strings.ReplaceAll(s.get("health?static=1&last=all&align=time&"+query, http.StatusOK), quantity.Space, " ")
+		if want := "2024-03-04 23:57:00 to 2024-03-05 12:00:00"; !strings.Contains(html, want) {
+			_, text, _ := strings.Cut(html, "Time:")
+			t.Errorf("%s: no %q in %.200s", query, want, text)
 		}
 	}
 }

@@ -18,14 +18,14 @@ var alignments = []option{
 }
 
 // align sets the shift of the second of two clusters or schedulers, and the intervals between the figures of each
-// scheduler, which decide the buckets.
+// scheduler, which decide the buckets. live says that the range is one of figures of schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
 // default if the second cluster has nothing in the range. A run's first day is that of its workload. A range of
 // everything counts from the beginning of the first cluster's workload.
 //
 // At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
-func (r *request) align(s *sizes) error {
+func (r *request) align(s *sizes, live bool) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
 		names = sides
@@ -72,15 +72,15 @@ func (r *request) align(s *sizes) error {
 	case "begin":
 		r.shift = second.begins().Sub(anchor)
 	}
-	r.widen(first, second)
+	r.widen(first, second, r.whole && (!live || r.alignment == "time"))
 	return nil
 }
 
-// widen extends a range that has no given end to the last jobs of the second cluster. A range that
+// widen extends a range that has no given end to the last jobs of the second cluster, and a whole range to its first. A range that
 // counts back from the newest job keeps its length. So this range stays the first cluster's range
 // if the first cluster has no jobs in the later range, or if the second cluster's beginning is
 // aligned.
-func (r *request) widen(first, second size) {
+func (r *request) widen(first, second size, whole bool) {
 	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
 	if until.After(r.after) {
 		r.after = until
@@ -88,7 +88,7 @@ func (r *request) widen(first, second size) {
 	if r.values.Get("until") != "" {
 		return
 	}
-	if from := second.Oldest.Add(-r.shift).Truncate(time.Second); r.whole && from.Before(r.from) {
+	if from := second.Oldest.Add(-r.shift).Truncate(time.Second); whole && from.Before(r.from) {
 		r.from = from
 	}
 	switch later := until.Add(-r.back); {

@@ -260,8 +260,9 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	if err := r.bound(oldest, newest); err != nil {
 		return r, s, bad(err)
 	}
+	err = r.align(s, live)
 	r.whole = r.whole && !live // all figures of schedulers have an instant
-	return r, s, bad(r.align(s))
+	return r, s, bad(err)
 }
 
 // answer is the content of a panel.
