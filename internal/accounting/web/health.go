@@ -32,8 +32,8 @@ var healthPanels = []*panel{
 		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the length of the queue in the " +
 			"last cycle."},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
-		"slurmctld was asked: six an hour in a replay, but one with the measured clock, so its numbers are lower. Several " +
-		"clusters are added up.",
+		"slurmctld was asked: six an hour in a replay, but one with the measured clock, so its numbers are lower. " +
+		"Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +

@@ -76,10 +76,9 @@ func (r *request) align(s *sizes, live bool) error {
 	return nil
 }
 
-// widen extends a range that has no given end to the last jobs of the second cluster, and a whole range to its first. A range that
-// counts back from the newest job keeps its length. So this range stays the first cluster's range
-// if the first cluster has no jobs in the later range, or if the second cluster's beginning is
-// aligned.
+// widen extends a range that has no given end to the last jobs of the second cluster, and a whole range to its first.
+// A range that counts back from the newest job keeps its length. So this range stays the first cluster's range if the
+// first cluster has no jobs in the later range, or if the second cluster's beginning is aligned.
 func (r *request) widen(first, second size, whole bool) {
 	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
 	if until.After(r.after) {
