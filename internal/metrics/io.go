@@ -162,7 +162,7 @@ func (io *IO) render(b *bytes.Buffer) {
 	if io == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nI/O          %d %s, of which I/O made %d longer; stretch %s on average, %s at most\n", io.Jobs,
+	fmt.Fprintf(b, "\nI/O          %d %s; I/O made %d of them longer; stretch %s on average, %s at most\n", io.Jobs,
 		quantity.Plural(io.Jobs, "job", "jobs"),
 		io.Stretched, number(io.MeanStretch), number(io.MaxStretch))
 	fmt.Fprintf(b, "             %s node hours lost to I/O\n", number(io.LostNodeSeconds/3600))

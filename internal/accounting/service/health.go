@@ -47,15 +47,15 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 	return out
 }
 
-// latestCut is the longest time from a record's last answer before a window to the window. From
-// Slurm 23.11 on, slurmctld gets the site's scheduling three seconds before the window. Records of
-// earlier versions of rmreplay may lack such an answer.
+// latestCut is the longest time from the last answer of sdiag before a window to the window. From
+// Slurm 23.11 on, rmreplay asks three seconds before the window, when slurmctld reads slurm.conf
+// again. Records of earlier versions of rmreplay may lack this answer.
 const latestCut = 5 * time.Second
 
-// beforeWindow returns the last answer before a window, or first if there is none, and the later
-// answers. It moves the former to the second before the window: no job starts in between. If the
-// former is older than latestCut, an interval has events from before and after the window's
-// beginning, and beforeWindow leaves this interval out.
+// beforeWindow returns the last answer before a window, and the later answers. If list has no answer
+// before the window, first takes its place. beforeWindow dates the last answer to the second before
+// the window, because no job starts in between. If this answer is older than latestCut, the interval
+// after it contains the window's beginning, and beforeWindow leaves the interval out.
 func beforeWindow(first *rm.Statistics, list []rm.Statistics, window hpc.Time) (*rm.Statistics, []rm.Statistics) {
 	before := *first
 	for len(list) > 0 && list[0].At <= window {

@@ -86,8 +86,9 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			strings.Join(simulated, ", "), quantity.Plural(len(simulated), "has", "have")))
 	}
 	if p.times && len(frozen) > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so neither these times nor their "+
-			"order are real. Replay with --clock measured for real ones.", strings.Join(frozen, ", ")))
+		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so the times of %s are not "+
+			"real. Replay with --clock measured for real ones.", strings.Join(frozen, ", "),
+			quantity.Plural(len(frozen), "this run", "these runs")))
 	}
 }
 

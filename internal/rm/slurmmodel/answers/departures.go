@@ -70,7 +70,7 @@ func (s *Departures) Exclude(set selection.Bits) {
 	}
 }
 
-// Nodes returns the nodes with completing jobs; nil if there are none.
+// Nodes returns the nodes with completing jobs; nil if no job is completing.
 func (s *Departures) Nodes() selection.Bits {
 	if s.Jobs == 0 {
 		return nil

@@ -27,7 +27,7 @@ func plugins(c *slurmmodel.Config) string {
 }
 
 // preemption describes a setting of preemption that a configuration has and the model lacks; "" if
-// there is none.
+// the model has all of them.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {

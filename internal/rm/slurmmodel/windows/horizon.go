@@ -23,8 +23,8 @@ type Horizon[A Allocation] struct {
 	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
-	// Until is when the caller's next try would begin; 0 if there is none. Before 24.11 a later
-	// start is of no interest.
+	// Until is when the caller's next try would begin; 0 if the caller tries no more. Before 24.11
+	// WillRun reports no start after Until.
 	Until int64
 
 	// The following fields are used since 24.11.
@@ -34,8 +34,8 @@ type Horizon[A Allocation] struct {
 	// Also reports whether a running job that has no node of the set is removed, too; nil if such
 	// jobs are never removed.
 	Also func(Job[A]) bool
-	// Asked says that the same question with NowOnly was the last one: only the nodes that its test left
-	// over get new weights.
+	// Asked says that the question before was the same with NowOnly. Then only the nodes that its test
+	// left over get new weights.
 	Asked bool
 	// Begin is the earliest start.
 	Begin int64
@@ -60,7 +60,7 @@ func (h *Horizon[A]) HasEnded(end int64) bool {
 	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
 
-// TooLate reports whether a start at an instant is after Until, and therefore of no interest.
+// TooLate reports whether an instant is after Until, so that WillRun reports no start.
 func (h *Horizon[A]) TooLate(end int64) bool { return !h.Since2411 && h.Until > 0 && end > h.Until }
 
 // After returns when a job may start that needs the nodes of a job that ends at a second.
