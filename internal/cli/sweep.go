@@ -34,7 +34,8 @@ type sweepOptions struct {
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
-	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
+	f.IntVarP(&o.parallel, "parallel", "j", 0, "make at most `N` runs at the same time (default: one for each CPU; with "+
+		"--on slurm: no limit)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to simulate the cells for Slurm with the model "+
 		"of Slurm's scheduler")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
@@ -115,7 +116,7 @@ func (o *sweepOptions) check() error {
 	case o.on != onLocal && o.on != onSlurm:
 		return console.Usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
-		return console.Usagef("--sbatch goes with --on slurm")
+		return console.Usagef("--sbatch needs --on slurm")
 	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun &&
 		(o.collect || o.cell > 0 || o.on == onSlurm):
 		return console.Usagef("--collect, --cell, --dry-run and --on slurm exclude each other")

@@ -47,7 +47,8 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.files.NodeStates, "node-states", "",
 		"`FILE` with the output of scontrol show node at the window's start")
 	f.StringVar(&o.files.Accounts, "accounts", "", "`FILE` with the output of sacctmgr dump; needs --cluster-output")
-	addClusterOutputFlag(f, &o.clusterOutput, "users and accounts.sacctmgr (add slurm.conf to it)")
+	addClusterOutputFlag(f, &o.clusterOutput,
+		"write the files users and accounts.sacctmgr to `DIR`, to which you add slurm.conf")
 	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour,
 		"`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
 	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site "+
@@ -96,10 +97,10 @@ USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db
 password in the environment variable RMREPLAY_DB_PASSWORD. --from accounting reads a data
 directory of rmreplay accounting, also while its server runs.
 
---cluster-output writes the files users and accounts.sacctmgr. If neither the source nor
---accounts has accounts and QOS, the command makes those that the jobs name. If the
-directory has slurm.conf, the command lists the jobs that partitions will refuse because
-of the user's groups or the job's account.
+--cluster-output writes two files: "users" and "accounts.sacctmgr". If neither the
+source nor --accounts has accounts and QOS, the command makes those that the jobs name.
+If the directory has slurm.conf, the command lists the jobs that partitions will refuse
+because of the user's groups or the job's account.
 
 --start and --end cut out a window. Jobs that ran at its start become preset jobs, which
 already run when the workload begins. Jobs that waited then are submitted before the

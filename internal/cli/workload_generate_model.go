@@ -25,7 +25,7 @@ type likeOptions struct {
 
 func (o *likeOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` that the new one resembles")
-	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "number of jobs: `N` (default: as many as the workload has)")
+	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs (default: as many as the workload has)")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
 	console.AddOutput(c.Flags(), &o.output, "`FILE`", traceOutput)
 	console.AddJSON(c, &o.json)
@@ -83,11 +83,12 @@ type lublinOptions struct {
 
 func (o *lublinOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	console.AddCount(f, &o.model.Jobs, "jobs", 1000, "number of jobs: `N`")
-	console.AddCount(f, &o.model.Processors, "processors", 128, "size of the machine: `N` processors, or nodes with --whole-nodes")
+	console.AddCount(f, &o.model.Jobs, "jobs", 1000, "generate `N` jobs")
+	console.AddCount(f, &o.model.Processors, "processors", 128,
+		"the machine has `N` processors, or nodes with --whole-nodes")
 	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes; --processors is their number")
-	f.BoolVar(&o.model.Untyped, "untyped", false, "one kind of jobs, in place of batch and interactive jobs")
-	f.IntVar(&o.model.Users, "users", 50, "number of users: `N`, an addition to the model")
+	f.BoolVar(&o.model.Untyped, "untyped", false, "generate jobs of one kind, in place of batch and interactive jobs")
+	f.IntVar(&o.model.Users, "users", 50, "generate jobs of `N` users (an addition to the model)")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")
 	o.zone.Add(f)
 	console.AddSeed(f, &o.model.Seed, seedOfJobs)

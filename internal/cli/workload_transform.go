@@ -105,9 +105,9 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.switchWait, "switch-wait", 0,
 		"let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	o.limits.Add(c)
-	console.AddSeed(f, &o.seed, "--jitter, --time-limit-model and --share")
+	console.AddSeed(f, &o.seed, "the random numbers for --jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
-	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
+	addClusterOutputFlag(f, &o.clusterOutput, "write the anonymized cluster to `DIR`")
 	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
@@ -115,8 +115,8 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 }
 
 // addClusterOutputFlag adds --cluster-output to commands that also write a cluster.
-func addClusterOutputFlag(f *pflag.FlagSet, to *string, what string) {
-	f.StringVar(to, "cluster-output", "", "write a cluster to `DIR`: "+what)
+func addClusterOutputFlag(f *pflag.FlagSet, to *string, usage string) {
+	f.StringVar(to, "cluster-output", "", usage)
 }
 
 // windowFlag is --start or --end. The first one that is given adds the step.
@@ -384,7 +384,7 @@ func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 		}
 	}
 	if o.clusterOutput != "" && (o.keyFile == "" || o.cluster == "") {
-		return nil, console.Usagef("--cluster-output goes with --anonymize and --cluster")
+		return nil, console.Usagef("--cluster-output needs --anonymize and --cluster")
 	}
 	return steps, nil
 }

@@ -312,8 +312,8 @@ func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	return fmt.Sprintf("job %s lost its run at another time than in the baseline", d.Key)
 }
 
-// overtakers returns the jobs that overtook a job in the run late. In late, they first started between at and
-// until (0 for no bound); in the run early, they had not started by at.
+// overtakers returns the jobs that overtook a job in the second run, the table late. There they first started between
+// the instants at and until (0 for no bound). In the first run, the table early, they had not started before.
 func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {

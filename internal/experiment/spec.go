@@ -178,8 +178,8 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// rewriters returns the rewriters of jobs that do not depend on the engine. Time limits refer to the
-// recorded run times, so their rewriter comes first.
+// rewriters returns the rewriters of jobs that do not depend on the engine. TwiceRunTime computes limits from the
+// recorded run times, so it comes before Performance, which changes run times.
 func (s *Spec) rewriters() (list []replay.Rewriter) {
 	if s.TwiceRunTime {
 		list = append(list, replay.TwiceRunTime)

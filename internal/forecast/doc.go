@@ -1,6 +1,6 @@
 // Package forecast says when pending jobs will start. It takes a [Queue], which is what a
-// scheduler knows at an instant, draws a run time for each job, and runs the scheduler forward
-// from that instant. Many such realizations give a distribution of each job's start.
+// scheduler knows at an instant, draws a run time for each job, and simulates the scheduler from
+// that instant on. Many such realizations give a distribution of each job's start.
 //
 // A queue comes from the record of a run that is frozen at an instant ([Course.Freeze]) or from the
 // output of Slurm's commands (package capture). It is a workload whose window begins at that

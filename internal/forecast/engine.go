@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that runs a course's queue forward: the engine of want or, if want has no engine, the
-// engine that made the run, with the run's options. A simulation on a pool of processors can only be played from its
-// beginning (fromStart). The error says what is missing.
+// EngineOf returns the engine that simulates the scheduler for a course's forecasts: the engine of the parameter want
+// or, if want has no engine, the engine that made the run, with the run's options. A simulation on a pool of processors
+// can only be played from its beginning (fromStart). The error says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -104,8 +104,8 @@ func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec 
 	return engine
 }
 
-// LikeSlurm reports whether Slurm or the model of it runs a queue forward. Slurm and the model have priorities,
-// fair-share usage and the phases of slurmctld's periodic work, and start jobs in whole seconds.
+// LikeSlurm reports whether the scheduler of a forecast is Slurm or the model of it. Slurm and the model have
+// priorities, fair-share usage and the phases of slurmctld's periodic work, and start jobs in whole seconds.
 func LikeSlurm(spec *experiment.Spec) bool {
 	return spec.Slurm != nil || spec.Simulator != nil && spec.Simulator.Policy == experiment.SlurmPolicy
 }

@@ -16,7 +16,7 @@ import (
 
 // Options say how a forecast is made.
 type Options struct {
-	// Engine has the engine that runs the scheduler forward. Its workload, output and seed are
+	// Engine has the engine that simulates the scheduler. Its workload, output and seed are
 	// ignored.
 	Engine experiment.Spec
 	// Realizations is the number of draws, at least 1. Parallel is how many run at once; 0 means one
@@ -80,8 +80,8 @@ func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	return !beyond && p10 <= start && start <= p90, beyond
 }
 
-// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts says what went wrong in
-// realizations.
+// Make simulates the scheduler from a queue on, and returns the starts of the jobs that wait in the queue. doubts says
+// what went wrong in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }

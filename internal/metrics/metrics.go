@@ -210,8 +210,8 @@ const (
 	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How the machine's nodes
 	// were used is then not known.
 	NoNodes Omission = "no_nodes"
-	// NoEligible jobs have no wait since they were eligible, because the record does not have that
-	// instant. They count here only if other jobs have such a wait.
+	// NoEligible jobs have an unknown wait since eligible, because the record does not say when
+	// they became eligible. They count here only if this wait is known for other jobs.
 	NoEligible Omission = "no_eligible_time"
 )
 

@@ -384,8 +384,9 @@ func (r *taskRow) requeue(e *rm.Event) {
 }
 
 // amend gives the present run the start and the processors of the accounting. The time of an event
-// is when the event was seen; start and end from the accounting are consistent. With gang scheduling,
-// slurmctld's launch of an exclusive job lacks the processors of other jobs on its nodes.
+// is when the event was seen; start and end from the accounting are consistent. With gang scheduling, slurmctld's
+// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold; the
+// accounting has them.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return

@@ -117,7 +117,8 @@ func instant(n sql.NullInt64) hpc.Time {
 // record converts a row to a finished job.
 func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if row.submit.Int64 > slurmspec.LastInstant || row.end.Int64 > slurmspec.LastInstant {
-		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
+		return nil, fmt.Errorf("submit time %d, end time %d: out of range (want seconds since 1970, before the year 2200)",
+			row.submit.Int64, row.end.Int64)
 	}
 	exit := slurmspec.ExitCodeOfWait(uint32(row.exitCode.Int64))
 	rec := &finished.Job{

@@ -134,8 +134,8 @@ func (s *Store) RemoveDatabase() (Database, error) {
 			"database", errors.New("the store has no database (want a release that rmreplay slurm list shows)"),
 		}
 	case err == nil && filepath.Dir(one.Path) != s.dir:
-		return one, &InputError{"database", fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove database)",
-			s.shared)}
+		return one, &InputError{"database", fmt.Errorf("is in %s, for all users, and only root can remove it (as root: "+
+			"rmreplay slurm remove database)", s.shared)}
 	}
 	if err == nil {
 		err = s.locked(func() error { return os.Rename(one.Path, s.temporary()) })

@@ -115,7 +115,7 @@ func TestShared(t *testing.T) {
 	}
 	_, err := s.Remove("26.05")
 	var wrong *InputError
-	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), root.dir+", for all users (as root: rmreplay slurm remove 26.05)") {
+	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), root.dir+", for all users, and only root can remove it (as root: rmreplay slurm remove 26.05)") {
 		t.Errorf("removing what is there for all users: %v", err)
 	}
 	mine := install(t, s, tarball(t, "26.05.1"))

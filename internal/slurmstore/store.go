@@ -200,8 +200,8 @@ func (s *Store) Remove(version string) (Slurm, error) {
 	}
 	shared := func(one Slurm) bool { return filepath.Dir(one.Path) != s.dir }
 	if !slices.ContainsFunc(found, func(one Slurm) bool { return !shared(one) }) {
-		return Slurm{}, &InputError{version, fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove %s)", s.shared,
-			version)}
+		return Slurm{}, &InputError{version, fmt.Errorf("is in %s, for all users, and only root can remove it (as root: "+
+			"rmreplay slurm remove %s)", s.shared, version)}
 	}
 	found = slices.DeleteFunc(found, shared)
 	if len(found) > 1 {

@@ -210,13 +210,14 @@ func (p *parameter) readRange(f *fields) error {
 		case err != nil || math.IsNaN(v) || math.Abs(v) > 1e15:
 			return f.errorf(key, "%s: %s: not a number", key, ends[i])
 		case p.Kind == Integer && v != math.Trunc(v):
-			return f.errorf(key, "%s: %s: not a whole number (want real for others)", key, ends[i])
+			return f.errorf(key, "%s: %s: not a whole number (want whole numbers, or real in place of integer)", key, ends[i])
 		}
 		*to = v
 	}
 	switch {
 	case p.Low >= p.High:
-		return f.errorf(key, "%s: [%s, %s]: nothing between (want the lower end first)", key, ends[0], ends[1])
+		return f.errorf(key, "%s: [%s, %s]: the second number is not above the first (want the lower end first)",
+			key, ends[0], ends[1])
 	case p.Log && p.Low <= 0:
 		return f.errorf(key, "%s: [%s, %s]: log needs a lower end above 0", key, ends[0], ends[1])
 	}

@@ -108,8 +108,8 @@ type Log struct {
 	// The following fields belong to the goroutine that writes.
 	buffer []byte      // for the next group
 	active segmentFile // the last segment; nil after an error, until the next append makes a new segment
-	uncut  segmentFile // segment of a failed write; nil once the rest of the write is removed
-	cutAt  int64       // where that rest begins
+	uncut  segmentFile // segment of a failed write; nil once the bytes of this write are cut off
+	cutAt  int64       // position of the first of these bytes
 	turned bool        // the next record begins a segment
 	ended  error       // error of closing the files; valid when done is closed
 
@@ -201,8 +201,9 @@ func (j *Log) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
-// scan reads the directory, and moves away what cannot be read. It does not read segments that only
-// have records up to after, because these may have hundreds of megabytes.
+// scan reads the directory, and moves away what cannot be read. It does not read segments whose
+// records all have numbers up to the parameter after, because these may have hundreds of
+// megabytes.
 func (j *Log) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
 	if err != nil {
@@ -523,8 +524,8 @@ func (j *Log) commit(group []*Pending) error {
 	return nil
 }
 
-// cut removes the rest of a failed write. Until this is done, no record may follow, because it
-// would have the number of a record that may be on the disk.
+// cut removes the bytes of a failed write. Until this is done, no record may be written, because
+// it would have the number of a record that may be on the disk.
 func (j *Log) cut() error {
 	if j.uncut == nil {
 		return nil

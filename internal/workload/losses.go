@@ -17,7 +17,7 @@ import (
 // have the names of package jobjson.
 type Losses map[string]int
 
-// Add adds n to the count of what. A negative n takes back an earlier count.
+// Add adds n to the count of a name. A negative n takes back an earlier count.
 func (l Losses) Add(what string, n int) {
 	if n == 0 {
 		return

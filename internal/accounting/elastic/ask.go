@@ -205,7 +205,7 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 			"size": key.Most, "shard_size": max(shardSize, key.Most), "missing": "", "order": []object{order, {"_key": "asc"}},
 		}
 	default:
-		return nil, fmt.Errorf("a key of the type %T", key)
+		return nil, fmt.Errorf("grouping by a key of the type %T is not supported", key)
 	}
 	if err != nil || f.name == "" {
 		return nil, err

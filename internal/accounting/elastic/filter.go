@@ -79,7 +79,7 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 		}
 		return f.started(chosen.Column, field.compare(chosen.Op, chosen.Value)), nil
 	}
-	return nil, fmt.Errorf("a filter of the type %T", chosen)
+	return nil, fmt.Errorf("a filter of the type %T is not supported", chosen)
 }
 
 // like returns the query for a pattern. Elasticsearch ignores the case only of ASCII letters. For

@@ -41,7 +41,7 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 	case question.WeekHours:
 		column = "submit_time"
 	default:
-		return nil, fmt.Errorf("a key of the type %T", k)
+		return nil, fmt.Errorf("grouping by a key of the type %T is not supported", k)
 	}
 	sql, err := c.column(column)
 	if err != nil {

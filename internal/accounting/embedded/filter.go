@@ -113,7 +113,7 @@ func (c columns) filter(f question.Filter) (part, error) {
 		p, err := c.filter(f.Of)
 		return part{"NOT coalesce(" + p.text + ", false)", p.args}, err
 	}
-	return part{}, fmt.Errorf("a filter of the type %T", f)
+	return part{}, fmt.Errorf("a filter of the type %T is not supported", f)
 }
 
 func (c columns) filters(list []question.Filter, by, none string) (part, error) {
@@ -155,7 +155,7 @@ func (c columns) compare(f question.Compare, op string) (part, error) {
 		}
 		return part{text + "?", []any{v}}, err
 	}
-	return part{}, fmt.Errorf("%s: a value of the type %T", f.Column, f.Value)
+	return part{}, fmt.Errorf("%s: a value of the type %T is not supported", f.Column, f.Value)
 }
 
 // unknownIfEmpty is the SQL of a rollup's key as a column: it converts the empty text to NULL.

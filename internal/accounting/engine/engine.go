@@ -182,10 +182,10 @@ func (q *Questioner) Scan(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Read calls do, which asks queries about one version of the tables. If the question must move to
-// the slow lane and this lane is full, Read calls do again from the beginning; so do must set its
-// results and not add to them. Errors wrap the errors of this package. do must not keep the
-// questioner.
+// Read calls the function do, which asks queries about one version of the tables. If the question
+// must move to the slow lane and this lane is full, Read calls the function again from the
+// beginning; so the function must set its results and not add to them. It must not keep the
+// questioner. Errors wrap the errors of this package.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)

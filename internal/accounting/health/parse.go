@@ -161,7 +161,7 @@ func ParseJSON(text []byte) (*rm.Statistics, error) {
 func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests) (*rm.Statistics, error) {
 	const first, last = 1_000_000_000, 9_000_000_000 // 2001 and 2255
 	if at < first || at > last || since > last {
-		return nil, fmt.Errorf("reading the output of sdiag: its time is %s, and it counts since %s",
+		return nil, fmt.Errorf("reading the output of sdiag: impossible instants: its time is %s, and it counts since %s",
 			time.Unix(at, 0).UTC().Format(time.RFC3339), time.Unix(since, 0).UTC().Format(time.RFC3339))
 	}
 	s.At, s.Since = hpc.Unix(at), hpc.Unix(since)

@@ -54,7 +54,8 @@ func (q Question) Check() error {
 			}
 		}
 		if ok && (!q.counts() || v.By >= len(q.Measures)) {
-			return fmt.Errorf("the values of %s: want a count of all jobs, and the measure %d", v.Column, v.By)
+			return fmt.Errorf("ordering the values of %s: the question has no count of all jobs, or no measure %d",
+				v.Column, v.By)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func (s *sender) flush() error {
 		return fmt.Errorf("reading the server's answer: %w", unexpected(err))
 	}
 	if len(result.Items) != s.n {
-		return fmt.Errorf("sending %d %s: the server answered for %d", s.n,
+		return fmt.Errorf("sending %d %s: the server's answer is about %d (want one result for each)", s.n,
 			quantity.Plural(s.n, "document", "documents"), len(result.Items))
 	}
 	for _, item := range result.Items {

@@ -50,7 +50,7 @@ type state struct {
 	parts    []*part // durable parts, in the order of their rows' numbers; fresh parts come after them
 	fresh    []*batch
 	gone     []goneRow // replaced rows, by ascending number
-	goneFile *file     // the file with gone; nil if gone is empty
+	goneFile *file     // the file of the list gone; nil if the list is empty
 	applied  int64
 	removed  int64 // number of jobs that were removed since the store was opened
 	counts   map[string]int64

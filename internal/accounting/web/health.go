@@ -60,9 +60,9 @@ var healthPanels = []*panel{
 		draw: drawTimeline("time [s]"), times: true},
 }
 
-// noteRuns notes what a reader must know of the runs whose figures a panel shows: where their
-// windows begin, unless the range begins later, on which of them computing took no time, if the
-// panel shows times, and which of them are of a model without messages, if the panel shows messages.
+// noteRuns notes what a reader must know of the runs whose figures a panel shows. It notes where their windows begin,
+// unless the range begins later. If the panel shows times, it notes the runs in which computing took no time. If the
+// panel shows messages, it notes the runs of a model, which has no messages.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated []string
@@ -276,11 +276,11 @@ func (r *request) bars() buckets {
 	return b
 }
 
-// inBars returns a query that divides the figures among the bars: a row for each interval of a
-// scheduler and each bar that the interval touches. Beside the columns of health, the row has the
-// bar's number (bucket), the seconds of the interval that are in the bar (covered), the same as a
-// share of the interval (share; NULL if no counters are known), and whether sdiag answered in the bar
-// (told). sdiag's times are whole seconds, so the second until is the interval's last second.
+// inBars returns a query that divides the figures among the bars. It gives a row for each interval of a scheduler and
+// each bar that the interval touches. The row has the columns of health, the bar's number (bucket), the seconds of the
+// interval that are in the bar (covered), the same as a share of the interval (share; NULL if no counters are known),
+// and whether sdiag answered in the bar (told). sdiag's times are whole seconds, so the column until names the
+// interval's last second.
 func (r *request) inBars() condition {
 	edges := r.bars().edges
 	bars := make([]string, len(edges)-1)
@@ -296,13 +296,14 @@ func (r *request) inBars() condition {
 		of.args}
 }
 
-// fromHealth returns a query with a row for each bar: its number, the time with figures in seconds,
-// and what. what is SQL that aggregates over clusters: its input has one row for each cluster, with
-// the cluster's figures in the bar. Counters are spread evenly over their intervals. For a level,
-// such as the number of running jobs, the largest of the bar's answers is used; what can sum levels
-// over clusters. Figures of the last cycle count only if a cycle ran in their interval. The longest
-// cycle is the longest of the intervals that touch the bar; it is at least each interval's mean
-// cycle. A figure that is not known is NULL.
+// fromHealth returns a query with a row for each bar: its number, the time with figures in
+// seconds, and the value of the parameter what. This parameter is SQL that aggregates over
+// clusters: its input has one row for each cluster, with the cluster's figures in the bar.
+// Counters are spread evenly over their intervals. For a level, such as the number of running
+// jobs, the row has the largest of the bar's answers; the SQL can sum levels over clusters.
+// Figures of the last cycle count only if a cycle ran in their interval. The longest cycle is the
+// longest of the intervals that touch the bar; it is at least each interval's mean cycle. A figure
+// that is not known is NULL.
 func (r *request) fromHealth(what string) condition {
 	parts := r.inBars()
 	of := "sum(covered) AS covered"
@@ -384,8 +385,8 @@ func (t *table) noteGaps(r *request, s *sizes) {
 	}
 }
 
-// touched reports whether a named scheduler ran in a bar, and whether slurmctld of one of these had answered before the
-// bar's end. An empty list means all schedulers.
+// touched reports whether a named scheduler ran in a bar, and whether the slurmctld of one of the named schedulers that
+// ran in it had answered before the bar's end. An empty list means all schedulers.
 func (s *sizes) touched(names []string, from, until time.Time) (touched, answered bool) {
 	for _, c := range s.list {
 		if (len(names) == 0 || slices.Contains(names, c.Name)) && until.After(c.Oldest) && !from.After(c.Newest) {
@@ -498,9 +499,9 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// queryCounts returns a query with three kinds of rows. A row with a name has the sum of what, over
-// the counts of a kind with that name, in a bar. A row without a name has the time with figures. A row
-// without a bar names a cluster that has figures but no such count.
+// queryCounts returns a query with three kinds of rows. A row with a name has the sum of the SQL expression what over
+// the counts of a kind with that name, in a bar. A row without a name has the time with figures. A row without a bar
+// names a cluster that has figures but no such count.
 func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
 		parts := r.inBars()

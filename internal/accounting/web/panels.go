@@ -358,7 +358,7 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		level += changes[k]
 	}
 	if b.edges[n-1].Before(r.after) && r.after.Before(b.edges[n]) {
-		b.edges[n] = r.after // the last quarter of an hour has nothing but idle time after the newest end
+		b.edges[n] = r.after // after the newest end, the last quarter of an hour has only idle time
 	}
 	t := timeTable(r, b)
 	capacity := s.capacity(r.chosen)

@@ -76,9 +76,10 @@ func (r *request) align(s *sizes, live bool) error {
 	return nil
 }
 
-// widen extends a range that has no given end to the last jobs of the second cluster, and a whole range to its first.
-// A range that counts back from the newest job keeps its length. So this range stays the first cluster's range if the
-// first cluster has no jobs in the later range, or if the second cluster's beginning is aligned.
+// widen extends a range to the second cluster's jobs: at the end to the last jobs, if the request gives no end, and at
+// the beginning to the first jobs, if the request is for the whole time. A range that counts back from the newest job
+// keeps its length, so it moves to a later time. It does not move if the first cluster has no jobs at that time, or if
+// the second cluster's beginning is aligned.
 func (r *request) widen(first, second size, whole bool) {
 	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
 	if until.After(r.after) {

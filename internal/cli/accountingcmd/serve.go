@@ -128,7 +128,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 		"document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
 	f.StringVar(&opts.Store, "store", service.Embedded,
-		"`STORE` that has the jobs of the pages: embedded or elasticsearch")
+		"`STORE` from which the pages read jobs: embedded or elasticsearch")
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")

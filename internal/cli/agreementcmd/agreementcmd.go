@@ -77,10 +77,10 @@ release of Slurm to replay on.`,
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster: WORKLOAD is played on it")
 	console.AddSlurm(f, &opts.slurm)
 	console.AddOutput(f, &opts.output, "`DIR`", "the records and the result (default: nothing is kept)")
-	console.AddSeed(f, &opts.seed, "the phase of slurmctld's cycles")
+	console.AddSeed(f, &opts.seed, "the random numbers for the phase of slurmctld's cycles")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
-	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: compare the decisions at these (0: all)")
+	f.IntVar(&opts.instants, "instants", 0, "compare the decisions at `N` random instants (0: all)")
 	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays when they have taken `DURATION` of real time, all together (0: never)")
 	console.AddQuiet(f, &opts.quiet)
 	console.AddJSON(c, &opts.json)
@@ -95,7 +95,7 @@ func (o *options) check(args []string) error {
 	case o.cluster != "" && len(args) > 1:
 		return console.Usagef("%q: unexpected argument (want WORKLOAD with --cluster, or records without it)", args[1])
 	case o.cluster == "" && o.slurm != "":
-		return console.Usagef("--slurm goes with --cluster (the record of a replay has its release)")
+		return console.Usagef("--slurm needs --cluster (the record of a replay has its release)")
 	case o.instants < 0:
 		return console.Usagef("--instants %d: negative (want 0 for all)", o.instants)
 	case o.within < 0:

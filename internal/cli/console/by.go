@@ -18,7 +18,8 @@ func Groupings() (names []string) {
 
 // AddBy adds the flag --by. [ParseBy] reads its values.
 func AddBy(f *pflag.FlagSet, to *[]string) {
-	f.StringSliceVar(to, "by", nil, "look at each `GROUP` of jobs: one or more of "+strings.Join(Groupings(), ", "))
+	f.StringSliceVar(to, "by", nil, "divide the jobs into groups by `GROUP`: one or more of "+
+		strings.Join(Groupings(), ", "))
 }
 
 // ParseBy reads the values of --by. Its error is an error of usage.

@@ -101,9 +101,9 @@ func AddOutput(f *pflag.FlagSet, to *string, kind, what string) {
 	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
 }
 
-// AddSeed adds --seed.
+// AddSeed adds --seed. The usage says of what it is the seed.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
-	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
+	f.Uint64Var(to, "seed", 1, "`SEED` of "+what)
 }
 
 // AddSlurm adds --slurm, which names the Slurm to run.
@@ -119,7 +119,7 @@ func AddQuiet(f *pflag.FlagSet, to *bool) {
 
 // AddParallel adds -j, --parallel. [CheckParallel] checks its value, and [AtOnce] has its default.
 func AddParallel(f *pflag.FlagSet, to *int, what string) {
-	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
+	f.IntVarP(to, "parallel", "j", 0, "make at most `N` "+what+" at the same time (default: one for each CPU)")
 }
 
 // AtOnce is the value of --parallel, or its default.

@@ -32,11 +32,11 @@ func (o commands) newAsk() *cobra.Command {
 	var opts askOptions
 	c := &cobra.Command{
 		Use:   "ask JOB",
-		Short: "Ask a forecast service when a job starts",
-		Long: `Asks the server "forecast serve" when JOB starts, and prints P10, P50 and P90 of its
-start, the probability that it starts soon, what it waits for, and when to ask again. JOB
-is a number such as 17, or 17_3 for a task of an array. The number of an array stands for
-all its tasks.
+		Short: "Ask a forecast service for the start of a job",
+		Long: `Asks the server "forecast serve" for the start of JOB, and prints P10, P50 and P90 of
+the start, the probability that the job starts soon, what it waits for, and when to ask
+again. JOB is a number such as 17, or 17_3 for a task of an array. The number of an
+array stands for all its tasks.
 
 --sooner asks what would make the job start sooner: a shorter time limit, fewer nodes,
 another partition or QOS that its user may use. The service tries each change on the

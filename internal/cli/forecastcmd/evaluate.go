@@ -57,8 +57,8 @@ right state.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	console.AddCount(f, &opts.instants, "instants", 20, "look at `N` random instants: those at which the run is frozen")
-	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instants at which the run is frozen, separated by commas")
+	console.AddCount(f, &opts.instants, "instants", 20, "forecast at `N` random instants of the run")
+	f.StringVar(&opts.at, "at", "", "forecast at each `TIME` of the run; separate several by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.addFlags(f)
 	opts.zone.Add(f)

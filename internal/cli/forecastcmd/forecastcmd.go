@@ -39,12 +39,12 @@ type drawOptions struct {
 func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
-	console.AddSeed(f, &o.seed, "the drawn run times and later submissions")
-	flags.Duration(f, &o.horizon, "horizon", horizon, "end realizations `DURATION` ahead; of a later start, only this "+
-		"bound is known (0: no end)")
+	console.AddSeed(f, &o.seed, "the random numbers for run times and later submissions")
+	flags.Duration(f, &o.horizon, "horizon", horizon, "end each realization after `DURATION`; if a job has not started "+
+		"by then, the forecast says only that it starts later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
-	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
-	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from the submissions of the last week) or, for a frozen run, recorded (default recent; none with --run-times limits)")
+	f.StringVar(&o.model, "model", "", "draw run times from the `MODEL` that rmreplay predict train wrote")
+	f.StringVar(&o.arrivals, "arrivals", "", "`WHICH` later submissions to assume: none, recent (drawn from the submissions of the last week) or recorded (only with --freeze) (default recent; none with --run-times limits)")
 }
 
 // check refuses numbers that make no sense.
@@ -63,7 +63,7 @@ type engineOptions struct {
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.on, "engine", "", "run the scheduler forward on `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
+	f.StringVar(&o.on, "engine", "", "`ENGINE` that simulates the scheduler: simulator or slurm (default: that of the run; simulator for a capture)")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
@@ -267,13 +267,13 @@ func New(out console.Output) *cobra.Command {
 	var opts forecastOptions
 	c := &cobra.Command{
 		Use:   "forecast [CAPTURE]",
-		Short: "Forecast when pending jobs start, by running the scheduler forward",
-		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler
-forward from now: on the simulator, on the model of Slurm's scheduler (--policy slurm), or
-on real Slurm under virtual time (--engine slurm). Many such realizations give the
-distribution of each pending job's start: P10, P50 and P90, and with --starts-by the
-probability that the job starts by an instant. Slurm's own estimate (squeue --start) is
-shown beside them.
+		Short: "Forecast when pending jobs start, by simulating the scheduler",
+		Long: `Takes the queue of a cluster, draws a run time for each job, and simulates the scheduler
+from this state on: on the simulator, on the model of Slurm's scheduler (--policy
+slurm), or on real Slurm under virtual time (--engine slurm). Many such realizations
+give the distribution of each pending job's start: P10, P50 and P90, and with
+--starts-by the probability that the job starts by an instant. Slurm's own estimate
+(squeue --start) is shown beside them.
 
 The queue is that of the live cluster, read by Slurm's commands, of a CAPTURE (rmreplay
 forecast capture), or of a run at an instant (--freeze, --at). Later submissions are
@@ -295,8 +295,8 @@ docs/FORECAST.md describes the method and its limits.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.forecast(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.run, "freeze", "", "freeze the record of `RUN` in place of a capture")
-	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
+	f.StringVar(&opts.run, "freeze", "", "forecast from the state of `RUN` at an instant, in place of a capture")
+	f.StringVar(&opts.at, "at", "", "forecast from the state of the run at `TIME`")
 	f.StringVar(&opts.by, "starts-by", "", "also print the probability that a job starts by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
 	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits the job of --submit (default on the live cluster: you)")

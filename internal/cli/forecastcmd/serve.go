@@ -31,11 +31,12 @@ func (o commands) newServe() *cobra.Command {
 	var opts serveOptions
 	c := &cobra.Command{
 		Use:   "serve --data DIR",
-		Short: "Forecast the live cluster's queue again and again, and answer when jobs start",
-		Long: `Captures the live cluster every few minutes with commands of Slurm that only read, runs
-its queue forward on the model of Slurm's scheduler, and answers until it is interrupted:
-when pending jobs will start, what they wait for, and how long a job that is submitted
-now would wait. It compares earlier forecasts with the starts that later captures show.
+		Short: "Forecast the live cluster's queue again and again, and tell users when their jobs will start",
+		Long: `Captures the live cluster every few minutes with commands of Slurm that only read,
+simulates its scheduler from this state on with the model of Slurm's scheduler, and
+answers until it is interrupted: when pending jobs will start, what they wait for, and
+how long a job that is submitted now would wait. It compares earlier forecasts with the
+starts that later captures show.
 
 It serves pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
 Prometheus at /metrics. rmreplay forecast ask prints the answer about a job. Each answer

@@ -62,11 +62,11 @@ of another workload instead. docs/GENERATORS.md has the sources and the assumpti
 	f.StringVar(&o.set, "set", "two-jobs", "`NAME` of the set: two-jobs or six-jobs")
 	f.StringVar(&o.counts, "counts", "", "`COUNTS` of jobs of each class in a cycle, as N,N... (default: 10,50, or 10 "+
 		"of each for six-jobs)")
-	console.AddCount(f, &o.cycles, "cycles", 8, "number of cycles: `N`")
+	console.AddCount(f, &o.cycles, "cycles", 8, "generate `N` cycles")
 	f.StringArrayVar(&o.fileSystems, "filesystem", []string{"lustre=200MiB/s"},
 		"file system and its `BANDWIDTH`, such as lustre=200MiB/s")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
-	f.BoolVar(&o.declare, "declare-licenses", false, "jobs request the licenses of their mean rate")
+	f.BoolVar(&o.declare, "declare-licenses", false, "each job requests licenses for its mean rate")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins")
 	f.StringVar(&o.addTo, "add-to", "", "`WORKLOAD` whose jobs get I/O by class, instead of a set")
 	f.Float64Var(&o.load, "load", 0.5, "with --add-to: the jobs ask on average for `L` times the bandwidth")

@@ -47,7 +47,7 @@ type scheduleOptions struct {
 
 func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
-	f.BoolVar(&s.trackNodes, "track-nodes", false, "plan later starts with numbers of nodes, without choosing the nodes")
+	f.BoolVar(&s.trackNodes, "track-nodes", false, "for later starts, plan only how many nodes a job gets, not which")
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
 	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf "+
 		"says how many there are")

@@ -72,7 +72,7 @@ and report.`,
 	opts.jitter = time.Minute
 	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, "+
 		"earlier or later")
-	console.AddSeed(f, &opts.seed, "those of --jitter in the first realization")
+	console.AddSeed(f, &opts.seed, "--jitter in the first realization; each further realization takes the next seed")
 	console.AddParallel(f, &opts.parallel, "simulations")
 	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
 	console.AddJSON(c, &opts.json)

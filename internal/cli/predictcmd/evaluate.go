@@ -77,10 +77,12 @@ their median.`,
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by "+
 		"this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "train a model again at most once in this `TIME` of the log")
-	console.AddSeed(f, &opts.seed, "the samples of trained models")
+	console.AddSeed(f, &opts.seed, "the random numbers for the samples of trained models")
 	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
-	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, by which models learn from later jobs")
-	f.BoolVar(&opts.atOnce, "at-once", false, "also measure models that know all earlier submissions' run times, as a bound")
+	f.BoolVar(&opts.random, "random-split", false,
+		"also train on a random part of the jobs, so that models learn from later jobs")
+	f.BoolVar(&opts.atOnce, "at-once", false,
+		"also measure models to which all run times are known at submission (a bound for predictors)")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
 	console.AddJSON(c, &opts.json)
 	console.AddQuiet(f, &opts.quiet)

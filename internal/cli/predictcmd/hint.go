@@ -24,10 +24,10 @@ func (o commands) newScript() *cobra.Command {
 		Use:   "script NAME",
 		Short: "Print a script that gives users of sbatch a hint at submission",
 		Long: `Prints a Lua script for a stock Slurm. When a user submits a job, the script prints one
-line: which time limit jobs like this one need, and when such a job would start. The
-script runs "rmreplay predict hint", which asks the servers "predict serve" and "forecast
-serve". It changes no job, and prints nothing if no answer comes within 0.2 seconds. Its
-first lines have the addresses of the servers. NAME is
+line: which time limit jobs like this one need, and the expected start of such a job.
+The script runs "rmreplay predict hint", which asks the servers "predict serve" and
+"forecast serve". It changes no job, and prints nothing if no answer comes within 0.2
+seconds. Its first lines have the addresses of the servers. NAME is
 
   cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
@@ -58,9 +58,9 @@ func (o commands) newHint() *cobra.Command {
 		Use:   "hint [KEY=VALUE]...",
 		Short: "Print one line about a job that is being submitted",
 		Long: `Asks the server "predict serve" which time limit jobs like this one need, and the server
-"forecast serve" when such a job would start. It prints the answers that come within
---patience in one line. If no answer comes, the command prints nothing and exits with
-status 0. The scripts that "rmreplay predict script" prints run this command.
+"forecast serve" for the expected start of such a job. It prints the answers that come
+within --patience in one line. If no answer comes, the command prints nothing and exits
+with status 0. The scripts that "rmreplay predict script" prints run this command.
 
 KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
 the VALUE that sbatch takes. A value that cannot be read is taken as unknown, so that

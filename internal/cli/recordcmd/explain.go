@@ -77,7 +77,7 @@ recorded workload, the causes follow from the jobs that used the machine.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return o.runExplain(args, opts) },
 	}
-	c.Flags().StringVar(&opts.at, "at", "", "look at `TIME`: explain the whole queue")
+	c.Flags().StringVar(&opts.at, "at", "", "explain the whole queue at `TIME`")
 	c.Flags().Var((*expression)(&opts.filter), "filter", "keep the jobs for which `EXPR` is true")
 	console.AddBy(c.Flags(), &opts.by)
 	opts.window.Add(c.Flags(), "keep later submissions", "keep earlier submissions")

@@ -49,8 +49,8 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the number of bytes of a log line that are read. The rest of a longer line is a
-// part of a host list: the job's number comes before it.
+// maxLine is the largest number of bytes that are read of a log line. They have the job's number;
+// what follows in a longer line is a list of hosts.
 const maxLine = 4096
 
 // OpenLog reads the log of a run's slurmctld. It returns nil for a run without a log.

@@ -57,7 +57,7 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 		}
 		job := newShown(begins, record)
 		if n := len(list); n > 0 && list[n-1].cut && job.doubt == nil {
-			job.doubt = fmt.Errorf("the job of line %d has only a name, so this may be a part of that job", list[n-1].line)
+			job.doubt = fmt.Errorf("the record of line %d ends within the job's name, so this may be a part of that record", list[n-1].line)
 		}
 		list, record = append(list, job), nil
 	}

@@ -79,13 +79,13 @@ type Tally struct {
 	// these do not test the intervals.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
-	// Covered counts starts from P10 to P90. Near counts, for each of [Distances], the starts within this distance of
-	// the median.
+	// Covered counts starts between P10 and P90, both included. Near counts, for each of [Distances], the starts within
+	// this distance of the median.
 	Covered int    `json:"covered"`
 	Near    [3]int `json:"near"`
-	// Slurm counts the forecasts of jobs for which Slurm had an estimate. Of these forecasts, and for each of
-	// [Distances], SlurmNear counts Slurm's estimates that are at most so far from the start, and BesideNear counts our
-	// medians.
+	// Slurm counts the forecasts of jobs for which Slurm had an estimate. For these forecasts and each of [Distances],
+	// SlurmNear counts Slurm's estimates within this distance of the start, and BesideNear counts our medians within
+	// it.
 	Slurm      int    `json:"slurm,omitempty"`
 	SlurmNear  [3]int `json:"slurm_near"`
 	BesideNear [3]int `json:"beside_near"`

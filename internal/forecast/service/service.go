@@ -1,6 +1,6 @@
-// Package service forecasts the queue of a live cluster again and again, and answers when jobs will start. Every few
-// minutes it captures the cluster's queue, runs the queue forward on the model of Slurm's scheduler, and compares
-// earlier forecasts with the starts that the capture shows.
+// Package service forecasts the queue of a live cluster again and again, and tells when jobs will start. Every few
+// minutes it captures the cluster's queue, simulates the scheduler from this state on with the model of Slurm's
+// scheduler, and compares earlier forecasts with the starts that the capture shows.
 //
 // A directory keeps the state. After a restart or a kill, the service continues with the last forecast and with all
 // that it knows about the quality of earlier forecasts. docs/schemas/forecast.openapi.json describes the interface.
@@ -66,7 +66,8 @@ type Service struct {
 	fault *Fault
 	tally tally
 	rows  *rows // the rows of the last forecast
-	// forward runs the queue of the last forecast forward again, for questions.
+	// forward has the queue of the last forecast. With it the service simulates the scheduler
+	// again, for questions about an earlier start.
 	forward forward
 	quota   quota
 	trying  chan struct{} // has an element while a costly question is answered
@@ -367,7 +368,7 @@ func (s *Service) capture(ctx context.Context, dir, last string) error {
 	return err
 }
 
-// prepare reads a capture, and returns the options for running it forward.
+// prepare reads a capture, and returns the options for its forecast.
 func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, err error) {
 	if q, err = capture.Read(dir); err != nil {
 		return nil, how, err

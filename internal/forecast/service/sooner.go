@@ -70,8 +70,8 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the data to run the queue of the last forecast forward again. These data are not kept on
-// the disk.
+// forward has the data to simulate the scheduler again from the queue of the last forecast on. These data are not kept
+// on the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options

@@ -152,7 +152,7 @@ func (t *reader) readHeader(header []string) error {
 	known := names()
 	for i, name := range header {
 		if _, twice := t.at[name]; twice {
-			return t.wrong(i, errors.New("a second column of this name"))
+			return t.wrong(i, errors.New("an earlier column has the same name"))
 		}
 		t.at[name] = i
 		if !slices.Contains(known, name) {

@@ -256,7 +256,7 @@ func (v *values) times(r *finished.Job) {
 	_, hasWait := v.c.values["wait"]
 	_, ran := v.c.values["run_time"]
 	if wait == hpc.Unlimited || run == hpc.Unlimited {
-		v.necessary = errors.New("an unlimited run time or wait")
+		v.necessary = errors.New("the run time or the wait is unlimited (want a duration)")
 		return
 	}
 	if r.Start == 0 && r.Submit > 0 && hasWait {

@@ -304,13 +304,13 @@ func layoutOf(format string) (string, error) {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
 			if format[i] >= '0' && format[i] <= '9' {
-				return "", fmt.Errorf("time %q: a digit that is not part of a time", format)
+				return "", fmt.Errorf("time %q: a digit outside a directive (want directives such as %%Y and separators)", format)
 			}
 			b.WriteByte(format[i])
 			continue
 		}
 		if i++; i == len(format) {
-			return "", fmt.Errorf("time %q: ends in %%", format)
+			return "", fmt.Errorf("time %q: ends in %% without a letter (want a directive such as %%Y)", format)
 		}
 		layout, known := directives[format[i]]
 		if !known {

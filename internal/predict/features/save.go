@@ -168,7 +168,7 @@ func (h *History) UnmarshalJSON(text []byte) error {
 		e := new(ended)
 		for _, job := range p.Jobs {
 			if !(job.Seconds >= 0 && math.Abs(job.Size) <= 1000 && math.Abs(job.Limit) <= 1000) {
-				return fmt.Errorf("an ended job of user %q that cannot be", p.User)
+				return fmt.Errorf("an ended job of user %q has an impossible run time, size or limit", p.User)
 			}
 			e.add(&job.traits, job.Seconds)
 		}

@@ -266,8 +266,8 @@ type descent struct {
 }
 
 // The learning rate and the regularization come from the paper's artefact
-// (experiments/experiment_dicts_kth.py). So do the small number with which sums begin, and the rule
-// that the field steps begins at 1 and grows by 2.
+// (experiments/experiment_dicts_kth.py). The small number with which sums begin comes from there,
+// too, and also the rule that the field steps begins at 1 and grows by 2.
 const (
 	learningRate   = 5000
 	regularization = 4e9

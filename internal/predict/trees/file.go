@@ -33,8 +33,8 @@ func (t *Tree) UnmarshalJSON(text []byte) error {
 	}
 	nodes := len(c.Feature)
 	if len(c.Threshold) != nodes || len(c.Left) != nodes || len(c.Right) != nodes {
-		return fmt.Errorf("a tree of %d nodes with %d thresholds and %d and %d children", nodes, len(c.Threshold),
-			len(c.Left), len(c.Right))
+		return fmt.Errorf("a tree of %d nodes has %d thresholds, and %d and %d children (want %[1]d of each)", nodes,
+			len(c.Threshold), len(c.Left), len(c.Right))
 	}
 	*t = Tree{leaves: c.Leaf}
 	for i := range nodes {
@@ -72,7 +72,7 @@ func (t *Tree) check(width int) error {
 		}
 		for _, child := range n.children {
 			if child >= 0 && (int(child) <= i || int(child) >= nodes) || child < 0 && int(^child) > nodes {
-				return fmt.Errorf("node %d has the child %d", i, child)
+				return fmt.Errorf("node %d: child %d is not a later node or a leaf of the tree", i, child)
 			}
 		}
 	}

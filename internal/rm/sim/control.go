@@ -51,7 +51,7 @@ var (
 	errOver    = errors.New("the job has ended")
 	errRuns    = errors.New("the job runs")
 	errNoTask  = errors.New("the job has no such task")
-	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
+	errMoves   = errors.New("the run time of a job with I/O cannot be changed: it ends when its data are moved")
 )
 
 // carryOut carries out a command on a submission. It returns an error if the command cannot change

@@ -188,7 +188,7 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 		}
 	}
 	if left > 0 {
-		return fmt.Errorf("reservation %s: %d nodes too few are free of other reservations", ev.Name, left)
+		return fmt.Errorf("reservation %s: lacks %d nodes that are free of other reservations", ev.Name, left)
 	}
 	r.nodes = chosen
 	return nil

@@ -35,9 +35,9 @@ type actions struct {
 	logDir  string
 	// reconfigured is called with the cluster of each slurm.conf that comes into force.
 	reconfigured func(*conf.Cluster)
-	// count asks for slurmctld's counters and then calls then.
+	// count asks for slurmctld's counters, and calls the function then after the answer.
 	count func(then func())
-	// cut keeps the next answer of count in the record.
+	// cut makes the record keep the next answer to count.
 	cut func()
 
 	open []*action // actions that have not ended, in the order of their beginnings
@@ -84,8 +84,8 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, it calls then, which may be nil. The action
-// may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin asks for them first.
+// begin begins an action. When the action has ended, it calls the function then, which may be nil. The action may reset
+// slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin asks for them first.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)

@@ -19,8 +19,8 @@ import (
 // jobs ([arrays.Split]): a preset job for each running task, and an array of the other tasks.
 // slurmctld counts the running tasks of one array for the limit of the array (%N), so it must have
 // all these tasks in one array. Therefore the engine submits the whole array. Until the window
-// begins, the barrier keeps the tasks pending. At the recorded start of a preset task, an operator
-// moves this task into the barrier.
+// begins, the window's barrier reservation (package rm/window) keeps the tasks pending. At the
+// recorded start of a preset task, an operator moves this task into that reservation.
 
 // presetTasks returns the preset tasks that slurmctld can have in one array with the tasks of job,
 // by their numbers. These tasks are not submitted yet, and pin can make them preset jobs. It
@@ -133,7 +133,7 @@ func (j *jobs) submitTask(whole *submission, task int, job *hpc.Job) error {
 }
 
 // pin makes a pending task of an array a preset job: the task gets the job's nodes and priority,
-// and may start in the barrier.
+// and may start in the window's barrier reservation.
 func (j *jobs) pin(part *submission, index int) {
 	whole := part.whole
 	switch {

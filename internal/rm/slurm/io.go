@@ -85,7 +85,7 @@ func (t *transfers) progress() {
 }
 
 // errMoves is the refusal of a command that changes the run time of a running job with I/O.
-var errMoves = errors.New("the job does I/O, and ends when it has moved its data")
+var errMoves = errors.New("the run time of a job with I/O cannot be changed: it ends when its data are moved")
 
 // runTime returns the run time of a script that is launched now; [hpc.Unlimited] if the model
 // decides when the script ends.

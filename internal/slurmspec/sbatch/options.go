@@ -374,7 +374,7 @@ func setExclusive(p *parser, value string) error {
 	case "oversubscribe":
 		p.Request.Oversubscribe = true
 	default:
-		return errors.New("not known (want nothing, user or mcs)")
+		return errors.New("not a value of this option (want user, mcs or no value)")
 	}
 	return nil
 }

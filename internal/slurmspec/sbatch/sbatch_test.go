@@ -178,7 +178,7 @@ func TestParseErrors(t *testing.T) {
 		{"-N 4-2", "-N 4-2: the maximum of 2 is below the minimum of 4"},
 		{"-N x", "not a number of nodes"},
 		{"-N 9999m", "not a number of nodes"},
-		{"--exclusive=all", "--exclusive=all: not known (want nothing, user or mcs)"},
+		{"--exclusive=all", "--exclusive=all: not a value of this option (want user, mcs or no value)"},
 		{"--acc=x", "--acc: ambiguous (--account or --acctg-freq)"},
 		{"-w n[1", "'[' without ']'"},
 		{"-w ./file", "a file of node names is not read"},

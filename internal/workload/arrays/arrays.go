@@ -256,8 +256,8 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks except those in left. The record must say for each task whether it
-// started and whether it ended.
+// reduce removes all tasks except those in the list left. The record must say for each task
+// whether it started and whether it ended.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {

@@ -102,8 +102,8 @@ func IO(o IOOptions) (*workload.Workload, error) {
 	}
 	switch {
 	case len(o.Counts) > len(set.classes):
-		return nil, fmt.Errorf("counts: %d numbers for the %d %s of %s", len(o.Counts), len(set.classes),
-			quantity.Plural(len(set.classes), "group", "groups"), o.Set)
+		return nil, fmt.Errorf("counts: %d numbers, but %s has only %d %s", len(o.Counts), o.Set, len(set.classes),
+			quantity.Plural(len(set.classes), "group", "groups"))
 	case o.Cycles < 0 || perCycle == 0 || o.Cycles > ioMost/perCycle:
 		return nil, fmt.Errorf("cycles: %d %s of %d %s (want 1 to %d jobs)", o.Cycles,
 			quantity.Plural(o.Cycles, "cycle", "cycles"), perCycle, quantity.Plural(perCycle, "job", "jobs"), ioMost)

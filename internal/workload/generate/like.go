@@ -41,7 +41,7 @@ func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 			quantity.Plural(len(jobs), "job is", "jobs are"), minModelJobs)
 	}
 	if jobs[len(jobs)-1].Submit == jobs[0].Submit {
-		return nil, errors.New("all jobs are submitted at one instant")
+		return nil, errors.New("all jobs are submitted at one instant (want jobs from which arrivals can be learned)")
 	}
 	n := cmp.Or(o.Jobs, len(jobs))
 	if n < 0 || n > maxDrawn {

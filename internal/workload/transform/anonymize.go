@@ -56,9 +56,8 @@ type Anonymity struct {
 	// Strict also replaces names that normally stay, such as partitions, QOS and features, if they
 	// contain a replaced name.
 	Strict bool
-	// Allow are names that may stay where they are words with another meaning, for example if a user
-	// has the name of an option of Slurm. As the names of users, accounts, jobs or nodes they are
-	// still replaced.
+	// Allow has names that are also words with another meaning, for example if a user has the name of an option of
+	// Slurm. These words may stay. As names of users, accounts, jobs or nodes they are replaced.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte

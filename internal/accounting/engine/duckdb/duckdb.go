@@ -38,8 +38,9 @@ func Main() int {
 	return 0
 }
 
-// Serve reads frames from in and answers on out. It returns nil at the end of in, even while a
-// query runs, because the process must then end. An unreadable frame is an error.
+// Serve reads frames from the reader in, and writes answers to the writer out. It returns nil at
+// the end of the input, even while a query runs, because the process must then end. An unreadable
+// frame is an error.
 func Serve(in io.Reader, out io.Writer) error {
 	s := &server{out: wire.NewWriter(out), requests: make(chan request, 8)}
 	ended := make(chan error, 2)

@@ -22,7 +22,8 @@ func Generate(ctx context.Context, dir string, n int64) (err error) {
 	return s.Seal()
 }
 
-// Entries returns the synthetic jobs number first to last. All processors make them in parallel.
+// Entries returns the synthetic jobs with the numbers from first to last. All processors make them
+// in parallel.
 func Entries(first, last int64) []store.Entry {
 	list := make([]store.Entry, last-first+1)
 	var group sync.WaitGroup

@@ -83,8 +83,8 @@ func (l *List) All() (list []View, damaged string, err error) {
 	return list, l.damaged(), err
 }
 
-// Change changes the views with do, and replaces the file atomically. all has the views by their
-// names. If do fails, nothing is saved, and Change returns that error.
+// Change changes the views with the function do, and replaces the file atomically. The function
+// gets all views by their names. If it fails, nothing is saved, and Change returns its error.
 func (l *List) Change(do func(all map[string]View) error) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -203,8 +203,8 @@ func (c *Cluster) Get(key string) (string, bool) {
 	return s.Value, ok
 }
 
-// With returns the cluster with another value of a key that stands alone on its line. [Adapt] reports
-// the change with the reason. It does not change the receiver.
+// With returns the cluster with another value of a key that stands alone on its line. It does not change the receiver.
+// [Adapt] reports the change with the reason.
 func (c *Cluster) With(key, value, reason string) *Cluster {
 	site, set := c.statement(key)
 	if set && site.Value == value {

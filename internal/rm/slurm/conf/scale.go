@@ -22,7 +22,7 @@ func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 // switches and in the same lines of gres.conf as its original.
 //
 // Scale keeps everything else: limits of partitions and accounts, licences, and nodes that jobs
-// name. [Adapt] reports its changes. It does not change the receiver.
+// name. It does not change the receiver. [Adapt] reports the changes.
 func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if !(factor > 0) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: not a factor (want a number above 0)", c.Path, factor)

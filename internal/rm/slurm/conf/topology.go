@@ -97,7 +97,7 @@ func (t *translation) topology() {
 	}
 	plugin, lines, err := c.topology.Older(t.a.release, c.places())
 	if err != nil {
-		t.a.errs = append(t.a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05, and files of %s cannot express it: %w", topologyYAML, t.a.release.Series(), err))
+		t.a.errs = append(t.a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05, and the files of %s cannot say the same: %w", topologyYAML, t.a.release.Series(), err))
 		return
 	}
 	t.find(Statement{}, topologyYAML, "", topologyConf, fmt.Sprintf("slurmctld reads %s since 25.05; TopologyPlugin=%s and %s say the same", topologyYAML, plugin, topologyConf))

@@ -98,7 +98,7 @@ func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 // Ask asks for the statistics now.
 func (c *Counters) Ask() { c.AskBefore(func() {}) }
 
-// AskBefore asks for the statistics now. When the answer has come, it calls then.
+// AskBefore asks for the statistics now. When the answer has come, it calls the function then.
 func (c *Counters) AskBefore(then func()) {
 	c.asked++
 	c.controller.AskStats(func(stats *rpc.Stats, err error) {

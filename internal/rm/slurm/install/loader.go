@@ -90,7 +90,7 @@ func (in *Installation) Link(dir string) error {
 			err = os.Chmod(link, 0o755) // regardless of the umask, because root's daemons have another user
 		}
 		if err != nil {
-			return fmt.Errorf("giving %s its name: %w", name, err)
+			return fmt.Errorf("making %s available to the daemons: %w", name, err)
 		}
 	}
 	return nil

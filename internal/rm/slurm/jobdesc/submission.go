@@ -101,7 +101,7 @@ func (s *Submission) check() error {
 	case s.CPUsPerGPU != 0 && s.CPUsPerTask != 0:
 		return errors.New("--cpus-per-gpu and --cpus-per-task exclude each other")
 	case s.MaxNodes != 0 && s.MaxNodes < s.MinNodes:
-		return fmt.Errorf("at most %d nodes is less than at least %d", s.MaxNodes, s.MinNodes)
+		return fmt.Errorf("the maximum of %d nodes is below the minimum of %d", s.MaxNodes, s.MinNodes)
 	case s.Nice > int(rpc.NiceOffset)-3 || s.Nice < -(int(rpc.NiceOffset)-3):
 		return fmt.Errorf("nice %d is out of range (want -%d to %[2]d)", s.Nice, rpc.NiceOffset-3)
 	}

@@ -67,8 +67,9 @@ func IsLimit(r slurmspec.Reason) bool {
 		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
 }
 
-// kind is a kind of limits on TRES. The reason for a resource is in others, or its name is composed
-// of before, the resource's word and behind.
+// kind is a kind of limits on TRES. The map others has the reasons for some resources. For another
+// resource the reason's name is the resource's word between the texts of the fields before and
+// behind.
 type kind struct {
 	before, behind string
 	others         map[string]string // by the resource's word

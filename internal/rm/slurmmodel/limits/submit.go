@@ -155,8 +155,9 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 	return true
 }
 
-// exceedsWall sets the time limit to most if the job gives none. It reports whether slurmctld
-// refuses the submission because the time limit exceeds most.
+// exceedsWall compares the time limit with a maximum, the parameter most. A job without a time
+// limit gets the maximum. The result says whether slurmctld refuses the submission because its
+// time limit is higher.
 func (v *validation) exceedsWall(most int64) bool {
 	v.setMinutes(&v.Minutes, uint64(most))
 	return v.strict && int64(v.Minutes) > most
@@ -231,8 +232,9 @@ func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 	return true
 }
 
-// setMinutes sets a time limit to most if the job gives none, or if an earlier limit set a higher
-// one (_set_time_limit). If most is 0, the partition's limit is used.
+// setMinutes sets a time limit to a maximum, the parameter most, if the job gives none, or if an
+// earlier limit set a higher one (_set_time_limit). If the maximum is 0, the partition's limit is
+// used.
 func (j *Job) setMinutes(minutes *uint32, most uint64) {
 	limit := uint32(min(most, uint64(slurmspec.Infinite)))
 	switch {

@@ -119,8 +119,8 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 	return nil, 0
 }
 
-// reorder moves the candidate at index last to the front. Behind it come the candidates before
-// last, in the order of how many of the job's nodes they have, the most first.
+// reorder moves the candidate with the index last to the front. It sorts the candidates that came
+// before this one by how many of the job's nodes they have, the most first.
 func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	if s.strictOrder {
 		job := list[last]

@@ -36,9 +36,9 @@ func (t *Table[A]) Len() int { return t.known }
 // Clear removes all answers. Their memory is reused.
 func (t *Table[A]) Clear() { t.known = 0 }
 
-// Find returns the answer to a question. If isNew, the caller must fill the answer in. Until then
-// it has the answer to a removed question, and the caller may reuse that answer's memory. Find
-// copies the question.
+// Find returns the answer to a question. If isNew, the answer still has the values of an answer
+// that Clear removed: the caller must overwrite them, and may reuse their slices. Find copies the
+// question.
 func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	if t.newest == nil {
 		t.newest = make([]int32, slots)

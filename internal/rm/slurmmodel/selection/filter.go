@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// filter fits a node to one request for generic resources, as since 24.11
+// filter fits a node to one request for generic resources, as slurmctld does since 24.11
 // (_foreach_gres_filter_sock_core).
 type filter struct {
 	*fitting

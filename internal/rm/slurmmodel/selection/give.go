@@ -116,8 +116,9 @@ func (m *Machine) counted(node int, kind string) bool {
 	return true
 }
 
-// giveNode gives a job the resources that it requests per node, as before 24.11 (_set_node_bits):
-// one resource of each socket in use, then more resources of these sockets, then others.
+// giveNode gives a job the resources that it requests per node, as slurmctld does before 24.11
+// (_set_node_bits): one resource of each socket in use, then more resources of these sockets, then
+// others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	have := m.give(t, p, d, min(1, d.Count), m.stride)
 	used := func(most int) {
@@ -173,9 +174,10 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// giveEvenly gives a job up to want resources, as since 24.11 (_set_node_bits, _set_job_bits1):
-// first resources of each socket in use in proportion to its cores, then resources close to no
-// socket, then more resources of the sockets in use. It returns how many it gave.
+// giveEvenly gives a job resources up to the number want, as slurmctld does since 24.11
+// (_set_node_bits, _set_job_bits1): first resources of each socket in use in proportion to its
+// cores, then resources close to no socket, then more resources of the sockets in use. It returns
+// how many it gave.
 func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
 	perCore := float64(want) / float64(p.countCores())
 	for s, cores := range p.cores {
@@ -190,8 +192,8 @@ func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have
 	return have
 }
 
-// giveClose gives a job up to most resources, but at least one, for a request for the whole job, as
-// since 24.11. It returns how many it gave.
+// giveClose gives resources for a request for the whole job, as slurmctld does since 24.11: at
+// least one, and at most the number most. It returns how many it gave.
 func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		per := m.Nodes[p.Node].Threads
@@ -206,7 +208,7 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	return m.giveAny(t, p, d, 1)
 }
 
-// giveSockets gives a job the resources that it requests per socket, as since 24.11
+// giveSockets gives a job the resources that it requests per socket, as slurmctld does since 24.11
 // (_set_sock_bits). It returns how many resources are missing.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) (missing int) {
 	sockets := m.socketsFor(t, p, d)

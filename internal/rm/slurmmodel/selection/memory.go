@@ -27,7 +27,7 @@ type memory struct {
 type remembered struct {
 	answer
 	after  []uint64 // the lowest bytes of the weights of nodes in devices, after the tests
-	tests  []int    // for each test, how many jobs on the answer's nodes had left before the test
+	tests  []int    // for each test, how many of the jobs on the answer's nodes the walk had removed before
 	number int      // memory.changes when the answer was last known to be right
 }
 

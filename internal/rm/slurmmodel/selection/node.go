@@ -229,7 +229,8 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 }
 
 // limitToTasks limits the job's CPUs and cores on a node to those that its tasks there use, as
-// since 24.11. It keeps cores from the first socket on. It returns false if there are too few.
+// slurmctld does since 24.11. It keeps cores from the first socket on. It returns false if there
+// are too few.
 func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	r := t.request
 	if r.TasksPerNode > 0 && !r.Exclusive && !t.dedicated {

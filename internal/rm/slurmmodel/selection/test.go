@@ -92,7 +92,7 @@ type Tester struct {
 	future     *State
 	scratch    test
 	nodes, all Bits
-	left       Bits // nodes that the last test of a start now left over
+	left       Bits // the nodes that remained after the last test of an immediate start
 	careful    bool // tests are neither stored nor left out, because nodes are completing
 	free       Bits // see tally
 }
@@ -322,7 +322,7 @@ func (t *tally) look(node int) {
 	t.x.offers[node] = offer
 }
 
-// renew counts again what the nodes of a job that has left offer.
+// When a job has left, renew counts again the CPUs that its nodes offer.
 func (t *tally) renew(a *Allocation) {
 	for i := 0; t.counts && i < len(a.Parts); i++ {
 		if node := a.Parts[i].Node; t.set.Has(node) {

@@ -185,10 +185,10 @@ func (o option) check(value, otherwise string) error {
 		return fmt.Errorf("%s (want a whole number from %d%s%s)", why, o.min, limit, otherwise)
 	case o.words != nil:
 		if !slices.Contains(o.words, strings.ToLower(value)) {
-			return fmt.Errorf("not a value of it (want %s%s)", strings.Join(o.words, ", "), otherwise)
+			return fmt.Errorf("not a value of this option (want %s%s)", strings.Join(o.words, ", "), otherwise)
 		}
 	case value != on:
-		return errors.New("a flag without a value (want true or false)")
+		return errors.New("this option is a flag and takes no other value (want true or false)")
 	}
 	return nil
 }

@@ -19,12 +19,12 @@ func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines
 	t := f.Topologies[0]
 	for partition, name := range c.Partitions {
 		if name != t.Name {
-			return "", nil, fmt.Errorf("partition %s has the topology %s, and Slurm %s has one topology for all partitions",
+			return "", nil, fmt.Errorf("partition %s has the topology %s, but Slurm %s has only one topology for all partitions",
 				partition, name, release.Series())
 		}
 	}
 	if c.OwnPlaces && t.Plugin != "topology/flat" {
-		return "", nil, fmt.Errorf("nodes have their places in slurm.conf (Topology=), which slurmctld reads since 25.05")
+		return "", nil, fmt.Errorf("slurm.conf has Topology= for nodes, but slurmctld reads it only since 25.05")
 	}
 	switch {
 	case t.Plugin == "topology/flat":

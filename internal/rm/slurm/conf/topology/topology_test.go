@@ -52,7 +52,7 @@ func TestOlder(t *testing.T) {
 		"the default counts":  {"- topology: f\n  flat: true\n" + tree[4:], slurmspec.R2302, nil, "topology/tree; SwitchName=root Switches=s[1-2]; SwitchName=s1 Nodes=n[1-4]; SwitchName=s2 Nodes=n[5-8]", ""},
 		"partitions agree":    {"topology: f\nflat: true\n", slurmspec.R2411, func(c *Cluster) { c.Partitions = map[string]string{"p": "f"} }, "topology/flat", ""},
 		"partitions differ":   {"- topology: f\n  flat: true\n" + tree[4:], slurmspec.R2411, func(c *Cluster) { c.Partitions = map[string]string{"p": "f"} }, "", "partition p has the topology f, and Slurm 24.11 has one"},
-		"places in nodes":     {tree, slurmspec.R2411, func(c *Cluster) { c.OwnPlaces = true }, "", "nodes have their places in slurm.conf"},
+		"places in nodes":     {tree, slurmspec.R2411, func(c *Cluster) { c.OwnPlaces = true }, "", "slurm.conf has Topology= for nodes"},
 		"switch without both": {"topology: t\ntree: {switches: [{switch: a, nodes: n1}, {switch: b}]}\n", slurmspec.R2411, nil, "", "switch b has neither nodes nor children"},
 		"ring":                {"topology: r\nring: {rings: {ring: a, nodes: \"n[1-8]\"}}\n", slurmspec.R2411, nil, "", "topology/ring is not in Slurm 24.11"},
 		"block":               {block("4,8", "n[1-4]", "n[5-8]"), slurmspec.R2405, nil, "topology/block; BlockName=b1 Nodes=n[1-4]; BlockName=b2 Nodes=n[5-8]; BlockSizes=4,8", ""},
