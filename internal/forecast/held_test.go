@@ -31,7 +31,8 @@ func waiting(jobs ...*hpc.Job) *Queue {
 	return NewQueue(w, &predict.Cases{}, nil, nil)
 }
 
-// play runs a queue forward with time limits as run times, and waits for some of its jobs.
+// play simulates the scheduler from a queue on, with time limits as run times, and waits for some
+// of the queue's jobs.
 func play(t *testing.T, q *Queue, keys []Key) *realization {
 	t.Helper()
 	opts := Options{RunTimes: FromLimits, Arrivals: NoArrivals, Realizations: 1}

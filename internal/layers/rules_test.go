@@ -240,7 +240,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast", []string{
 		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
 	}, offline,
-		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
+		"a forecast simulates the scheduler on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{
 		"internal/finished", "internal/forecast", "internal/formats/sacct", "internal/hpc", "internal/input", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload", "internal/quantity",
 	}, nil,

@@ -67,11 +67,11 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
+	f.BoolVar(&o.fromStart, "from-start", false, "with --freeze: play the run from its beginning up to the instant: slower, and exact on the simulator")
 	o.add(f, 0)
 }
 
-// options returns the options of a forecast. course is the frozen run's course, or nil.
+// options returns the options of a forecast. course is the course of the run of --freeze, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	err := o.check()

@@ -38,8 +38,8 @@ func (o commands) newCompare() *cobra.Command {
 		Long: `Simulates a workload with EASY, and with EASY that backfills the shortest jobs first and
 plans with time limits, with predicted run times, or with the true run times. Each
 scheduler has several realizations. --jitter moves the submissions, in the same way for
-all schedulers. A table has the mean bounded slowdown, the waits, and the jobs that
-reached their limits, with the core-hours that these jobs had computed.
+all schedulers. A table has the mean bounded slowdown and the waits. It also has the
+jobs that reached their limits, and the core-hours that these jobs had computed.
 
   limits        EASY with time limits
   limits-sjbf   shortest jobs first, by time limits: needs no prediction
