@@ -228,7 +228,7 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("not a whole tar archive: %w", err)
+			return fmt.Errorf("the tar archive is damaged or incomplete: %w", err)
 		}
 		name, inCluster := strings.CutPrefix(h.Name, clusterDir)
 		switch {

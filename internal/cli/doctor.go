@@ -42,7 +42,7 @@ is 5 if replays cannot run here.`,
 			return runDoctor(g, cluster, slurm, asJSON)
 		},
 	}
-	c.Flags().StringVar(&cluster, "cluster", "", "`DIR` of the cluster: check the limits for a replay on it")
+	c.Flags().StringVar(&cluster, "cluster", "", "check the limits for a replay on the cluster in `DIR`")
 	console.AddSlurm(c.Flags(), &slurm)
 	console.AddJSON(c, &asJSON)
 	return c

@@ -47,7 +47,7 @@ type fairnessOptions struct {
 
 func (o *fairnessOptions) addFairness(f *pflag.FlagSet) {
 	f.BoolVar(&o.fairness, "fairness", false, "show how equally users, accounts, QOS and jobs were served (Gini, Jain)")
-	f.Var(&o.fairStart, "fair-start", "count jobs that were delayed by jobs that came later, by a simulation with `POLICY` (own: the run's)")
+	f.Var(&o.fairStart, "fair-start", "count the jobs that later jobs delayed; a simulation with `POLICY` finds them (own: the run's policy)")
 }
 
 // addTauFlag adds the flag --tau. [checkTau] checks its value.

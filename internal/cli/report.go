@@ -50,7 +50,7 @@ With --figures, the figures are also written as PNG, SVG and PDF.
 		},
 	}
 	opts.addFlags(c)
-	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "one HTML page")
+	console.AddOutput(c.Flags(), &opts.output, "write one HTML page to `FILE`")
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
 	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
 	console.AddJSON(c, &opts.json)

@@ -64,7 +64,7 @@ func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 	})
 	to.AddFlagSet(simulate.Flags())
 	to.VisitAll(func(f *pflag.Flag) { f.Annotations = nil }) // remove the mark that a flag is required
-	to.Lookup("output").Usage = "write to `RUN`: the directory of the record (default: RUN-again)"
+	to.Lookup("output").Usage = "write the record to the directory `RUN` (default: RUN-again)"
 	to.StringVar(&o.workload, "workload", "", "play `WORKLOAD` in place of the run's")
 }
 

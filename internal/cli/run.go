@@ -41,10 +41,10 @@ type runOptions struct {
 
 func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f := c.Flags()
-	console.AddOutput(f, &o.output, "`RUN`", "the directory of the record")
+	console.AddOutput(f, &o.output, "write the record to the directory `RUN`")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
 	console.AddSeed(f, &o.seed, seed)
-	f.StringVar(&o.perf, "perf", "", "speed of the nodes: divide run times by `FACTOR`, such as x2 or x0.5, and keep time limits")
+	f.StringVar(&o.perf, "perf", "", "divide run times by `FACTOR`, such as x2 or x0.5, as on faster or slower nodes, and keep time limits")
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
 		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
@@ -195,7 +195,7 @@ func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "number of nodes: `FACTOR` times the nodes of each kind, such as x2 or x0.5")
+	f.StringVar(to, "nodes", "", "multiply the number of nodes of each kind by `FACTOR`, such as x2 or x0.5")
 }
 
 // nodeFactor reads the value of --nodes.

@@ -33,7 +33,7 @@ type sweepOptions struct {
 
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
+	console.AddOutput(f, &o.output, "write to `DIR`, a new directory or that of a sweep to continue")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "make at most `N` runs at the same time (default: one for each CPU; with "+
 		"--on slurm: no limit)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to simulate the cells for Slurm with the model "+
@@ -140,7 +140,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	if opts.cell > len(plan.Runs) {
-		return console.Usagef("--cell %d: the plan has %d %s", opts.cell, len(plan.Runs),
+		return console.Usagef("--cell %d: the plan has only %d %s", opts.cell, len(plan.Runs),
 			quantity.Plural(len(plan.Runs), "run", "runs"))
 	}
 	if opts.dryRun {

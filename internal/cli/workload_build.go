@@ -40,7 +40,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.from, "from", "", "`KIND` of the source: "+kindList())
 	f.StringVar(&o.mapping, "map", "", "`MAP` of a table's columns: a YAML file, or "+strings.Join(build.MapNames(), ", "))
 	f.StringSliceVar(&o.columns, "columns", nil, "the `COLUMNS`, separated by commas, of sacct's output without a header")
-	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
+	console.AddOutput(f, &o.output, traceOutput)
 	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
 	f.StringVar(&o.files.Reservations, "reservations", "", "`FILE` with the output of scontrol show reservation")

@@ -25,7 +25,7 @@ type convertOptions struct {
 }
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
-	console.AddOutput(c.Flags(), &o.output, "`FILE`", "compressed if its name ends in .gz")
+	console.AddOutput(c.Flags(), &o.output, "write to `FILE`, compressed if its name ends in .gz")
 	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+
 		" (default: the one of FILE's ending, or else trace)")
 	addStrictFlag(c.Flags(), &o.strict)

@@ -20,7 +20,7 @@ type generateOptions struct {
 
 func (o *generateOptions) addFlags(c *cobra.Command) {
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
-	console.AddOutput(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	console.AddOutput(c.Flags(), &o.output, "write to `DIR`, a new or an empty directory")
 	console.Require(c, "output")
 }
 
@@ -81,7 +81,7 @@ func newGenerateIOCommand(g *globals) *cobra.Command {
 		Replaces: formats.Replaces, Save: g.saveGenerated,
 		AddOutput: func(c *cobra.Command, path *string, seed *uint64) {
 			console.AddSeed(c.Flags(), seed, seedOfJobs)
-			console.AddOutput(c.Flags(), path, "`FILE`", traceOutput)
+			console.AddOutput(c.Flags(), path, traceOutput)
 			console.Require(c, "output")
 		},
 		Read: func(path string) (*workload.Workload, error) { return g.readWorkload(path, workload.ReadOptions{}) },

@@ -28,7 +28,7 @@ func (o *daintOptions) addFlags(c *cobra.Command) {
 	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad,
 		"`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
-	console.AddOutput(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	console.AddOutput(c.Flags(), &o.output, "write to `DIR`, a new or an empty directory")
 	console.Require(c, "output")
 	console.AddJSON(c, &o.json)
 }

@@ -27,7 +27,7 @@ func (o *likeOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` that the new one resembles")
 	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs (default: as many as the workload has)")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
-	console.AddOutput(c.Flags(), &o.output, "`FILE`", traceOutput)
+	console.AddOutput(c.Flags(), &o.output, traceOutput)
 	console.AddJSON(c, &o.json)
 }
 
@@ -57,7 +57,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 }
 
 // traceOutput is the usage of --output for a trace.
-const traceOutput = "a trace, compressed if its name ends in .gz"
+const traceOutput = "write a trace to `FILE`, compressed if its name ends in .gz"
 
 // saveGenerated writes a generated workload that has no cluster, and prints where.
 func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
@@ -92,7 +92,7 @@ func (o *lublinOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")
 	o.zone.Add(f)
 	console.AddSeed(f, &o.model.Seed, seedOfJobs)
-	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
+	console.AddOutput(f, &o.output, traceOutput)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
 	flags.Alias(f, map[string]string{"nodes": "whole-nodes"})

@@ -198,7 +198,7 @@ func (w *Writer) Event(e rm.Event) error {
 // and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
-		return fmt.Errorf("an event of job %s after its end", changed.first.job.ID)
+		return fmt.Errorf("job %s: an event comes after the job's end", changed.first.job.ID)
 	}
 	if w.rows.oldest() != changed {
 		return nil // the first job that has not ended is still the same

@@ -826,7 +826,7 @@ func TestEventAfterEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Event(event(3, rm.Started, "a", nil)); err == nil || !strings.Contains(err.Error(), "an event of job a after its end") {
+	if err := w.Event(event(3, rm.Started, "a", nil)); err == nil || !strings.Contains(err.Error(), "job a: an event comes after the job's end") {
 		t.Errorf("error is %v", err)
 	}
 }

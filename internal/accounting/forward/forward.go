@@ -528,7 +528,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 		return batch, nil, fmt.Errorf("this is not a _bulk response: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
-		return batch, nil, fmt.Errorf("the answer is about %d %s, and %d were sent: %s", len(answer.Items),
+		return batch, nil, fmt.Errorf("the answer is about %d %s, but %d were sent: %s", len(answer.Items),
 			quantity.Plural(len(answer.Items), "document", "documents"), len(batch),
 			excerpt(text))
 	}

@@ -66,7 +66,7 @@ func readProperties(path string) (properties, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, fmt.Errorf("%s:%d: no property (want NAME=VALUE)", path, number)
+			return nil, fmt.Errorf("%s:%d: not a property (want NAME=VALUE)", path, number)
 		}
 		p[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}

@@ -19,7 +19,7 @@ func TestProperties(t *testing.T) {
 		"security.protocol=ssl": "", "security.protocol=SSL\nssl.ca.location=" + dir + "/ca.pem": "",
 		"security.protocol=ssl\nssl.certificate.location=" + dir + "/ca.pem\nssl.key.location=" + dir + "/broker.pem": "",
 		"security.protocol=sasl_plaintext\nsasl.mechanism=scram-sha-256\n" + login:                                    "",
-		"one word": "kafka.conf:1: no property", "security.protocol=tls": "want plaintext, ssl,",
+		"one word": "kafka.conf:1: not a property", "security.protocol=tls": "want plaintext, ssl,",
 		"security.protocol=ssl\nssl.ca.location=" + dir + "/absent":             "ssl.ca.location: ",
 		"security.protocol=ssl\nssl.ca.location=" + dir:                         "ssl.ca.location: ",
 		"security.protocol=ssl\nssl.ca.location=" + filepath.Join(dir, "empty"): "has no certificate",

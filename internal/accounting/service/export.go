@@ -283,7 +283,7 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	}
 	defer answer.Close() // the body was only read
 	if _, err := fmt.Sscan(header.Get(jobsHeader), &out.Jobs); err != nil {
-		return nil, fmt.Errorf("asking the server: the number of jobs: %w", err)
+		return nil, fmt.Errorf("reading the number of jobs in the server's answer: %w", err)
 	}
 	_, err = output.File(opts.Output, func(w io.Writer) error {
 		if filepath.Ext(opts.Output) != ".gz" {

@@ -113,7 +113,7 @@ func wantDirectory(c *cobra.Command, args []string) error {
 
 func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f := c.Flags()
-	f.StringVar(&opts.Data, "data", "", "data `DIR`, in place of the argument; it is made if it does not exist")
+	f.StringVar(&opts.Data, "data", "", "the data directory `DIR`, in place of the argument; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")

@@ -74,9 +74,9 @@ release of Slurm to replay on.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster: WORKLOAD is played on it")
+	f.StringVar(&opts.cluster, "cluster", "", "play WORKLOAD on the cluster in `DIR`")
 	console.AddSlurm(f, &opts.slurm)
-	console.AddOutput(f, &opts.output, "`DIR`", "the records and the result (default: nothing is kept)")
+	console.AddOutput(f, &opts.output, "keep the records and the result in `DIR` (default: nothing is kept)")
 	console.AddSeed(f, &opts.seed, "the random numbers for the phase of slurmctld's cycles")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")

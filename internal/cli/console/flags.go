@@ -96,9 +96,9 @@ func AddJSON(c *cobra.Command, to *bool) {
 	c.Flags().BoolVar(to, "json", false, "print one JSON object")
 }
 
-// AddOutput adds -o, --output. The kind is the value's name in backquotes.
-func AddOutput(f *pflag.FlagSet, to *string, kind, what string) {
-	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
+// AddOutput adds -o, --output.
+func AddOutput(f *pflag.FlagSet, to *string, usage string) {
+	f.StringVarP(to, "output", "o", "", usage)
 }
 
 // AddSeed adds --seed. The usage says of what it is the seed.

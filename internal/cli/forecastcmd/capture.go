@@ -31,7 +31,7 @@ in slurm.conf) are missing in the forecast, too.`,
 		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.capture(c.Context(), opts) },
 	}
-	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory")
+	console.AddOutput(c.Flags(), &opts.output, "write to `DIR`, a new directory")
 	addLive(c.Flags(), &opts.history, &opts.timeout)
 	console.Require(c, "output")
 	return c

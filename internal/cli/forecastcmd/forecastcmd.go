@@ -400,7 +400,7 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 	case opts.fromStart && opts.run == "":
 		return nil, console.Usagef("--from-start needs --freeze")
 	case (opts.run != "") != (opts.at != ""):
-		return nil, console.Usagef("--freeze and --at belong together")
+		return nil, console.Usagef("--freeze and --at need each other")
 	case opts.run != "":
 		at, err := opts.zone.Instant("at", opts.at)
 		if err != nil {

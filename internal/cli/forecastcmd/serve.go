@@ -48,7 +48,7 @@ killed.
 
 The service runs Slurm's commands for at most a tenth of the time, and less often while
 Slurm does not answer. If a forecast up to --horizon would take more than half of
---every, the service looks less far ahead.
+--every, the service forecasts less far ahead.
 
 --listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
 service knows which user asks. If the site hides jobs (PrivateData=jobs), users see only
@@ -63,14 +63,14 @@ listens on sockets and on the loopback interface only.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.serve(c.Context(), opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.data, "data", "", "data `DIR`: the forecasts are kept there; it is made with mode 0700")
+	f.StringVar(&opts.data, "data", "", "keep the forecasts in `DIR`, which is made with mode 0700")
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster (default: that of the capture)")
 	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture and forecast each `DURATION`")
 	flags.Duration(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
 		"several are separated by commas")
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
-	console.AddCount(f, &opts.questions, "questions", 20, "answer at most `N` questions of a user an hour about what "+
+	console.AddCount(f, &opts.questions, "questions", 20, "answer each user at most `N` questions an hour about what "+
 		"would make a job start sooner")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.add(f, 48*time.Hour)

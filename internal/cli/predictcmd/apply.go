@@ -43,7 +43,7 @@ standard output. The command prints the scores of the predictions.`,
 			return o.apply(c.Context(), args[0], args[1], opts)
 		},
 	}
-	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "the table of predictions, CSV")
+	console.AddOutput(c.Flags(), &opts.output, "write the table of predictions (CSV) to `FILE`")
 	console.AddJSON(c, &opts.json)
 	console.Require(c, "output")
 	return c

@@ -59,9 +59,9 @@ and report.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	console.AddCount(f, &opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the "+
+	console.AddCount(f, &opts.simulator.Processors, "processors", 0, "simulate a machine of `N` processors (default: that of the "+
 		"machine that the workload was recorded on)")
-	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its "+
+	f.StringVar(&opts.simulator.Cluster, "cluster", "", "simulate the cluster in `DIR`: the nodes and partitions of its "+
 		"slurm.conf")
 	f.StringVar(&opts.model, "trained", "",
 		"plan with the trained model in `FILE`, whose data end before the workload begins")
@@ -74,7 +74,7 @@ and report.`,
 		"earlier or later")
 	console.AddSeed(f, &opts.seed, "--jitter in the first realization; each further realization takes the next seed")
 	console.AddParallel(f, &opts.parallel, "simulations")
-	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
+	console.AddOutput(c.Flags(), &opts.output, "keep the records in `DIR`, a new directory (default: they are removed)")
 	console.AddJSON(c, &opts.json)
 	console.AddQuiet(c.Flags(), &opts.quiet)
 	flags.Alias(f, map[string]string{"procs": "processors"})

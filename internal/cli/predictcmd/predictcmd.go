@@ -50,7 +50,7 @@ is calibrated online.`,
 
 // addTarget adds the flag of what is predicted.
 func addTarget(c *cobra.Command, name *string) {
-	c.Flags().StringVar(name, "target", string(predict.RunTime), "the `TARGET`, what is predicted: run-time, memory or io")
+	c.Flags().StringVar(name, "target", string(predict.RunTime), "`TARGET` of the predictions: run-time, memory or io")
 }
 
 // target reads the value of the flag that [addTarget] adds.

@@ -46,7 +46,7 @@ last fifth. The same data and seed give the same file to the byte.`,
 		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.train(c.Context(), args[0], opts) },
 	}
-	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "the model's file")
+	console.AddOutput(c.Flags(), &opts.output, "write the model to `FILE`")
 	f := c.Flags()
 	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
 	addTarget(c, &opts.target)

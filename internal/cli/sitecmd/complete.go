@@ -68,8 +68,8 @@ is its run time.`,
 		RunE: func(_ *cobra.Command, args []string) error { return l.runComplete(args[0], &o) },
 	}
 	f := c.Flags()
-	console.AddOutput(f, &o.output, "`FILE`", "a trace, compressed with gzip if the name ends in .gz")
-	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: its limits bound what is made")
+	console.AddOutput(f, &o.output, "write a trace to `FILE`, compressed with gzip if its name ends in .gz")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster whose limits bound what is made")
 	f.StringVar(&o.like, "like", "", "`LOG` that the new one resembles: learn its time limits and users")
 	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
 	console.AddSeed(f, &o.seed, "the random numbers for what the rules draw")

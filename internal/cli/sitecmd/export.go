@@ -74,8 +74,8 @@ file to others.`,
 		RunE: func(_ *cobra.Command, args []string) error { return l.runExport(args[0], &o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
-	console.AddOutput(f, &o.output, "`FILE`", "a tar archive, compressed with gzip if the name ends in .gz or .tgz")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster that the workload is for")
+	console.AddOutput(f, &o.output, "write a tar archive to `FILE`, compressed with gzip if its name ends in .gz or .tgz")
 	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is not kept)")
 	f.StringSliceVar(&o.keep, "keep", nil, "keep the names of `WHAT`: hosts, cluster")
 	f.StringSliceVar(&o.allow, "allow", nil, "permit the word `NAME`, which is in the bundle for another reason; may be repeated")

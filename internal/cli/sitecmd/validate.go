@@ -29,7 +29,7 @@ type validateOptions struct {
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and ask "+
+	c.Flags().StringVar(&o.cluster, "cluster", "", "check the workload against the cluster in `DIR`, and ask "+
 		"Slurm what it rejects")
 	console.AddSlurm(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.rules, "rules", false, "foresee rejections by rules, without starting Slurm")

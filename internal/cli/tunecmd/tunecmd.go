@@ -83,7 +83,7 @@ The exit status is 0 whether or not a better setting was found.`,
 		},
 	}
 	f := c.Flags()
-	console.AddOutput(f, &opts.output, "`DIR`", "a new directory, or that of a tuning to continue")
+	console.AddOutput(f, &opts.output, "write to `DIR`, a new directory or that of a tuning to continue")
 	f.StringVar(&opts.policy, "policy", "", "scheduling `POLICY`: slurm, to search on the model of Slurm's scheduler")
 	console.AddParallel(f, &opts.parallel, "runs")
 	console.AddQuiet(f, &opts.quiet)

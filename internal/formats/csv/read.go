@@ -206,7 +206,7 @@ func (t *reader) row(row []string) error {
 	if at, has := t.at["run_time_s"]; !has || row[at] == "" {
 		r := job.Recorded
 		if r == nil || r.Start == 0 || r.End < r.Start {
-			return t.wrong(max(at, 0), errors.New("run_time_s: missing, and no recorded_start with a later recorded_end"))
+			return t.wrong(max(at, 0), errors.New("run_time_s: missing (want it, or recorded_start with a later recorded_end)"))
 		}
 		job.RunTime = r.End.Sub(r.Start)
 	} else if job.RunTime < 0 {

@@ -315,7 +315,7 @@ func (m *Map) needs() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("no field %s, without which a row is not a job", strings.Join(missing, ", nor "))
+		return fmt.Errorf("the map has no field %s, which every job needs", strings.Join(missing, ", nor "))
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func refuse(w http.ResponseWriter, status int, err error) {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("a body of more than %d bytes", large.Limit)
+		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes (want less)", large.Limit)
 	}
 	httpjson.Reply(w, status, map[string]string{"error": err.Error()})
 }
@@ -237,7 +237,7 @@ func (e *event) check(last, latest hpc.Time) error {
 	case e.Event == "submit" && (e.Job.ID != "" || !e.Job.Submit.IsZero()):
 		return errors.New("job: has id or submit (want them as id and at of the event)")
 	case e.Event != "submit" && e.Job != nil:
-		return errors.New("job: only a submission has it")
+		return errors.New("job: only allowed in a submission")
 	case e.Event == "end" && !e.State.Ended() && !e.requeued():
 		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)",
 			e.State)

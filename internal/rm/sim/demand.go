@@ -310,7 +310,7 @@ func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]i
 	first := slices.DeleteFunc(slices.Clone(all.among.nodes), func(i int32) bool { return !named.Has(int(i)) })
 	others := slices.DeleteFunc(slices.Clone(all.among.nodes), func(i int32) bool { return named.Has(int(i)) })
 	if len(first) < len(required) {
-		return nil, fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
+		return nil, fmt.Errorf("--nodelist=%s: the job may not use all of these nodes", r.NodeList)
 	}
 	return append(first, others...), nil
 }

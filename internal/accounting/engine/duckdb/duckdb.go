@@ -156,7 +156,7 @@ func causeOf(err error) wire.Cause {
 
 func (s *server) answer(r request) error {
 	if s.conn == nil && r.kind != wire.Configure {
-		return errSend{errors.New("a question came before the settings")}
+		return errSend{errors.New("a query came before the settings")}
 	}
 	switch r.kind {
 	case wire.Configure:

@@ -327,7 +327,7 @@ func parseSpans(text, key string) (map[string][]span, error) {
 	for _, line := range lines[1:] {
 		fields := strings.Split(line, "|")
 		if len(fields) < len(column) { // the reason is last and may have more separators in it
-			return nil, fmt.Errorf("%.100q has %d fields, the header %d", line, len(fields), len(column))
+			return nil, fmt.Errorf("%.100q has %d fields, but the header has %d", line, len(fields), len(column))
 		}
 		var s span
 		var err error

@@ -62,7 +62,7 @@ func New(nodes int) (p *Sandbox, err error) {
 	p.Dir = filepath.Join(scratch, "rmreplay-"+rand.Text()[:12])
 	p.NodeAddress = conf.LoopbackAddresses(p.octet)
 	if last := p.NodeAddress(nodes - 1); nodes > 0 && !last.IsValid() {
-		return p, fmt.Errorf("%d nodes: more than the loopback network has addresses for", nodes)
+		return p, fmt.Errorf("the loopback network has too few addresses for %d nodes", nodes)
 	}
 	return p, nil
 }
