@@ -210,7 +210,7 @@ func TestSweepLock(t *testing.T) {
 	} else if err := second.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Lock(false); err == nil || !strings.Contains(err.Error(), "another process works on this sweep") {
+	if _, err := p.Lock(false); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("a sweep beside a task: %v", err)
 	}
 	if err := task.Close(); err != nil {

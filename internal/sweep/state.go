@@ -208,7 +208,7 @@ func (p *Plan) complete(r *Run) *run.Run {
 }
 
 // ErrBusy says that another process has locked the sweep's directory or a run.
-var ErrBusy = errors.New("another process works on this sweep")
+var ErrBusy = errors.New("in use by another process")
 
 // Lock locks the sweep's directory, either exclusively or shared with other tasks of a job
 // array. The lock ends with the process. Lock fails with [ErrBusy] if another sweep holds the
