@@ -99,8 +99,8 @@ type request struct {
 // somePriority stands for all explicit priorities but 0, which holds the job.
 var somePriority = uint32(1)
 
-// requestOf returns the request of a job without the options that never decide about acceptance. can
-// says whether slurmctld can be asked about the request.
+// requestOf returns the request of a job without the options that never decide about acceptance. The field can says
+// whether slurmctld can be asked about the request.
 func requestOf(job *hpc.Job) (r request, can bool) {
 	if job.Reservation != "" {
 		return r, false

@@ -71,7 +71,8 @@ func historyOf(r *run.Run) (*history, error) {
 	return h, nil
 }
 
-// start returns the second in which a job starts, or 0 if it has not started before end.
+// start returns the second in which a job starts, or 0 if it has not started before the instant
+// end.
 func (h *history) start(k key, end hpc.Time) int64 {
 	row := h.rows[k]
 	if row == nil || row.Start == 0 || row.Start >= end {

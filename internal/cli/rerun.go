@@ -184,8 +184,8 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 	return o.simulate.run(c.Context(), g, spec)
 }
 
-// realizationsOf opens the record of a run, or of the first realization in a directory. count is
-// the number of realizations; 0 for a single run.
+// realizationsOf opens the record of a run, or of the first realization in a directory. The result
+// count is the number of realizations; 0 for a single run.
 func realizationsOf(dir string) (first *run.Run, count int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, run.RealizationsFile)); err != nil {
 		first, err = run.Open(dir)

@@ -111,8 +111,8 @@ func (t Instant) MarshalText() ([]byte, error) { return []byte(t.Text(time.UTC))
 // listedJobs is the largest number of jobs in one list of a divergence.
 const listedJobs = 20
 
-// diverge returns the first divergence of each kind, in the order of their instants. between is nil
-// unless the runs are on two known releases of Slurm.
+// diverge returns the first divergence of each kind, in the order of their instants. The parameter
+// between is nil unless the runs are on two known releases of Slurm.
 func diverge(a, b *table, between *releases.Difference, tolerance time.Duration) []Divergence {
 	first := make(map[DivergenceKind]Divergence)
 	note := func(d Divergence) {

@@ -209,7 +209,7 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 }
 
 // times are the times of a job in seconds. Instants count from 1970, on the baseline's
-// dates. A time is NaN if the job did not get that far. last is the latest start of the job's last run.
+// dates. A time is NaN if the job did not get that far. The field last is the latest start of the job's last run.
 type times struct{ submit, start, wait, runTime, last float64 }
 
 // columns have the values of one job in all runs. The memory is used again for the next job.

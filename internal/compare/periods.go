@@ -287,7 +287,8 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// render writes the comparison for people. first and second are the letters of the sets.
+// render writes the comparison for people. The parameters first and second are the letters of the
+// sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {

@@ -98,8 +98,8 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 }
 
 // unrecordedLimits warns of jobs that were ended at a time limit although the workload gives these jobs no limit.
-// without has the recorded states of the jobs that have no limit and that did not reach a limit when they were
-// recorded. A run that ends such jobs has another load than the record.
+// The map without has the recorded states of the jobs that have no limit and did not reach one when they were recorded.
+// A run that ends such jobs has another load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

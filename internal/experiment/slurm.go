@@ -170,9 +170,9 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. start is when the workload's
-// window begins, or 0 if it has no window. CheckAction looks at the files that the action names
-// only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. The parameter start is the
+// begin of the workload's window, or 0 if it has no window. CheckAction looks at the files that
+// the action names only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err

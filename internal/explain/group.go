@@ -94,8 +94,8 @@ const (
 // Rows are the jobs of the run, for [Record.Groups].
 func (rec *Record) Rows() []run.Row { return rec.rows }
 
-// Groups explains the waits of jobs of the run (pointers into [Record.Rows]), in each kind of groups, or
-// in one group if by is empty.
+// Groups explains the waits of jobs of the run (pointers into [Record.Rows]), in each kind of groups, or in one group
+// if the parameter by is empty.
 func (rec *Record) Groups(jobs []*run.Row, by ...metrics.By) (g Groupings) {
 	if len(by) == 0 {
 		by = []metrics.By{""}

@@ -26,8 +26,8 @@ func (rec *Record) postponed(row *run.Row) *Postponed {
 	return nil
 }
 
-// postponedBy returns the preset job for which a job was submitted late; "" without one. seen has the jobs that were
-// visited, because dependencies of a hostile record may form a circle.
+// postponedBy returns the preset job for which a job was submitted late; "" without one. The map seen has the jobs that
+// were visited, because dependencies of a hostile record may form a circle.
 func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	request := rec.requests[row.Job]
 	if request == nil || request.Dependency == "" || row.RecordedSubmit == 0 || seen[row.Job] ||

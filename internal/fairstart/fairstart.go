@@ -367,7 +367,8 @@ type present struct {
 
 // advance returns the earlier jobs that run when job number before arrives, in their state at this
 // instant and in the order of their starts, and the earlier jobs that wait, in the order of their
-// arrival. Jobs that end at this instant have ended. before must not decrease from call to call.
+// arrival. Jobs that end at this instant have ended. The parameter before must not decrease from
+// call to call.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	at := jobs[before].arrival
 	h.jobs = append(h.jobs, jobs[h.next:before]...)

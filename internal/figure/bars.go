@@ -25,8 +25,8 @@ func AddBars(p *plot.Plot, edges []float64, parts [][]float64, colour func(part 
 	return AddAreas(p, x, steps, colour)
 }
 
-// Wedge returns the outline of a part of a ring around the origin between two radii. from and to
-// are shares of a turn, clockwise from the top.
+// Wedge returns the outline of a part of a ring around the origin between two radii. The
+// parameters from and to are shares of a turn, clockwise from the top.
 func Wedge(inner, outer, from, to float64) plotter.XYs {
 	const arc = 1.0 / 180 // the distance of two points of an arc, as a share of a turn
 	steps := max(2, int(math.Ceil((to-from)/arc)))

@@ -68,8 +68,8 @@ func (r *Job) take(tres allocation) (taken bool) {
 }
 
 // takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request has
-// generic resources per node. all is false if the list has something that cannot be requested, such
-// as a burst buffer or an amount that cannot be divided evenly among the nodes.
+// generic resources per node. The result all is false if the list has something that cannot be
+// requested, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true

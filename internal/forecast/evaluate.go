@@ -408,7 +408,7 @@ func (c *Course) lastSubmission() (last hpc.Time) {
 	return last
 }
 
-// instants draws instants before until, in whole seconds, from the times during which jobs wait in the run.
+// instants draws instants, in whole seconds, from the times during which jobs wait in the run before the instant until.
 func (c *Course) instants(n int, seed uint64, until hpc.Time) []hpc.Time {
 	waits := slices.DeleteFunc(c.waits(), func(w span) bool { return w.from >= until-hpc.Time(time.Second) })
 	if last := len(waits) - 1; last >= 0 {

@@ -88,8 +88,8 @@ type Variant struct {
 const submitted = "forecast-submit"
 
 // NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the
-// queue. The realizations of all variants have the same draws. by is the instant for [Waiting.StartsBy], or 0. The
-// error says that by is after the horizon, or why no forecast can be made.
+// queue. The realizations of all variants have the same draws. The parameter by is the instant for [Waiting.StartsBy],
+// or 0. The error says that this instant is after the horizon, or why no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)

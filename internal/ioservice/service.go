@@ -397,8 +397,8 @@ type Prediction struct {
 	Licenses int64 `json:"lustre_licenses"` // of the file system
 }
 
-// Predict returns the prediction for a class. known is false if the service has not learned from a
-// job of the class.
+// Predict returns the prediction for a class. The result known is false if the service has not
+// learned from a job of the class.
 func (s *Service) Predict(class string) (p Prediction, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

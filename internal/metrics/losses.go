@@ -124,7 +124,8 @@ func (m *Metrics) LostShare() Float {
 }
 
 // LostStory says for people how many runs of jobs a replay lost, from its values of [LossFigures];
-// run is the index of the replay among several. The text is empty if nothing was lost.
+// the parameter run is the index of the replay among several. The text is empty if nothing was
+// lost.
 func LostStory(value func(key string, run int) Float, run int) string {
 	requeues, preemptions := value("requeues", run), value("preemptions", run)
 	if !(requeues+preemptions > 0) {

@@ -225,10 +225,10 @@ const (
 	classEnd
 )
 
-// Play plays cases to a predictor in the order of time. It calls seen, unless that is nil, with
-// each case and the prediction at its submission. Starts and ends up to and including an instant
-// come before a submission at that instant. Play stops after the last submission, and leaves out
-// later ends. It returns the context's error.
+// Play plays cases to a predictor in the order of time. It calls the function seen, unless that is
+// nil, with each case and the prediction at its submission. Starts and ends up to and including an
+// instant come before a submission at that instant. Play stops after the last submission, and
+// leaves out later ends. It returns the context's error.
 func Play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) error {
 	_, err := play(ctx, cases, p, seen)
 	return err

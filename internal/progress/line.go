@@ -64,8 +64,8 @@ func shorten(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// Parts describes a run after some real time: virtual time in a zone, and the rest. left is how
-// long it will still take.
+// Parts describes a run after some real time: virtual time in a zone, and the rest. The parameter
+// left is the time that it will still take.
 func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{

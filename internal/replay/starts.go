@@ -367,7 +367,7 @@ func (s *starts) foresee() {
 	}
 }
 
-// sooner returns the earlier of two instants. It ignores at if at has passed.
+// sooner returns the earlier of two instants. It ignores the instant at if this has passed.
 func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	if at > s.now {
 		return min(known, at)

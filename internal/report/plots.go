@@ -191,8 +191,9 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	return nil
 }
 
-// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates of the baseline. first
-// is the baseline's first submission. The figure has the panels with differences; it is nil without differences.
+// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates of the baseline. The
+// parameter first is the baseline's first submission. The figure has the panels with differences; it is nil without
+// differences.
 func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.Location) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{

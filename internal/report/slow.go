@@ -26,8 +26,8 @@ type slowJobs struct {
 	shares    []float64 // share of these jobs among the jobs that have a slowdown
 }
 
-// plainSlowdown returns turnaround / run time. known is false for a job without a turnaround or a run time, and
-// for a preset job, because the scheduler did not decide its wait.
+// plainSlowdown returns turnaround / run time. The result known is false for a job without a turnaround or a run time,
+// and for a preset job, because the scheduler did not decide its wait.
 func plainSlowdown(r *run.Row, m *run.Manifest) (s float64, known bool) {
 	if !(waits.Seconds(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
 		return 0, false

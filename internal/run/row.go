@@ -173,8 +173,8 @@ func (r *Row) Runs() []Segment {
 	return list
 }
 
-// RunEnd says how a run of the job ended with the i-th of its held periods: over is false if the job was only suspended
-// there. The work of a run that was requeued or preempted is lost.
+// RunEnd says how a run of the job ended with the i-th of its held periods: the result over is false if the job was
+// only suspended there. The work of a run that was requeued or preempted is lost.
 func (r *Row) RunEnd(held []Segment, i int) (over, requeued, preempted bool) {
 	s := &held[i]
 	suspended := s.EndedBy == rm.Suspend

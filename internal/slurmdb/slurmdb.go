@@ -228,8 +228,8 @@ func (r *reader) readQOSNames() error {
 	})
 }
 
-// window returns the SQL condition for rows that overlap the window. begin and end are the columns
-// with the row's begin and end.
+// window returns the SQL condition for rows that overlap the window. The parameters begin and end
+// are the columns with the row's begin and end.
 func (r *reader) window(begin, end string) (condition string, args []any) {
 	condition = "1 = 1"
 	if r.opts.End != 0 {

@@ -25,8 +25,8 @@ type booking struct {
 	end hpc.Time
 }
 
-// readReservations reads the reservations that overlap the window. until is the end of the period
-// for which the reader requests jobs from the database.
+// readReservations reads the reservations that overlap the window. The parameter until is the end
+// of the period for which the reader requests jobs from the database.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -56,8 +56,8 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 // reservationEvents converts bookings, sorted by start, to events. The first booking of a number
 // creates the reservation, and later bookings update it. Slurm itself makes the next occurrence
 // of a recurring reservation. If this occurrence is not recorded although it should come before
-// until, the reservation was deleted. A reservation with the name of another reservation is
-// created when the other no longer exists.
+// the instant until, the reservation was deleted. A reservation with the name of another
+// reservation is created when the other no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
 	last := make(map[string]*booking) // by name, in the present state; Start is the original one

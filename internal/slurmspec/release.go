@@ -131,8 +131,8 @@ func (r Release) Series() Release {
 	return r
 }
 
-// Compare orders releases by age: it returns -1 if r is older than other, 0 if they are equal,
-// and 1 if r is newer. A series is older than its patches.
+// Compare orders releases by age: it returns -1 if r is older than the other release, 0 if they
+// are equal, and 1 if r is newer. A series is older than its patches.
 func (r Release) Compare(other Release) int {
 	return cmp.Or(cmp.Compare(r.Major, other.Major), cmp.Compare(r.Minor, other.Minor), cmp.Compare(r.Patch, other.Patch))
 }

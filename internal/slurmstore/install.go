@@ -36,9 +36,9 @@ type Hooks struct {
 }
 
 // Install installs a release into the store and returns its description. If the store already has
-// the release, had is true, and nothing is done. The error is an [*InputError] if the version or
-// the archive is wrong, and a [*MissingError] if the network or a tool is missing. After an error
-// or a cancelled context, the store is unchanged.
+// the release, the result had is true, and nothing is done. The error is an [*InputError] if the
+// version or the archive is wrong, and a [*MissingError] if the network or a tool is missing.
+// After an error or a cancelled context, the store is unchanged.
 func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slurm, had bool, err error) {
 	var want slurmspec.Release
 	if req.Version != "" || req.From == "" {

@@ -41,7 +41,7 @@ type targets map[string]experiment.Target
 // checkEdits applies every edit to every cluster in memory, and adapts the edited cluster to every Slurm of the
 // experiment as a run does. An edit that is wrong for a cluster, for example because it has no such partition, is an
 // error in the experiment. If a cluster cannot be read or adapted without the edit, only its own runs fail. checkEdits
-// returns the edits without effect. It adds the Slurms that it finds to known.
+// returns the edits without effect. It adds the Slurms that it finds to the map known.
 func (e *Experiment) checkEdits(known targets) (warnings []string, err error) {
 	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
 		return nil, nil
@@ -82,7 +82,7 @@ type adaptation struct {
 }
 
 // adaptations returns the different adaptations of a cluster in the experiment. It leaves out a Slurm that cannot be
-// found: only its own runs fail. known has the Slurms that were found before.
+// found: only its own runs fail. The map known has the Slurms that were found before.
 func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
 	releases := e.Slurm.Releases
 	if len(releases) == 0 {

@@ -88,7 +88,7 @@ func (t *Thread) fromProc() {
 	}
 }
 
-// FormatThreads returns the threads as a table. Deadlines are relative to now.
+// FormatThreads returns the threads as a table. Deadlines are relative to the instant now.
 func FormatThreads(threads []Thread, now hpc.Time) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -194,8 +194,8 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// divide visits the spans of a period in order. A span ends where the job becomes eligible; after
-// says whether the job was eligible. It does not visit empty spans.
+// divide visits the spans of a period in order. A span ends where the job becomes eligible; The
+// parameter after says whether the job was eligible. It does not visit empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)
 	begin := p.From
@@ -236,8 +236,9 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
-// classify finds the part of a span. seen is when the span's reason was first seen. begins says
-// that the job's begin time, which its user asked for, is in the future.
+// classify finds the part of a span. The parameter seen is the instant at which the span's reason
+// was first seen. The parameter begins says that the job's begin time, which its user asked for,
+// is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
 	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency hold all tasks of an array
@@ -303,7 +304,7 @@ func Sum(row *run.Row) (s Sums, ok bool) {
 	return SumUntil(row, row.Start), true
 }
 
-// SumUntil is [Sum] for any job. A job that still waits counts as waiting until end.
+// SumUntil is [Sum] for any job. A job that still waits counts as waiting until the instant end.
 func SumUntil(row *run.Row, end hpc.Time) Sums {
 	s := Sums{Eligible: row.Eligible != 0}
 	var places [4]Period

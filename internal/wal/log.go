@@ -148,8 +148,9 @@ var ErrClosed = errors.New("the journal is closed")
 // ErrSlow is the error of an append that the disk has not confirmed in time.
 var ErrSlow = errors.New("the disk has not confirmed the records (if it does later, they are kept)")
 
-// Open opens the log in a directory, which it creates if necessary. after is the number of the last
-// record that the caller no longer needs; an empty log begins with the next number.
+// Open opens the log in a directory, which it creates if necessary. The parameter after is the
+// number of the last record that the caller no longer needs; an empty log begins with the next
+// number.
 func Open(dir string, after int64, opts Options) (*Log, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = 64 << 20

@@ -283,8 +283,8 @@ func (info *Info) addUse(used, limit time.Duration) {
 	info.UsedDeciles[max(0, min(int(share*10), 9))]++
 }
 
-// Occupied returns how long a job holds its nodes if nobody interrupts it. ends is false if neither
-// the run time nor the limit ends the job.
+// Occupied returns how long a job holds its nodes if nobody interrupts it. The result ends is
+// false if neither the run time nor the limit ends the job.
 func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	if limit > 0 && limit < runTime {
 		runTime = limit

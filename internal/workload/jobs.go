@@ -150,7 +150,7 @@ func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	return results
 }
 
-// between visits the jobs whose index is at least from and less than to.
+// between visits the jobs with the indices from, from + 1 and so on, below the index to.
 func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	return func(yield func(int, *hpc.Job) bool) {
 		job := new(hpc.Job)

@@ -36,7 +36,7 @@ func (l Losses) String() string {
 	return b.String()
 }
 
-// Request counts the fields of a job's request that are set and not in held.
+// Request counts the fields of a job's request that are set and that the map held lacks.
 func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	v := reflect.ValueOf(&job.Request).Elem()
 	for _, f := range jobjson.RequestFields() {

@@ -79,8 +79,8 @@ func main() {
 	}
 }
 
-// measure runs all replays and prints the table to out. It returns the number of replays that
-// failed a check.
+// measure runs all replays and prints the table to the writer out. It returns the number of
+// replays that failed a check.
 func measure(ctx context.Context, o options, out io.Writer) (broken int, err error) {
 	lab, err := newLab(o)
 	if err != nil {

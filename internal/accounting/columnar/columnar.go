@@ -335,8 +335,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 	return nil
 }
 
-// pick calls do with the values of the given rows of a column chunk. begin is the number of the
-// chunk's first row.
+// pick calls do with the values of the given rows of a column chunk. The parameter begin is the
+// number of the chunk's first row.
 func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v parquet.Value) error) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -429,7 +429,7 @@ func Some(n int64) Optional { return Optional{n, true} }
 // Value returns the Parquet value of the number, or NULL if the number is unknown.
 func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }
 
-// Nullable returns v if known is true, and NULL otherwise.
+// Nullable returns v if the parameter known is true, and NULL otherwise.
 func Nullable(known bool, v parquet.Value) parquet.Value {
 	if !known {
 		return parquet.NullValue()

@@ -433,7 +433,7 @@ func (e *process) firstAnswers() error {
 	return nil
 }
 
-// receive reads the next frame. Its kind must be one of want; a fault becomes an error.
+// receive reads the next frame. Its kind must be in the list want; a fault becomes an error.
 func (e *process) receive(want ...wire.Kind) (wire.Kind, []byte, error) {
 	kind, payload, err := e.in.Next()
 	if err != nil {

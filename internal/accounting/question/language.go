@@ -238,7 +238,8 @@ func (q *query) value(f *Field, op string) (Filter, error) {
 	return q.r.Compare(f, op, word, !quoted)
 }
 
-// word reads a text in double quotes, or a word up to a space or one of the characters in ends.
+// word reads a text in double quotes, or a word up to a space or one of the characters of the
+// parameter ends.
 func (q *query) word(ends string) (word string, quoted bool, err error) {
 	defer q.space()
 	if !strings.HasPrefix(q.text[q.at:], `"`) {

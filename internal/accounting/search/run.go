@@ -37,8 +37,8 @@ type node struct {
 	self *aggregation
 }
 
-// run computes the buckets of all aggregations below a root bucket. from is the statement's FROM
-// clause and condition.
+// run computes the buckets of all aggregations below a root bucket. The parameter from is the
+// statement's FROM clause and condition.
 func (root *aggregation) run(v *store.Snapshot, from query.SQL) (*bucket, error) {
 	e := &evaluation{v: v, from: from}
 	top := newBucket(nil, 0)

@@ -234,7 +234,7 @@ func (c *client) Close() error {
 	return c.close()
 }
 
-// get requests a JSON object and decodes it into to.
+// get requests a JSON object and decodes it into the variable that to points to.
 func (c *client) get(ctx context.Context, path string, to any) error {
 	body, err := c.stream(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -321,7 +321,7 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend widens the part's range of end times to include end, unless end is zero.
+// extend widens the part's range of end times to include the instant end, unless this is zero.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return

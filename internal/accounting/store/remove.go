@@ -34,7 +34,8 @@ func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	return jobs, nil
 }
 
-// remove removes the jobs for which old is true, part by part. may reports whether a part can have such jobs.
+// remove removes the jobs for which old is true, part by part. The function may reports whether a part can have such
+// jobs.
 func (s *Store) remove(ctx context.Context, may func(p *part) bool, old func(j *chosenRow) bool) (jobs int64, err error) {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -101,7 +102,8 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 	return int64(len(lost)), nil
 }
 
-// sealSome makes the fresh rows durable if may is true for one of the fresh parts.
+// sealSome makes the fresh rows durable if the function may returns true for one of the fresh
+// parts.
 func (s *Store) sealSome(may func(p *part) bool) error {
 	v := s.View()
 	defer v.Close()

@@ -402,9 +402,9 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
-// choosePair sets the parameters a and b that are missing to the first other names. what names the
-// members of s in the error if there are too few. For a comparison of schedulers, stored has the names
-// of all clusters with jobs, because a cluster with jobs may lack figures of a scheduler.
+// choosePair sets the parameters a and b that are missing to the first other names. The parameter what names the
+// members of s in the error if there are too few. For a comparison of schedulers, stored has the names of all clusters
+// with jobs, because a cluster with jobs may lack figures of a scheduler.
 func (s *sizes) choosePair(values url.Values, what string, stored []string) error {
 	named := s.named()
 	if len(named) == 0 {

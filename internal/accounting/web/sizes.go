@@ -51,7 +51,7 @@ type sizes struct{ list []size }
 const maxShown = 100
 
 // largest returns the clusters with the given names and the clusters with the most jobs, in the
-// order of their names. more is the number of clusters that it leaves out.
+// order of their names. The result more is the number of clusters that it leaves out.
 func (s *sizes) largest(limit int, names ...string) (list []size, more int) {
 	list = slices.Clone(s.list)
 	if len(list) > limit {

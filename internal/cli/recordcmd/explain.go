@@ -135,8 +135,8 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 	return nil
 }
 
-// groups explains the jobs that were submitted from start on and before end, and that a filter
-// keeps. A start or end of 0 means no bound.
+// groups explains the jobs that a filter keeps and that were submitted between start and end
+// (start included). A start or end of 0 means no bound.
 func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Time, by []metrics.By) (explain.Groupings, error) {
 	rows, err := jobtable.Filter(r, record.Rows(), filter)
 	if err != nil {

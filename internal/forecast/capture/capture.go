@@ -56,8 +56,8 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. All of them only read. Finished jobs are read from the instant since
-// on, or not at all if since is zero.
+// commands returns the commands of a capture. All of them only read. Finished jobs are read from the instant since on,
+// or not at all if this is zero.
 func commands(since time.Time) []command {
 	list := []command{
 		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},

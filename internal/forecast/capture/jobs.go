@@ -85,7 +85,7 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 }
 
 // record returns the job with its request as a command line. Of the job's partitions, the record
-// has only the partitions that start jobs. If no partition is left, held is true.
+// has only the partitions that start jobs. If no partition is left, the result held is true.
 func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	r, request := j.Job, *j.request
 	if j.State == hpc.Pending && !j.Held {

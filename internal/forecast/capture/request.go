@@ -215,7 +215,7 @@ func count(key, text string) (int, error) {
 }
 
 // counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) and returns its least and its greatest
-// number. For a single count, most is 0.
+// number. For a single count, the result most is 0.
 func counts(key, text string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(text, "-")
 	if strings.ContainsAny(text, ",:") {

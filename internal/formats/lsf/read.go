@@ -164,7 +164,7 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number takes a number from minValue to maxValue. Another number is an error; what is the field's name
+// number takes a number from minValue to maxValue. Another number is an error; the parameter what is the field's name
 // for it.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()

@@ -17,7 +17,8 @@ import (
 
 // Propose writes a map for a table as YAML, from the names of its columns and the values of the
 // first rows. Comments say what is a guess, which columns it could not place, and what is missing.
-// It returns the name of a built-in map that fits, or "". at and size are as for [Reader.Read].
+// It returns the name of a built-in map that fits, or "". The parameters at and size are as for
+// [Reader.Read].
 func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (fits string, err error) {
 	t, err := open(r, at, size, nil)
 	if err != nil {

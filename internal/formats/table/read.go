@@ -55,8 +55,9 @@ func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error
 	return s, nil
 }
 
-// Read reads a table. at and size give access to the whole file, which Parquet needs; at is nil for
-// a stream. Errors have the form "reading table: NAME: line 17, column end: what is wrong".
+// Read reads a table. The parameters at and size give access to the whole file, which Parquet
+// needs; for a stream, at is nil. Errors have the form "reading table: NAME: line 17, column end:
+// what is wrong".
 func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) error {
 	t, err := open(r, at, size, s.m)
 	if err == nil {

@@ -41,9 +41,9 @@ type table interface {
 	each(columns []string, f func(*row) error) error
 }
 
-// open opens a table, whose form it recognizes by the content. at and size give access to the whole
-// file, which Parquet needs; at is nil if the file can only be read from its beginning. m may be
-// nil.
+// open opens a table, whose form it recognizes by the content. The fields at and size give access
+// to the whole file, which Parquet needs. If the file can only be read from its beginning, at is
+// nil. m may be nil.
 func open(r *bufio.Reader, at io.ReaderAt, size int64, m *Map) (table, error) {
 	if m == nil {
 		m = new(Map)

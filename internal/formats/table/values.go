@@ -247,7 +247,7 @@ func (f *Field) nodeList(text string) (string, error) {
 
 var errInstant = errors.New("not a time")
 
-// checkTime returns an error if how is not a known way of writing times.
+// checkTime returns an error if its parameter is not a known way of writing times.
 func checkTime(how string) error {
 	_, err := newClockReader(how, time.UTC, 0)
 	return err

@@ -133,7 +133,7 @@ type Collectl struct {
 	bytes                    float64
 }
 
-// Line parses a line. none is true for a header, which has no sample.
+// Line parses a line. The result none is true for a header, which has no sample.
 func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {

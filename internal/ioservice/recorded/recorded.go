@@ -20,10 +20,10 @@ type Job struct {
 	Counted bool
 }
 
-// Jobs returns the jobs of a run that started and ended, ordered by their ends. open is the number
-// of all other jobs. The bytes are computed with the model of package bandwidth: they are what
-// counters would have counted. Each task of a job array is a separate job. Jobs returns an error
-// for a row that cannot be read.
+// Jobs returns the jobs of a run that started and ended, ordered by their ends. The result open is
+// the number of all other jobs. The bytes are computed with the model of package bandwidth: they
+// are what counters would have counted. Each task of a job array is a separate job. Jobs returns
+// an error for a row that cannot be read.
 func Jobs(rows []run.Row, m *run.Manifest) (jobs []Job, open int, err error) {
 	moved, err := metrics.MovedBytes(rows, m)
 	if err != nil {

@@ -334,7 +334,7 @@ func (h *History) Measure(number int64, value float64) {
 	}
 }
 
-// End says that a job ends. It returns the target's value; known is false if the job did not run, is
+// End says that a job ends. It returns the target's value; the result known is false if the job did not run, is
 // requeued (in the state [hpc.Pending]), is not known, or has no measured value.
 func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64, known bool) {
 	j := h.jobs[number]

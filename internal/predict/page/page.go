@@ -23,7 +23,8 @@ func New(e *evaluate.Evaluation) (*report.Report, error) {
 	return r, nil
 }
 
-// scoreHead returns the heads of a table of scores. first are the columns before the scores.
+// scoreHead returns the heads of a table of scores. The parameter first has the columns before the
+// scores.
 func scoreHead(unit string, first ...string) []string {
 	return append(first, "MAE, "+unit, "RMSE, "+unit, "mean signed difference, "+unit, "R²", "R² of log", "pinball loss, "+
 		unit,

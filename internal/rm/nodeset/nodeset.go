@@ -18,7 +18,7 @@ func (b Set) Set(i int) { b[i>>6] |= 1 << (i & 63) }
 // Clear removes node i.
 func (b Set) Clear(i int) { b[i>>6] &^= 1 << (i & 63) }
 
-// Put adds node i if in is true, and removes it otherwise.
+// Put adds node i if the parameter in is true, and removes it otherwise.
 func (b Set) Put(i int, in bool) {
 	if in {
 		b.Set(i)
@@ -42,21 +42,21 @@ func (b Set) Count() int {
 // Clone returns a copy.
 func (b Set) Clone() Set { return append(Set(nil), b...) }
 
-// And removes the nodes that are not in other.
+// And removes the nodes that the other set lacks.
 func (b Set) And(other Set) {
 	for i, w := range other {
 		b[i] &= w
 	}
 }
 
-// AndNot removes the nodes of other.
+// AndNot removes the nodes of the other set.
 func (b Set) AndNot(other Set) {
 	for i, w := range other {
 		b[i] &^= w
 	}
 }
 
-// Or adds the nodes of other.
+// Or adds the nodes of the other set.
 func (b Set) Or(other Set) {
 	for i, w := range other {
 		b[i] |= w
@@ -82,7 +82,7 @@ func (b Set) CountAnd(other Set) int {
 	return n
 }
 
-// Contains reports whether all nodes of other are in the set.
+// Contains reports whether the set has all nodes of the other set.
 func (b Set) Contains(other Set) bool {
 	for i, w := range other {
 		if w&^b[i] != 0 {

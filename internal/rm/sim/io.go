@@ -111,8 +111,8 @@ func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }
 
-// ReserveAt reserves processors or nodes for a waiting job that has no reservation. at must be a
-// result of [Machine.Earliest].
+// ReserveAt reserves processors or nodes for a waiting job that has no reservation. The instant at
+// must be a result of [Machine.Earliest].
 func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
 	m.space.add(j, at)
 	j.reserved, j.reservedAt = true, at

@@ -64,8 +64,9 @@ type nodes struct {
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// occupied are nodes with a job, filled are nodes whose processors all have jobs, and out are
-	// nodes that are down or drained. A reservation that begins now counts as a job.
+	// The set occupied has the nodes with a job, the set filled those whose processors all have
+	// jobs, and the set out those that are down or drained. A reservation that begins now counts
+	// as a job.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
@@ -254,7 +255,8 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends yields the instants at which a job may begin to fit, in order, beginning with first.
+// ends yields the instants at which a job may begin to fit, in order, beginning with the instant
+// first.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {
@@ -290,7 +292,7 @@ func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	}
 }
 
-// reservedEnds adds the ends of waiting jobs' reservations that are later than first.
+// reservedEnds adds the ends of waiting jobs' reservations that are later than the instant first.
 func (n *nodes) reservedEnds(times []hpc.Time, first hpc.Time) []hpc.Time {
 	for i := range n.list {
 		for _, s := range n.list[i].stays {

@@ -69,7 +69,7 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 }
 
 // permits reports whether arguments begin with permitted options and a permitted subcommand.
-// If not, it returns what is not permitted.
+// If not, the result what says what is not permitted.
 func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	for _, word := range arguments {
 		switch {

@@ -304,7 +304,8 @@ func (t *trial) giveUp() (next, bool) {
 	return nextRecord, false
 }
 
-// attempt tries a start at t.later. again says that the caller must try at the new t.later, too.
+// attempt tries a start at t.later. The result again says that the caller must try at the new
+// t.later, too.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
 	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)

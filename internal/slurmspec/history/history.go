@@ -352,8 +352,9 @@ func (d Default) In(release slurmspec.Release) string {
 	return d.Before
 }
 
-// At returns the default that a replay on a release gives to a site whose series is between from
-// and to: the site's default, or the release's own if the default changed between from and to.
+// At returns the default that a replay on a release gives to a site whose series is between the
+// series from and to: the site's default, or the release's own if the default changed between from
+// and to.
 func (d Default) At(release, from, to slurmspec.Release) string {
 	if d.In(from) == d.In(to) {
 		return d.In(from)

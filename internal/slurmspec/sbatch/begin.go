@@ -114,8 +114,8 @@ func parseCalendar(text string, now hpc.Time) (hpc.Time, error) {
 	return nextInstant(date, ofDay, hasDate, hasYear, now), nil
 }
 
-// nextInstant completes an instant without a date, or without a year, to the next one after
-// now. Slurm compares whole minutes.
+// nextInstant completes an instant without a date, or without a year, to the next one after the
+// instant now. Slurm compares whole minutes.
 func nextInstant(date time.Time, ofDay time.Duration, hasDate, hasYear bool, now hpc.Time) hpc.Time {
 	minute := now.Std().Truncate(time.Minute)
 	if !hasDate {

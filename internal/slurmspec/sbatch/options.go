@@ -295,8 +295,8 @@ func (p *parser) findShort(letter byte) *option {
 	return shortTable[letter]
 }
 
-// unknownOption is the error for an option that sbatch 22.05 does not have. at is the index of
-// the letter in a word of short options.
+// unknownOption is the error for an option that sbatch 22.05 does not have. The parameter at is
+// the index of the letter in a word of short options.
 func unknownOption(word string, at int) error {
 	name := strings.TrimLeft(word, "-")
 	if near := nearestOption(name); near != "" {

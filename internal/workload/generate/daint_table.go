@@ -90,7 +90,8 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n drafts. Their cells have the same proportions as the cells of the drafts in like.
+// more draws n drafts. Their cells have the same proportions as the cells of the drafts in the
+// list like.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))

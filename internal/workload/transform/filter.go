@@ -155,7 +155,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	return removed, nil
 }
 
-// FieldsOf returns the fields of a job. start is when its workload begins.
+// FieldsOf returns the fields of a job. The parameter start is the begin of its workload.
 func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 	at := job.Submit.Std()
 	f := Fields{
@@ -186,8 +186,9 @@ func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // MapPartition moves the jobs and reservations of one partition to another. A job may list several
-// partitions. from may also be "*" for every partition, or "" for jobs that do not name a
-// partition. It returns an error if to is empty or a name is not a single partition.
+// partitions. The old partition may also be "*" for every partition, or "" for jobs that do not
+// name a partition. It returns an error if the new partition is empty or a name is not a single
+// partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

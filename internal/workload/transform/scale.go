@@ -216,7 +216,7 @@ func scaled(d time.Duration, factor float64) time.Duration {
 	return time.Duration(x).Round(time.Millisecond)
 }
 
-// scaledBeyond multiplies the part of a duration that exceeds over.
+// scaledBeyond multiplies the part of a duration that exceeds the duration over.
 func scaledBeyond(d, over time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited || d <= over {
 		return d

@@ -221,9 +221,9 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 // preset jobs; running tasks of arrays become preset jobs of their own. Jobs that were recorded as
 // waiting at the start keep their submit time. Nodes and reservations begin in the state that they
 // had reached. Actions before the start are left out, with a note, because only the resource
-// manager knows which of their effects still hold. A zero instant leaves that side open. It returns
-// an error if to is not after from. The step fails if no job remains or if from is before the
-// workload's own window.
+// manager knows which of their effects still hold. A zero instant leaves that side open. It
+// returns an error if the window's end is not after its begin. The step fails if no job remains or
+// if the window begins before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)

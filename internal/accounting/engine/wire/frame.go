@@ -87,7 +87,7 @@ type Writer struct {
 	buf []byte
 }
 
-// NewWriter returns a writer that writes to out.
+// NewWriter returns a writer of frames to the writer out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
 // Send writes a frame. If the payload has more than [MaxFrame] bytes, Send writes nothing and
@@ -119,7 +119,7 @@ func checksum(head, payload []byte) uint32 {
 // Reader reads frames.
 type Reader struct{ in *bufio.Reader }
 
-// NewReader returns a reader that reads from in.
+// NewReader returns a reader of frames from the reader in.
 func NewReader(in io.Reader) *Reader { return &Reader{bufio.NewReaderSize(in, BatchSize)} }
 
 // Next reads a frame. The caller may keep the payload. If the input ends between two frames, the

@@ -288,7 +288,7 @@ func (p *luceneParser) phrase() string {
 	return ""
 }
 
-// bound parses one end of a range, up to a space or one of the characters in end.
+// bound parses one end of a range, up to a space or one of the characters of the parameter end.
 func (p *luceneParser) bound(end string) string {
 	if p.at < len(p.text) && p.text[p.at] == '"' {
 		return p.phrase()

@@ -79,7 +79,8 @@ func Entry(number int64) store.Entry {
 	}
 }
 
-// Fill adds the synthetic jobs number first to last to a store, whose last arrival must be before first.
+// Fill adds the synthetic jobs with the numbers from first to last to a store, whose last arrival must have a lower
+// number.
 func Fill(ctx context.Context, s *store.Store, first, last int64) error {
 	const most = 20_000 // entries of a call
 	for ; first <= last; first += most {

@@ -95,8 +95,8 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 	return nil, nil, Unknown(name)
 }
 
-// Unknown returns the error for a name that is not a policy. others are further names that the
-// caller accepts. The error suggests the nearest name, or lists all names.
+// Unknown returns the error for a name that is not a policy. The list others has further names
+// that the caller accepts. The error suggests the nearest name, or lists all names.
 func Unknown(name string, others ...string) error {
 	names := append(Names(), others...)
 	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); near != "" {
@@ -105,7 +105,8 @@ func Unknown(name string, others ...string) error {
 	return fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(names, ", "))
 }
 
-// with returns the policy with the options in text. has says that the name was followed by a colon.
+// with returns the policy with the options in text. The parameter has says that a colon followed
+// the name.
 func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy,
 	trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {

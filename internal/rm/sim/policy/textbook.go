@@ -19,7 +19,7 @@ type TieRules struct {
 }
 
 // window returns the conditions for backfilling on a pool behind a head that does not fit: a job
-// may run for at most within, or have at most extra processors.
+// may run for at most the duration within, or have at most the number extra of processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())

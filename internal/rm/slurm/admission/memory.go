@@ -8,7 +8,7 @@ import (
 )
 
 // fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. why is set if the request does not fit.
+// MaxMemPerNode. If the request does not fit, the result why says so.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding

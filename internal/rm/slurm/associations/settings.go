@@ -45,8 +45,8 @@ func Settings(commands []byte) []Setting {
 	return s.list
 }
 
-// settings are settings in the order in which they were made. at has the index in list of each
-// object's option.
+// settings are settings in the order in which they were made. The map at has, for each object's
+// option, its index in the list.
 type settings struct {
 	list []Setting
 	at   map[Setting]int

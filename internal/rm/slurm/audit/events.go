@@ -48,10 +48,10 @@ func around(got, want hpc.Time) bool {
 //
 // A node that is down or fails must be out of service from its event to the next one, with the
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
-// missing. An outage after begin without an event is a difference too, unless others says that
-// other inputs change nodes (an administrator's actions). Events before begin count as events at
-// begin. configured are the nodes that slurm.conf takes out of service. Outages of these nodes from
-// before begin are expected until an event ends them.
+// missing. An outage after begin without an event is a difference too, unless the parameter others
+// says that other inputs change nodes (an administrator's actions). Events before begin count as
+// events at begin. configured are the nodes that slurm.conf takes out of service. Outages of these
+// nodes that began before the instant begin are expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")

@@ -166,7 +166,7 @@ func (u Usage) Own(known *Accounts, warn Warn) []Own {
 }
 
 // limitsWithout returns limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") without the
-// limits on TRES whose usage is given.
+// limits on those TRES whose usage the parameter given lists.
 func limitsWithout(limits string, given map[string]bool) string {
 	var left []string
 	for _, limit := range strings.Fields(limits) {

@@ -88,9 +88,9 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 // Split cuts the first message off the buffered bytes of a stream. It returns the message without
 // its length field, for [Decode], and the number of bytes of buffered that the message takes.
 //
-// While the message is not complete, frame is nil and need is the number of bytes that buffered
-// must have for the next step. A length that no message can have is an error. Then nothing more can
-// be read from the stream.
+// While the message is not complete, frame is nil, and the result need is the number of bytes that
+// buffered must have for the next step. A length that no message can have is an error. Then
+// nothing more can be read from the stream.
 func Split(buffered []byte) (frame []byte, need int, err error) {
 	if len(buffered) < 4 {
 		return nil, 4, nil

@@ -38,8 +38,8 @@ func AppendUsage(dst []byte, association uint32, raw float64, processors bool) [
 
 // AppendUsageReset appends slurmctld's file priority_last_decay_ran to dst. In this file the
 // priority plugin keeps when usage last decayed and when it was last reset (_write_last_decay_ran
-// in priority_multifactor.c). at is the instant of the last reset, in seconds since the Unix epoch.
-// The file says that the usage has never decayed.
+// in priority_multifactor.c). The parameter at is the instant of the last reset, in seconds since
+// the Unix epoch. The file says that the usage has never decayed.
 func AppendUsageReset(dst []byte, at int64) []byte {
 	e := newEncoder(dst, nil)
 	e.Time(0)

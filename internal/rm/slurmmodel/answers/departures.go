@@ -51,8 +51,8 @@ func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	}
 }
 
-// Begin adds a job that has ended on these nodes, all of which will answer. over is called at the
-// last answer.
+// Begin adds a job that has ended on these nodes, all of which will answer. The function over is
+// called at the last answer.
 func (s *Departures) Begin(nodes selection.Bits, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
@@ -92,8 +92,8 @@ func (s *Departures) Any(set selection.Bits) bool {
 	return false
 }
 
-// Tell adds the messages that nodes send at an instant about a job. many is the result of
-// [agents.Pool.Many].
+// Tell adds the messages that nodes send at an instant about a job. The parameter many is the
+// result of [agents.Pool.Many].
 func (s *Departures) Tell(at hpc.Time, d *Departure, nodes selection.Bits, many bool) {
 	for node := range nodes.All {
 		s.Line.Come(at, Message{d, node}, Throttle(many))

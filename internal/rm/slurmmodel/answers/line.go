@@ -32,8 +32,8 @@ func Threads(rules parameters.Rules) int {
 	return 0
 }
 
-// Throttle returns how long slurmctld sleeps before it serves a message. many is the result of
-// [agents.Pool.Many].
+// Throttle returns how long slurmctld sleeps before it serves a message. The parameter many is the
+// result of [agents.Pool.Many].
 func Throttle(many bool) time.Duration {
 	if many {
 		return time.Millisecond

@@ -96,8 +96,9 @@ func (t *Table) endsAfter(at int64) int {
 	return low
 }
 
-// Restrict removes from a set the nodes that are planned for a job at some time from start to end.
-// later is the next instant at which more nodes of the set are free; 0 for never.
+// Restrict removes from a set the nodes that are planned for a job at some time between the
+// instants start and end. The result later is the next instant at which more nodes of the set are
+// free; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	copy(t.all, set)
 	if start != t.now { // each job first asks for a start now; other starts rarely repeat
@@ -136,9 +137,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the largest k for which each try that begins in one of the intervals at to k finds
-// fewer than least nodes of t.able that are free until end. It returns -1 if a try that begins in
-// interval at finds enough.
+// lacks returns the largest k for which no try that begins in one of the intervals at to k finds
+// enough nodes of t.able that are free until the instant end. The parameter least is the number of
+// nodes that suffices. The result is -1 if a try that begins in interval at finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -156,7 +157,7 @@ func (t *Table) lacks(at int, end int64, least int) int {
 }
 
 // next returns the next interval that has a free node which the interval before it lacks. It looks
-// at intervals until end, and returns -1 if it finds none.
+// at intervals until the instant end, and returns -1 if it finds none.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
@@ -202,8 +203,8 @@ func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64
 	return later
 }
 
-// intersect removes from a set the nodes that are not in free. It reports whether the set is then
-// empty.
+// intersect removes from a set the nodes that the set free lacks. It reports whether the set is
+// then empty.
 func intersect(set, free selection.Bits) bool {
 	rest := uint64(0)
 	free = free[:len(set)]
@@ -214,8 +215,8 @@ func intersect(set, free selection.Bits) bool {
 	return rest == 0
 }
 
-// grows reports whether a node of all is free in the next interval, and is not in both set and
-// free.
+// grows reports whether a node of the set all is free in the next interval and not in both other
+// sets, set and free.
 func grows(all, set, free, next selection.Bits) bool {
 	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
 	for k := range all {
@@ -226,7 +227,8 @@ func grows(all, set, free, next selection.Bits) bool {
 	return false
 }
 
-// Conflicts reports whether one of the nodes is planned for another job between start and end.
+// Conflicts reports whether one of the nodes is planned for another job between the instants start
+// and end.
 func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	for k := t.endsAfter(start); k < len(t.list) && t.list[k].begin < end; k++ {
 		if !t.list[k].free.Contains(nodes) {

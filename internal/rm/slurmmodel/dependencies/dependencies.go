@@ -113,8 +113,8 @@ func (n *Needs[J]) WaitsFor(jobs map[J]bool) bool {
 	return n != nil && !n.any && slices.ContainsFunc(n.list, func(one need[J]) bool { return jobs[one.on] })
 }
 
-// Test tests the dependencies of a task, or of a job if task is -1. now is in seconds since 1970.
-// singleton returns the state of a singleton dependency.
+// Test tests the dependencies of a task, or of a job if task is -1. The parameter now is in
+// seconds since 1970. The function singleton returns the state of a singleton dependency.
 func (n *Needs[J]) Test(task int, now int64, singleton func() State) State {
 	oneMet, oneFailed, oneUnmet := false, false, false
 	for i := range n.list {

@@ -114,9 +114,10 @@ type FairShare struct {
 	resets   resets
 }
 
-// New returns the computation for a slurmctld that starts with no usage in its state files. start
-// is when slurmctld starts. lastReset is when usage was last reset, from the state file
-// priority_last_decay_ran, or 0 without this file. Both are in seconds since 1970.
+// New returns the computation for a slurmctld that starts with no usage in its state files. The
+// parameter start is the instant at which slurmctld starts. The parameter lastReset is the instant
+// of the last reset of usage, from the state file priority_last_decay_ran, or 0 without this file.
+// Both are in seconds since 1970.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
 	f.resets = resets{period: s.Reset, last: lastReset}
@@ -177,7 +178,7 @@ func (f *FairShare) visit(job Job, now int64) {
 }
 
 // End charges a job's usage from the last run to the job's end (priority_p_job_end), if slurmctld
-// enforces limits. now and end are in seconds since 1970.
+// enforces limits. The parameters now and end are in seconds since 1970.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
 		f.charge(r, min(now, end), true)

@@ -7,8 +7,9 @@ import (
 
 // Accrue lets a pending job begin to gain age if the limits allow it
 // (acct_policy_handle_accrue_time). slurmctld calls it for each pending job when it builds the
-// queue. now is in seconds since 1970. Accrue returns how many tasks of an array begin to gain age:
-// the caller must split these tasks off as jobs of their own, and set their Accrue to now.
+// queue. The parameter now is in seconds since 1970. Accrue returns how many tasks of an array
+// begin to gain age: the caller must split these tasks off as jobs of their own, and set their
+// Accrue to now.
 func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	switch {
 	case l.always:

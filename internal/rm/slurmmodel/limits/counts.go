@@ -122,7 +122,7 @@ func addAll(to, amounts tres.Vector) {
 }
 
 // Finish removes a job that ends from the counts of running jobs, and charges the rest of its usage
-// (acct_policy_job_fini). now and end, the job's end, are in seconds since 1970.
+// (acct_policy_job_fini). The parameters now and end (the job's end) are in seconds since 1970.
 func (l *Limits) Finish(j *Job, now, end int64) {
 	if !l.counts(j) {
 		return

@@ -10,8 +10,8 @@ type Site struct {
 // Change sets the new parameters.
 func (s *Site) Change(to *Parameters) { s.par, s.waiting = to, true }
 
-// Main returns the parameters with which the main scheduler runs now. before are its parameters so
-// far.
+// Main returns the parameters with which the main scheduler runs now. The parameter before has its
+// earlier parameters.
 func (s *Site) Main(before *Parameters) *Parameters {
 	if s.par == nil {
 		return before

@@ -130,7 +130,8 @@ func truncate(priority float64) uint32 {
 	return uint32(priority)
 }
 
-// Parts returns the parts of a job's priority in the partition Own. now is in seconds since 1970.
+// Parts returns the parts of a job's priority in the partition Own. The parameter now is in
+// seconds since 1970.
 func (s *Settings) Parts(j *Job, c Cluster, now int64) Parts {
 	p := Parts{Nice: j.Nice, Site: j.Site}
 	p.Age = s.age(j.Accrue, now) * s.Age

@@ -66,8 +66,8 @@ func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	return &e.answer, true
 }
 
-// Append appends small numbers to a question, four in each word. first is the first word; it has
-// room for free more numbers.
+// Append appends small numbers to a question, four in each word. The parameter first is the first
+// word; it has room for free more numbers.
 func Append(question []uint64, first uint64, free int, numbers []int16) []uint64 {
 	for _, n := range numbers {
 		if free == 0 {

@@ -192,8 +192,8 @@ func (l *List) Reserved() selection.Bits {
 	return set
 }
 
-// EndAfter returns the first end of a reservation at or after start, rounded up to a multiple of
-// resolution, in seconds; 0 if there is none (find_resv_end).
+// EndAfter returns the first end of a reservation at or after the instant start, rounded up to a
+// multiple of the resolution, in seconds; 0 if there is none (find_resv_end).
 func (l *List) EndAfter(start, resolution int64) int64 {
 	var end int64
 	for _, r := range l.all {
@@ -204,8 +204,8 @@ func (l *List) EndAfter(start, resolution int64) int64 {
 	return (end + resolution - 1) / resolution * resolution
 }
 
-// Tick does slurmctld's work of every five seconds (set_node_maint_mode). begins says that a
-// reservation has begun. changed says that slurmctld has written flags of nodes; while a
+// Tick does slurmctld's work of every five seconds (set_node_maint_mode). The result begins says
+// that a reservation has begun. changed says that slurmctld has written flags of nodes; while a
 // reservation is active, it does so at each call.
 func (l *List) Tick(now int64) (begins, changed bool) {
 	for _, r := range l.all {

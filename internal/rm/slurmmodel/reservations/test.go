@@ -101,8 +101,8 @@ func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (
 }
 
 // exclude removes the nodes of reservations that overlap the job's time. If a reservation excludes
-// the whole job, exclude returns the reservation's end. before is the result overlaps of earlier
-// calls.
+// the whole job, exclude returns the reservation's end. The parameter before is the result
+// overlaps of earlier calls.
 func (l *List) exclude(
 	w *Want, now, start int64, nodes selection.Bits, before bool,
 ) (end int64, overlaps bool, _ Answer) {

@@ -73,7 +73,8 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres). have is the number elsewhere.
+// setLimit limits the job's resources on the node (_set_max_gres). The parameter have is the
+// number elsewhere.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)

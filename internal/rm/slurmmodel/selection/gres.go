@@ -18,7 +18,8 @@ type offered struct {
 	unfiltered int
 }
 
-// limit lowers the job's maximum to most, if most is lower and not 0. It reports whether it did.
+// limit lowers the job's maximum to the number most, unless this is 0 or higher. It reports
+// whether it did.
 func (o *offered) limit(most int) bool {
 	lower := most > 0 && (o.most == 0 || most < o.most)
 	if lower {

@@ -182,7 +182,7 @@ func OwnAddress(t testing.TB) string {
 }
 
 // ControllerConf writes a slurm.conf with which clients connect to a port of an address of this
-// machine, and returns its path. more has further lines.
+// machine, and returns its path. The parameter more has further lines.
 func (s *Slurm) ControllerConf(t *testing.T, dir, address string, port int, more string) string {
 	t.Helper()
 	if s.root != "" {
