@@ -52,7 +52,8 @@ func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forec
 	return ask(ctx, w, o, nil)
 }
 
-// ask is [Ask]. each, if not nil, is called for every job that has a finding, with the job's ID.
+// ask is [Ask]. The function each, unless it is nil, is called for every job that has a finding,
+// with the job's ID.
 func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
 	*admission.Forecast, error) {
 	cluster, err := experiment.OpenCluster(o.Cluster, 0)

@@ -61,8 +61,8 @@ func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	return ""
 }
 
-// waitedFor reports whether other is a preset job that started between a job's submission in the workload and its
-// submission in the run. Slurm's instants are whole seconds.
+// waitedFor reports whether the other job is a preset job that started between a job's submission in the workload and
+// its submission in the run. Slurm's instants are whole seconds.
 func (rec *Record) waitedFor(row, other *run.Row) bool {
 	start := other.FirstStart()
 	return start != 0 && start < rec.manifest.WindowStart && row.RecordedSubmit < start &&

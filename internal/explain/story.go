@@ -571,11 +571,11 @@ const (
 	worthHolders = 0.1
 )
 
-// belowLimit returns what row and other have in common ("array", "user", "account" or "QOS"), if
-// the largest part of row's wait was for a limit and other counts towards this limit; otherwise "".
-// If row waited for several limits, the last one decides. A limit of a parent account or of a
-// partition's QOS has the same reason as a limit of the job's own account or QOS, and counts as
-// such a limit.
+// belowLimit returns what the jobs row and other have in common ("array", "user", "account" or
+// "QOS"), if the largest part of row's wait was for a limit and other counts towards this limit;
+// otherwise "". If row waited for several limits, the last one decides. A limit of a parent
+// account or of a partition's QOS has the same reason as a limit of the job's own account or QOS,
+// and counts as such a limit.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""

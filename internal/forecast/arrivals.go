@@ -22,7 +22,7 @@ const (
 	NoArrivals Arrivals = "none"
 	// Recent repeats a random day of the last week, with the number of each submission drawn anew.
 	Recent Arrivals = "recent"
-	// Recorded takes the later submissions and events of the frozen run.
+	// Recorded takes the later submissions and events of the run that the queue comes from.
 	Recorded Arrivals = "recorded"
 )
 
@@ -78,8 +78,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws the interval whose submissions a realization repeats. The interval begins back before the
-// queue's instant and is span long.
+// source draws the interval whose submissions a realization repeats. The interval has the length span. It begins before
+// the queue's instant, by the duration back.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period

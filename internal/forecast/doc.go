@@ -2,9 +2,9 @@
 // scheduler knows at an instant, draws a run time for each job, and simulates the scheduler from
 // that instant on. Many such realizations give a distribution of each job's start.
 //
-// A queue comes from the record of a run that is frozen at an instant ([Course.Freeze]) or from the
-// output of Slurm's commands (package capture). It is a workload whose window begins at that
-// instant: the running jobs are preset jobs, and the pending jobs have their age.
+// A queue is the state of a recorded run at an instant ([Course.Freeze]), or comes from the output
+// of Slurm's commands (package capture). It is a workload whose window begins at that instant: the
+// running jobs are preset jobs, and the pending jobs have their age.
 //
 // A forecast depends on what it assumes. Run times are unknown, so they are drawn from a
 // distribution ([RunTimes]). Later submissions are unknown as well, and jobs of a higher priority

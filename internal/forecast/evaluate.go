@@ -18,7 +18,8 @@ import (
 // EvaluateOptions say how a forecast is evaluated.
 type EvaluateOptions struct {
 	Options
-	// At are the instants at which the run is frozen. If At is empty, Instants is how many are drawn.
+	// At are the instants of the run at which forecasts are made. If At is empty, as many instants as Instants says are
+	// drawn.
 	At       []hpc.Time
 	Instants int
 	// FromStart plays the run from its beginning ([Course.Rewind]) instead of from a window.
@@ -53,8 +54,8 @@ type Evaluation struct {
 	Realizations int      `json:"realizations"`
 	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
-	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends then
-	// at the latest.
+	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends at this
+	// instant at the latest.
 	Until    *time.Time `json:"until,omitempty"`
 	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
@@ -223,8 +224,8 @@ func (b *Beside) finish() *Beside {
 	return b
 }
 
-// Evaluate freezes a run at given or random instants, forecasts the jobs that wait, and compares
-// the forecasts with the starts in the run.
+// Evaluate takes the state of a run at given or random instants, forecasts the jobs that wait, and
+// compares the forecasts with the starts in the run.
 //
 // A run ends with a last submission because its workload was cut there, and not because the users stopped.
 // So forecasts that draw later submissions are not compared with what happened after the last submission.

@@ -30,10 +30,10 @@ type Queue struct {
 	Workload *workload.Workload
 	// History has the jobs that were submitted before At.
 	History *predict.Cases
-	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
+	// Estimates are the starts that Slurm itself expected at the instant At (`squeue --start`).
 	Estimates map[Key]hpc.Time
-	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
-	// has no reasons.
+	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A queue that
+	// comes from a run has no reasons.
 	Reasons map[Key]string
 	// Phase says when slurmctld does its periodic work.
 	Phase Phase
@@ -84,7 +84,7 @@ func (q *Queue) Running() (n int) {
 	return n
 }
 
-// Course is the record of a run, read for freezing it at any instant.
+// Course is the record of a run, read so that [Course.Freeze] can return its state at any instant.
 type Course struct {
 	Dir      string // the directory of the record
 	Manifest run.Manifest
@@ -261,7 +261,7 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 
 // Freeze returns what the resource manager of a run knew just before an instant: the running jobs
 // with their starts, nodes and limits, the pending jobs, the nodes that were out of service, and the
-// reservations. The error says that the instant is outside the run, or that the run cannot be frozen.
+// reservations. The error says that the instant is outside the run, or why the record does not give the state.
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// A preset job surely runs when settled has passed since its recorded start. Slurm's times are
-// whole seconds, and its scheduler may look at the job a second later.
+// A preset job surely runs when the time settled has passed since its recorded start. Slurm's
+// times are whole seconds, and its scheduler may look at the job a second later.
 const settled = 3 * time.Second
 
 // early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or until

@@ -34,8 +34,8 @@ type realization struct {
 	// second of its allocation; a longer delay is not known before the job ends.
 	whole bool
 	unmet *unmet.Jobs
-	// reasons are why jobs waited last. beyond are the jobs of open that ask for more than a limit for one job: they
-	// start in no realization, unless somebody changes the limit.
+	// reasons has the last reason for which each job waited. beyond are the jobs of open that ask for more than a limit
+	// for one job: they start in no realization, unless somebody changes the limit.
 	reasons map[Key]string
 	beyond  map[string]bool
 	// elsewhere are the jobs of open that may run in several partitions, which have different limits.

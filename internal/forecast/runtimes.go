@@ -24,7 +24,7 @@ const (
 	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`, and
 	// succeed, so that the jobs which depend on it can start.
 	FromLimits RunTimes = "limits"
-	// True takes the recorded run times. It is only for a frozen run.
+	// True takes the recorded run times. It is only for a queue that comes from a run.
 	True RunTimes = "true"
 )
 

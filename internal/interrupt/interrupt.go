@@ -45,7 +45,7 @@ func Hold() (release func()) {
 	})
 }
 
-// idle returns how long nothing has been held, but not more than since an instant. It returns 0
+// idle returns how long nothing has been held, but at most the time since an instant. It returns 0
 // if something is held.
 func idle(since time.Time) time.Duration {
 	holds.Lock()

@@ -433,8 +433,8 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	return p.up(t)
 }
 
-// when returns the earliest instant, not before at, from which a tracker's value does not exceed
-// the number most during a job's whole window.
+// when returns the earliest instant, not before the instant at, from which a tracker's value does
+// not exceed the number most during a job's whole window.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
 	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)

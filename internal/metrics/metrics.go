@@ -392,7 +392,7 @@ func (a *accumulator) addUsage(r *run.Row) {
 	}
 }
 
-// within returns how long a period overlaps T. A period with to 0 has no end.
+// within returns how long a period overlaps T. If to is 0, the period has no end.
 func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	if to == 0 || to > a.to {
 		to = a.to

@@ -137,7 +137,7 @@ func (r Release) Compare(other Release) int {
 	return cmp.Or(cmp.Compare(r.Major, other.Major), cmp.Compare(r.Minor, other.Minor), cmp.Compare(r.Patch, other.Patch))
 }
 
-// Since reports whether r belongs to the series of other or to a newer one.
+// Since reports whether r belongs to the series of the other release or to a newer one.
 func (r Release) Since(other Release) bool { return r.Series().Compare(other.Series()) >= 0 }
 
 // KnownSeries returns what is known of the release's series. ok is false for an unknown series.

@@ -98,8 +98,8 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	}
 }
 
-// interrupted reports whether has is true for the interruptions in the record of the job or of one
-// of its tasks.
+// interrupted reports whether the function has returns true for the interruptions in the record of
+// the job or of one of its tasks.
 func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
 	if job.Recorded == nil {
 		return false

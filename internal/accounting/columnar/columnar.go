@@ -114,8 +114,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed creates or replaces a file with what do writes. If durable, the file is synced to
-// disk before WriteSealed returns. On error the file is removed.
+// WriteSealed creates or replaces a file. The function do writes its contents. If durable, the
+// file is synced to disk before WriteSealed returns. On error the file is removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -219,8 +219,8 @@ func (r *Reader) Close() error { return r.f.Close() }
 // Rows returns the number of rows in the file.
 func (r *Reader) Rows() int64 { return r.file.NumRows() }
 
-// Each calls do with the values of a column, in pieces, from row from until do returns false. The
-// values are valid only during the call.
+// Each calls the function do with the values of a column, in pieces, beginning with the row from,
+// until it returns false. The values are valid only during the call.
 func (r *Reader) Each(column int, from int64, do func(values []parquet.Value) (more bool, err error)) (err error) {
 	if r.at[column] < 0 {
 		nulls := make([]parquet.Value, Chunk)
@@ -307,8 +307,8 @@ func Remove(path string) error {
 	return nil
 }
 
-// Values calls do with a column's value in each of the given rows, which must ascend. It only reads
-// the pages that contain these rows.
+// Values calls the function do with a column's value in each of the given rows, which must ascend.
+// It only reads the pages that contain these rows.
 func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value) error) (err error) {
 	if r.at[column] < 0 {
 		for i := range rows {
@@ -335,8 +335,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 	return nil
 }
 
-// pick calls do with the values of the given rows of a column chunk. The parameter begin is the
-// number of the chunk's first row.
+// pick calls the function do with the values of the given rows of a column chunk. The parameter
+// begin is the number of the chunk's first row.
 func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v parquet.Value) error) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()

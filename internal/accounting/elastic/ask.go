@@ -214,8 +214,8 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges returns the buckets with the numbers first to end-1. A bucket reaches from its edge to
-// the edge of the next bucket. The last bucket has no upper edge.
+// ranges returns the buckets with the numbers from first to end-1. A bucket reaches from its edge
+// to the edge of the next bucket. The last bucket has no upper edge.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {

@@ -29,8 +29,8 @@ func sumOf(f *question.Field, sql string) aggregate {
 	return aggregate{"sum(" + sql + ")", ""}
 }
 
-// moment returns the sum over jobs of: the seconds from since to column, multiplied by times. The
-// parameter since is in microseconds since 1970.
+// moment returns a sum over jobs: the seconds from the instant since to the instant in a column,
+// multiplied by the expression times. The instant since is in microseconds since 1970.
 func moment(column, times, since string) aggregate {
 	return aggregate{fmt.Sprintf("sum(%s::DOUBLE * ((%s - %s) / 1e6))", times, micros(column), since), ""}
 }

@@ -15,9 +15,10 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Between returns the figures for the time between two answers. If before is nil, the result has
-// only the figures of one instant, without counters. If the counters were reset in between, the
-// interval begins at the reset, because the counters' last values before the reset are unknown.
+// Between returns the figures for the time between two answers. Without an earlier answer (before
+// is nil), the result has only the figures of one instant, without counters. If the counters were
+// reset in between, the interval begins at the reset, because the counters' last values before the
+// reset are unknown.
 func Between(cluster string, before, now *rm.Statistics) store.Health {
 	h := store.Health{
 		Cluster: cluster, At: now.At.Std().UTC(), Threads: now.ServerThreads, AgentQueue: now.AgentQueue,
@@ -72,7 +73,7 @@ func grown[N int64 | time.Duration](before, now N) N {
 
 // longest returns the longest known cycle of an interval. slurmctld reports the longest cycle since
 // the counters were reset: the parameters before and now are its values at the begin and the end
-// of the interval. If now is not greater, only the interval's last cycle is known.
+// of the interval. If it has not grown, only the interval's last cycle is known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

@@ -109,7 +109,7 @@ func (q *query) all() (Filter, error) {
 	return All(list), err
 }
 
-// series reads one part, and further parts as long as more returns true.
+// series reads one part, and further parts as long as the function more returns true.
 func (q *query) series(part func() (Filter, error), more func() bool) (list []Filter, err error) {
 	for {
 		c, err := part()

@@ -166,7 +166,7 @@ func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 }
 
 // byClass returns a panel with the number of runs that started, and their CPU hours, in each class
-// of a column. The parameter each is the number of classes per doubling. where chooses among the runs.
+// of a column. The parameter each is the number of classes per doubling. The filter where chooses among the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }

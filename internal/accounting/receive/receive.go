@@ -89,7 +89,8 @@ type times struct {
 	turn time.Duration // for waiting until a larger body may be read
 }
 
-// New returns a handler that receives documents. If who is nil, all clients have all rights.
+// New returns a handler that receives documents. If the parameter who is nil, all clients have all
+// rights.
 func New(in *intake.Intake, who *access.Access) *Handler {
 	h := &Handler{
 		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: who, ingest: map[string]bool{},

@@ -130,7 +130,7 @@ type Document struct {
 	Source json.RawMessage `json:"_source"`
 }
 
-// Each calls do with each document in the indices that match a pattern, in any order.
+// Each calls the function do with each document in the indices that match a pattern, in any order.
 func (s *OpenSearch) Each(pattern string, do func(d Document)) {
 	s.t.Helper()
 	s.Ask(http.MethodPost, "/"+pattern+"/_refresh", "", nil)

@@ -52,10 +52,10 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 // again. Records of earlier versions of rmreplay may lack this answer.
 const latestCut = 5 * time.Second
 
-// beforeWindow returns the last answer before a window, and the later answers. If list has no answer
-// before the window, first takes its place. beforeWindow dates the last answer to the second before
-// the window, because no job starts in between. If this answer is older than latestCut, the interval
-// after it contains the window's beginning, and beforeWindow leaves the interval out.
+// beforeWindow returns the last answer before a window, and the later answers. If the list has no answer before the
+// window, the parameter first takes its place. beforeWindow dates the last answer to the second before the window,
+// because no job starts in between. If this answer is older than latestCut, the interval after it contains the window's
+// beginning, and beforeWindow leaves the interval out.
 func beforeWindow(first *rm.Statistics, list []rm.Statistics, window hpc.Time) (*rm.Statistics, []rm.Statistics) {
 	before := *first
 	for len(list) > 0 && list[0].At <= window {

@@ -178,9 +178,9 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	return out, err
 }
 
-// read calls each with the document of every job in the sources. If described is not nil, read
-// calls it with every run. It adds the counts of rules to the parameter out, and sets out.Mistake
-// to the first mistake.
+// read calls the function each with the document of every job in the sources. If described is not
+// nil, read calls it with every run. It adds the counts of rules to the parameter out, and sets
+// out.Mistake to the first mistake.
 func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {

@@ -176,7 +176,8 @@ func listenSocket(dir string) (net.Listener, error) {
 	return listener, os.Chmod(filepath.Join(dir, socket), 0o600)
 }
 
-// shortPath calls do with a path of the socket that fits into a socket address (107 bytes).
+// shortPath calls the function do with a path of the socket that fits into a socket address (107
+// bytes).
 func shortPath(dir string, do func(path string) error) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -209,7 +209,7 @@ func (s *Store) forgetGone(from []source, drop map[int64]bool) (dropped map[int6
 	return dropped
 }
 
-// rewrite writes the durable parts first to end-1 into one durable part.
+// rewrite writes the durable parts with the indices from first to end-1 into one durable part.
 func (s *Store) rewrite(st *state, first, end int) error {
 	var from []source
 	for _, p := range st.parts[first:end] {
@@ -241,7 +241,8 @@ func (s *Store) rewrite(st *state, first, end int) error {
 	return s.put(from, p, drop, 0)
 }
 
-// put replaces the parts in from by p, which may be nil, and counts removed jobs. The caller holds s.writing.
+// put replaces the sources in the list from by the part p, which may be nil, and counts removed jobs. The caller holds
+// s.writing.
 func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) error {
 	next := s.successor()
 	next.removed += removed

@@ -48,7 +48,8 @@ func (v *View) Export(ctx context.Context, f Filter, format Table) (path string,
 	return path, jobs, nil
 }
 
-// eachChosen calls do for each part that has rows which the filter chooses, with the positions of these rows.
+// eachChosen calls the function do for each part that has rows which the filter chooses, with the positions of these
+// rows.
 func (v *View) eachChosen(ctx context.Context, f Filter, do func(r *columnar.Reader, rows []int64) error) (jobs int64, err error) {
 	for _, p := range v.st.all() {
 		if err := ctx.Err(); err != nil {

@@ -181,7 +181,7 @@ func (t *keyTable) at(i int) keyed {
 	}}
 }
 
-// find calls each with all rows of a key. At most one of them has not been replaced.
+// find calls the function each with all rows of a key. At most one of them has not been replaced.
 func (t *keyTable) find(k key, each func(s standing)) {
 	from, to := 0, t.len()
 	for from < to {

@@ -53,7 +53,7 @@ func (f *source) renew() error {
 	})
 }
 
-// each calls do with the values of a column, chunk by chunk.
+// each calls the function do with the values of a column, chunk by chunk.
 func (f *source) each(column int, do func(values []parquet.Value) (bool, error)) error {
 	if values, ok := f.anew[column]; ok {
 		_, err := do(values)

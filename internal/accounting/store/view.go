@@ -65,8 +65,8 @@ func (v *View) Document(seq int64) (text []byte, ok bool, err error) {
 	return text, ok, err
 }
 
-// Documents calls do with the documents of arrivals, in the order of their numbers. It skips arrivals that the view
-// does not have. do must not keep the document's bytes.
+// Documents calls the function do with the documents of arrivals, in the order of their numbers. It skips arrivals that
+// the view does not have. do must not keep the document's bytes.
 func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	seqs = slices.Clone(seqs)
 	slices.Sort(seqs)
@@ -84,7 +84,8 @@ func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error
 	return nil
 }
 
-// documents calls do with the documents of the rows with the given numbers, which must ascend.
+// documents calls the function do with the documents of the rows with the given numbers, which
+// must ascend.
 func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	found, rows, err := p.find(seqs)
 	if err != nil {
@@ -133,7 +134,8 @@ func (p *part) seqs() ([]int64, error) {
 	return all, err
 }
 
-// rowsOf calls do with the values of columns, as texts, for the rows with the given numbers.
+// rowsOf calls the function do with the values of columns, as texts, for the rows with the given
+// numbers.
 func (p *part) rowsOf(seqs []int64, columns []string, do func(values []string)) error {
 	_, rows, err := p.find(seqs)
 	if err != nil {
@@ -197,9 +199,9 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	return list, rows.Err()
 }
 
-// Read calls do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read fails with an
-// error that wraps [engine.ErrTime]. Queries can neither write nor open other files. do may be called a second time:
-// a long read is restarted on an engine for long reads, so that it does not delay others.
+// Read calls the function do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read
+// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. do may be called a
+// second time: a long read is restarted on an engine for long reads, so that it does not delay others.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()
@@ -354,8 +356,8 @@ func (d *Stored) Entry() Entry {
 	return ParseArrival(d.Seq, d.Arrived, d.Source, d.Index, d.Cluster, slices.Clone(d.Document))
 }
 
-// Each calls do with the documents of the jobs that a filter chooses, in the order of arrival. do must not keep the
-// document's bytes.
+// Each calls the function do with the documents of the jobs that a filter chooses, in the order of arrival. do must not
+// keep the document's bytes.
 func (v *View) Each(ctx context.Context, f Filter, do func(d *Stored) error) error {
 	if v.s.isClosed() {
 		return errors.New("reading jobs: the store is closed")

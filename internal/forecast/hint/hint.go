@@ -1,5 +1,5 @@
-// Package hint tells users at the submission of a job, in one line, which time limit jobs like it need and when such
-// a job would start. It asks the services `predict serve` and `forecast serve`. Its Lua scripts connect it to sbatch.
+// Package hint tells users at the submission of a job, in one line, which time limit such jobs need, and the expected
+// start of such a job. It asks the services `predict serve` and `forecast serve`. Its Lua scripts connect it to sbatch.
 package hint
 
 import (

@@ -31,7 +31,7 @@ type sums struct{ n, x, squares, parts, pairs, differences float64 }
 // of one group are in one group of each wider level. Given the wider group's distribution, two members of a group are
 // then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean squared difference of two
 // members whose narrowest common group is of the level, and V is the same quantity for the next wider level. Each
-// group's mean counts by its number of members.
+// group's mean is weighted by its number of members.
 //
 // Few groups do not show the correlation, and independence of their members would be the most extreme assumption. So
 // the result has the mean of the correlation's posterior distribution ([likely]). If a level or all wider levels have

@@ -53,8 +53,8 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	return nil
 }
 
-// collector calls before with each submission, before the history gets the submission. It predicts
-// nothing.
+// collector calls the function before with each submission. The history gets the submission
+// afterwards. It predicts nothing.
 type collector struct {
 	*features.History
 	before func(predict.Submission)

@@ -175,7 +175,8 @@ func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	e.freed = true // backfilling depends on the time limits of running jobs
 }
 
-// changeWaiting calls change on a job that is not running, and tells a policy that has the job.
+// changeWaiting calls the function change on a job that is not running, and tells the policy if
+// this has the job.
 func (e *Engine) changeWaiting(j *Job, change func()) {
 	if j.state != waiting || j.of.preset {
 		change()

@@ -62,17 +62,17 @@ func (e *Engine) foreseeTransfers() {
 	}
 }
 
-// wake calls ready at an instant, and asks the policy if ready returns true.
+// wake calls the function ready at an instant, and asks the policy if it returns true.
 func (e *Engine) wake(at hpc.Time, ready func() bool) {
 	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = ready() || e.freed })
 }
 
-// Wake makes the engine call ready at an instant. If ready returns true, the engine calls the
-// policy's Schedule, even if nothing has changed.
+// Wake makes the engine call the function ready at an instant. If it returns true, the engine
+// calls the policy's Schedule, even if nothing has changed.
 func (m *Machine) Wake(at hpc.Time, ready func() bool) { m.wake(at, ready) }
 
-// OnTransfer makes the engine call ready whenever phases of I/O have ended. If ready returns true,
-// the engine calls the policy's Schedule.
+// OnTransfer makes the engine call the function ready whenever phases of I/O have ended. If it
+// returns true, the engine calls the policy's Schedule.
 func (m *Machine) OnTransfer(ready func() bool) { m.transferred = ready }
 
 // FileSystems returns the file systems that the jobs share.
@@ -105,8 +105,9 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant from after on at which a waiting job can start and run for as
-// long as expected, given running jobs and reservations of other jobs; otherwise [hpc.Never].
+// Earliest returns the first instant, not before the parameter after, at which a waiting job can
+// start and run for as long as expected, given running jobs and reservations of other jobs;
+// otherwise [hpc.Never].
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }

@@ -37,13 +37,14 @@ type Machine struct {
 type space interface {
 	// fits reports whether a job can start now and run for as long as expected.
 	fits(j *Job) bool
-	// earliest returns the first instant from after on at which a job will fit, or hpc.Never.
+	// earliest returns the first instant, not before the parameter after, at which a job will fit;
+	// hpc.Never if there is none.
 	earliest(j *Job, after hpc.Time) hpc.Time
 	// add adds the use of a job from an instant at which the job fits, for its expected run time.
 	add(j *Job, at hpc.Time)
 	// remove removes the use of a job.
 	remove(j *Job)
-	// move changes the expected end of a running job from [Job.Due] to due, which is not before now.
+	// move changes the expected end of a running job from [Job.Due] to the instant due, which is not before now.
 	move(j *Job, due hpc.Time)
 }
 

@@ -74,8 +74,8 @@ type nodes struct {
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
-	// hypothetical makes place assume that all nodes are idle and in service. empty makes place
-	// assume that all nodes are idle.
+	// hypothetical makes the function place assume that all nodes are idle and in service. empty
+	// makes it assume that all nodes are idle.
 	hypothetical, empty bool
 	// idleFirst makes reservations prefer idle nodes ([Machine.ReserveIdle]).
 	idleFirst bool
@@ -576,8 +576,8 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits nodes, from index from on. If which is not nil, it visits only nodes that which
-// accepts. It reports whether more nodes are needed.
+// some visits nodes, beginning with the index from. If the function which is not nil, some visits
+// only nodes that it accepts. It reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil

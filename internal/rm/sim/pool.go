@@ -27,8 +27,8 @@ func (p *pool) fits(j *Job) bool {
 	return p.fitsAt(j, 0, p.m.now)
 }
 
-// fitsAt reports whether a job fits for its expected run time if it starts at an instant. from is
-// the index of the step with that instant.
+// fitsAt reports whether a job fits for its expected run time if it starts at an instant. The
+// parameter from is the index of the step with that instant.
 func (p *pool) fitsAt(j *Job, from int, at hpc.Time) bool {
 	end := after(at, j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {

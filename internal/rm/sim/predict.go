@@ -36,8 +36,8 @@ type prediction struct {
 
 // Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
 // returns, at least a second and at most the time limit. For a job that outlives its prediction,
-// correct computes a new one. A job still ends at its time limit, never at its prediction. A policy
-// must call Predict before the first job arrives.
+// the function correct computes a new one. A job still ends at its time limit, never at its
+// prediction. A policy must call Predict before the first job arrives.
 //
 // Predictions are made when a job is submitted or requeued. The predictor is told submissions,
 // starts and ends. Only an [online.Oracle] is told run times. Corrections do not call the policy.

@@ -358,8 +358,9 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
-// countLate sets the job's CPUs as slurmctld's last test does that finds a start, if willRun left
-// that test out. late has the nodes of all tries since the last start that willRun found.
+// slurmctld's last test that finds a start sets the job's CPUs. If willRun left this test out,
+// countLate sets them in the same way. late has the nodes of all tries since the last start that
+// willRun found.
 func (t *trial) countLate() {
 	for t.later = 0; len(t.late) > 0; {
 		at := len(t.late) - len(t.free)
@@ -375,7 +376,8 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the job's first start on the nodes of a set. It may find none after t.later.
+// willRun looks for the job's first start on the nodes of a set. It may find no start after
+// t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{
@@ -458,8 +460,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
-// block is for assoc_limit_stop. It returns when a job that exceeds a limit may start: when nodes
-// become free, or after 500 seconds. For a group limit of the QOS, all its jobs wait until then.
+// With assoc_limit_stop, block returns the instant at which a job that exceeds a limit may start:
+// when nodes become free, or after 500 seconds. For a group limit of the QOS, all its jobs wait
+// until then.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {

@@ -332,7 +332,7 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 
 // tryAtSubmission tests in which partitions a new job could run, now or ever (_select_nodes_parts
 // in job_mgr.c). It returns an error if no nodes can serve the job. It sets the weights of nodes
-// and begins the wait for switches. The job's partition is then the last that was tried.
+// and begins the wait for switches. Afterwards the job's partition is the last one that was tried.
 func (e *Engine) tryAtSubmission(j *job) error {
 	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {

@@ -180,7 +180,7 @@ type scan struct {
 
 // search finds the first job that meets the conditions s, in a range of n classes from class first
 // on. If best comes before that job, it returns best. It skips parts of the range whose sizes are
-// all too large, whose jobs are all too long, or whose first job comes after best.
+// all too large, whose jobs are all too long, or whose first job comes after the job best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

@@ -177,8 +177,8 @@ func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	}
 }
 
-// Reach returns the first job at which the sum of the sizes reaches need, and that sum. It returns
-// nil if the sum of all sizes is less. The tree must have the aggregate sumSizes.
+// Reach returns the first job at which the sum of the sizes reaches the number need, and that sum.
+// It returns nil if the sum of all sizes is less. The tree must have the aggregate sumSizes.
 func (t *Tree[J]) Reach(need int64) (*Entry[J], int64) {
 	j := t.root
 	if j == nil || j.total < need {

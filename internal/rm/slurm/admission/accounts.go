@@ -182,8 +182,8 @@ type namedPolicy struct {
 	policy *associations.Policy
 }
 
-// order returns the QOS of the job and the QOS of a partition. The limits of first have precedence
-// (acct_policy_set_qos_order).
+// order returns the QOS of the job and the QOS of a partition. The limits of the QOS first have
+// precedence (acct_policy_set_qos_order).
 func (c *creation) order(p *partition) (first, second namedPolicy) {
 	own := namedPolicy{c.v.qos, c.v.policy}
 	name := strings.ToLower(p.QOS)

@@ -67,8 +67,9 @@ const (
 )
 
 // Watch asks for the statistics from now on, at the end of each interval of virtual time and around
-// midnight. The interval is a day or divides a day. Watch calls keep with one answer for each
-// interval, with the last answer before slurmctld resets its counters, and with the one after Cut.
+// midnight. The interval is a day or divides a day. Watch calls the function keep with one answer
+// for each interval, with the last answer before slurmctld resets its counters, and with the one
+// after Cut.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()

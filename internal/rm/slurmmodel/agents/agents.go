@@ -17,8 +17,8 @@ const (
 	// maxThreads is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent
 	// has up to fanout threads that send messages (AGENT_THREAD_COUNT), and two further threads (own).
 	maxThreads, fanout, own = 256, 10, 2
-	// If more than many agents are at work, slurmctld makes no pass when a node's message arrives
-	// (LOTS_OF_AGENTS_CNT).
+	// If more agents than the number many are at work, slurmctld makes no pass when a node's
+	// message arrives (LOTS_OF_AGENTS_CNT).
 	many = 50
 )
 

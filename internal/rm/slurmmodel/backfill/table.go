@@ -43,8 +43,8 @@ type interval struct {
 	free       selection.Bits
 }
 
-// New returns a table that begins at now, rounded down to the resolution, and ends window seconds
-// later. The nodes in free are free in the whole window.
+// New returns a table that begins at the instant now, rounded down to the resolution, and ends
+// after as many seconds as the window has. The nodes in free are free in the whole window.
 func New(now, window, resolution int64, free selection.Bits) *Table {
 	t := &Table{}
 	t.Begin(now, window, resolution, free)
@@ -116,10 +116,10 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip skips tries that would find too few nodes. A try at t needs least nodes that are free from t
-// to t+span. They must be in able and in the set that Restrict was last called with. Skip returns
-// the instant of the first try, from the instant first on, that finds enough nodes. If no try does,
-// it returns the instant of the last try.
+// Skip skips tries that would find too few nodes. A try at t needs as many nodes as the parameter
+// least says, which are free from t to t+span. They must be in able and in the set that Restrict
+// was last called with. Skip returns the instant of the first try, from the instant first on, that
+// finds enough nodes. If no try does, it returns the instant of the last try.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -238,8 +238,8 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	return false
 }
 
-// Planned returns the first instant later than after and earlier than before from which on one of
-// the nodes is planned for a job; 0 if there is no such instant.
+// Planned returns the first instant from which one of the nodes is planned for a job, if it lies
+// between the instants after and before (both excluded); 0 if there is no such instant.
 func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
 	for _, i := range t.list {
 		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {

@@ -55,7 +55,7 @@ const maxCharge = time.Minute
 // String returns the two costs as text: "50µs,2ms".
 func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill) }
 
-// Limits are the keys of slurm.conf that end or interrupt cycles because of the time they take.
+// Limits are the keys of slurm.conf that end or interrupt long cycles.
 type Limits struct {
 	MainSeconds     int64 // max_sched_time
 	BackfillSeconds int64 // bf_max_time

@@ -12,12 +12,12 @@ import (
 // package slurmmodel). The model then makes each decision in the other scheduler's state. The
 // workload's inputs stay the same.
 type Guide interface {
-	// Pass is called when a pass of the main scheduler or a cycle of backfill begins. queue has the
-	// jobs that it will consider, in order.
+	// Pass is called when a pass of the main scheduler or a cycle of backfill begins. queue has
+	// the jobs that the pass or cycle will consider, in order.
 	Pass(backfill bool, queue []Task)
 	// Start is called when the model would start a job on nodes, a host list. It returns the nodes
-	// on which the job starts, or "" to keep the job waiting. In that case, blocks says whether the
-	// jobs behind it in its partition must wait, too.
+	// on which the job starts, or "" to keep the job waiting. If the job keeps waiting, the result
+	// blocks says whether the jobs behind it in its partition must wait, too.
 	Start(v View, nodes string) (on string, blocks bool)
 	// End is called when the model would end a running job. It reports whether the job ends now.
 	End(t Task) bool

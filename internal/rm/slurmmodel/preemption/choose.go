@@ -19,8 +19,8 @@ type Try struct {
 	Candidates []*Job
 }
 
-// forget stops the tester from storing results, because the tests are of states in which candidates
-// are gone. The caller must call the returned function when the tests are done.
+// forget stops the tester from storing results, because the tested states lack removed candidates.
+// The caller must call the returned function when the tests are done.
 func (t *Try) forget() func() {
 	class := t.Request.Class
 	t.Request.Class = 0

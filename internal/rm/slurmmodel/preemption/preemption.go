@@ -206,7 +206,8 @@ func (s *Settings) exemptUntil(job *Job) int64 {
 	return job.Start + s.exempt
 }
 
-// MayBePreempted reports whether a running job is a candidate for the job by at the second now.
+// MayBePreempted reports whether another job, the parameter by, may preempt a running job at the
+// second now.
 func (s *Settings) MayBePreempted(job, by *Job, now int64) bool {
 	return s.mayPreempt(by, job) && job.Priority <= s.maxPriority && now >= s.exemptUntil(job) &&
 		job.Allocation.Nodes.Overlaps(by.Partition.Nodes)
@@ -280,8 +281,8 @@ const (
 	Returns             // the job returns to the queue
 )
 
-// Stop preempts a job for the job by at the second now (slurm_job_preempt). A job with a grace time
-// is first warned: its End becomes the end of the grace time.
+// Stop preempts a job for another job, the parameter by, at the second now (slurm_job_preempt). A
+// job with a grace time is first warned: its End becomes the end of the grace time.
 func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 	if job.Told == 0 {
 		grace := s.Grace(job)

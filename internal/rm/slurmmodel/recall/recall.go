@@ -67,7 +67,7 @@ func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 }
 
 // Append appends small numbers to a question, four in each word. The parameter first is the first
-// word; it has room for free more numbers.
+// word; it has room for further numbers, as many as the parameter free says.
 func Append(question []uint64, first uint64, free int, numbers []int16) []uint64 {
 	for _, n := range numbers {
 		if free == 0 {

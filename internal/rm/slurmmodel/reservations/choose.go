@@ -136,8 +136,9 @@ func Choose(switches []selection.Switch, pool selection.Bits, count int) selecti
 	return chosen
 }
 
-// bestLeaf returns the smallest leaf with left nodes or more, or otherwise the largest leaf. number
-// is the number of nodes of each leaf. It returns -1 if all are 0.
+// bestLeaf returns the smallest leaf that has at least as many nodes as the parameter left says,
+// or otherwise the largest leaf. number is the number of nodes of each leaf. It returns -1 if all
+// are 0.
 func bestLeaf(number []int, left int) int {
 	best := -1
 	for i, n := range number {

@@ -82,9 +82,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 	}
 }
 
-// Next returns the first start of a reservation after now and before another instant, if the
-// reservation has one of the nodes and is not the job's own; 0 if there is none
-// (job_time_adj_resv).
+// Next returns the first start of a reservation between the instant now and another instant
+// (job_time_adj_resv). It considers reservations that have one of the nodes and are not the job's
+// own. It returns 0 if there is no such start.
 func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (start int64) {
 	for _, r := range l.all {
 		if r.End <= now {

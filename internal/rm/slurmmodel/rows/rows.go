@@ -30,8 +30,8 @@ type Job struct {
 	CPUs      int   // that the job asked for; a job that shares no nodes holds more
 }
 
-// row is a row of a partition. Like slurmctld, it adjusts count at each change. Therefore count
-// becomes wrong when cores of jobs that are not in the row are removed.
+// row is a row of a partition. Like slurmctld, it adjusts the field count at each change.
+// Therefore this field becomes wrong when cores of jobs that are not in the row are removed.
 type row struct {
 	used  Cores // nil before the first job
 	count uint32
@@ -81,8 +81,8 @@ type Table struct {
 	stale      []bool // partitions whose rows lost a job, and are built anew at the next test
 }
 
-// New returns a table without jobs. With late (since 24.11), rows that lose a job are built anew only at the
-// next test, or when a job is added to them. Several losses then lead to one new build.
+// New returns a table without jobs. If the parameter late is true (since 24.11), rows that lose a job are built anew
+// only at the next test, or when a job is added to them. Several losses then lead to one new build.
 func New(cores int, partitions []Partition, late bool) *Table {
 	t := &Table{partitions: partitions, rows: make([][]row, len(partitions)), cores: cores, late: late}
 	t.stale = make([]bool, len(partitions))
@@ -111,7 +111,7 @@ func (t *Table) settle(p int) {
 	}
 }
 
-// CopyTo makes to equal to t. Both must be tables of the same partitions.
+// CopyTo copies the table t to another table. Both must be tables of the same partitions.
 func (t *Table) CopyTo(to *Table) {
 	t.Settle()
 	clear(to.stale)
@@ -205,7 +205,8 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds to used the cores of the jobs in each partition for which of returns true.
+// Use adds cores to the set used: those of the jobs in each partition for which the function of
+// returns true.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {

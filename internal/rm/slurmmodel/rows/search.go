@@ -27,8 +27,8 @@ type Search struct {
 	Since2411 bool
 }
 
-// Try looks for nodes for a job that may not use the cores in used, and reports whether the job
-// fits. An exclusive job gets only nodes whose used cores are all in except.
+// Try looks for nodes for a job that may not use the cores of the set used, and reports whether
+// the job fits. An exclusive job gets only nodes whose used cores are all in the set except.
 type Try[T any] func(used, except Cores) (result T, ok bool)
 
 // Find looks for cores for a job that does not fit on the free cores (steps 2 to 4 of _job_test).

@@ -168,7 +168,7 @@ func (p *pick) tightest(first, last int, nodes Bits) int {
 	return best
 }
 
-// ordered takes nodes in the order of less, until the job has enough.
+// ordered takes nodes in the order of the function less, until the job has enough.
 func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 	p.most = p.maxByTasks()
 	if done, ok := p.required(nodes); done || !ok {

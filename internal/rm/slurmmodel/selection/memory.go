@@ -160,7 +160,7 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 	return len(tests) == 0 && known.allocation == nil && known.notBefore == 0
 }
 
-// reweigh sets the weights of nodes in devices as the tests set them.
+// reweigh sets the weights of the nodes in the set devices as the tests set them.
 func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	x.own.Reset()
 	n := 0

@@ -211,8 +211,8 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 }
 
 // lightest adds the nodes of the lightest weight, then those of the next weight, and so on, until
-// they can serve the job; since 24.11, until they are as many as the job wants. light has the nodes
-// of all these weights but the last. Both sets are valid until the next call.
+// they can serve the job; since 24.11, until they are as many as the job wants. The result light
+// has the nodes of all these weights but the last. Both sets are valid until the next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()
@@ -240,7 +240,8 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	return best, light, ok
 }
 
-// takeLight takes all nodes in light. It returns false if the job may get no further nodes.
+// takeLight takes all nodes of the set light. It returns false if the job may get no further
+// nodes.
 func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	taken := false
 	for i := range light.All {
@@ -317,8 +318,8 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	return false
 }
 
-// betterLeaf returns the better of leaf and best. best is the best leaf so far, or -1
-// (_topo_choose_best_switch).
+// betterLeaf returns the better of leaf and best. The parameter best is the best leaf so far, or
+// -1 (_topo_choose_best_switch).
 func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	if best < 0 || s.dist[leaf] >= hardware.Far || s.nodes[leaf] == 0 {
 		if s.nodes[leaf] > 0 && s.dist[leaf] < hardware.Far {

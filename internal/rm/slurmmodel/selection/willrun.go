@@ -104,7 +104,8 @@ func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 	}
 }
 
-// Has reports whether the job has a node of a set. It is fast for jobs with few nodes, as most are.
+// Has reports whether the job has a node of a set. It is fast for jobs with few nodes; most jobs
+// have few.
 func (a *Allocation) Has(set Bits) bool {
 	if len(a.Parts) > len(set) {
 		return set.Overlaps(a.Nodes)

@@ -131,9 +131,9 @@ func unit(name, letter string) int64 {
 }
 
 // Bill returns the billing of resources: the sum of the weighted amounts (assoc_mgr_tres_weighted
-// in assoc_mgr.c). With most (PriorityFlags=MAX_TRES), only the largest weighted amount of the
-// resources on nodes counts, plus the weighted amounts of the other resources. Without weights,
-// billing is the number of CPUs.
+// in assoc_mgr.c). If the parameter most is true (PriorityFlags=MAX_TRES), only the largest
+// weighted amount of the resources on nodes counts, plus the weighted amounts of the other
+// resources. Without weights, billing is the number of CPUs.
 func (t *Table) Bill(weights []float64, amounts Vector, most bool) float64 {
 	if weights == nil {
 		return float64(amounts[CPU])

@@ -49,7 +49,7 @@ const (
 )
 
 // Next removes jobs, window by window, until slurmctld would make a test; after a window with too
-// many jobs it makes none (see maxRemovals). Next calls leave, if not nil, for each removed job that
+// many jobs it makes none (see maxRemovals). Next calls the function leave, unless it is nil, for each removed job that
 // has nodes of the set. It returns false if there is no further window.
 func (w *Walk[A]) Next(leave func(A)) bool {
 	for w.at < len(w.Jobs) {
