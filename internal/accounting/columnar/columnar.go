@@ -1,5 +1,5 @@
-// Package columnar writes and reads Parquet files, column by column. Their columns are known in
-// advance. A file is written in one go, and its checksum is returned.
+// Package columnar writes and reads Parquet files, column by column. The columns of a file are
+// known in advance. A file is written in one go, and its checksum is returned.
 package columnar
 
 import (
@@ -138,7 +138,7 @@ func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed,
 	return Sealed{s.n, hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// Filler passes all values of a column to put, in pieces.
+// Filler passes all values of a column to the function put, in pieces.
 type Filler func(column int, put func([]parquet.Value) error) error
 
 // Write writes a file of one row group, several columns at a time.

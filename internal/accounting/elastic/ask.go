@@ -319,8 +319,8 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 
 // product returns the sum over jobs of column times weight: the weighted mean of the column times
 // the sum of the weights. It counts only jobs that have both columns. If the parameter also names
-// a third column, the jobs must have it, too. The functions change are applied to the mean before
-// the multiplication.
+// a third column, the jobs must have it, too. The functions in the list change are applied to the
+// mean before the multiplication.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
 	var both []object

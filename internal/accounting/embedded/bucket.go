@@ -12,9 +12,10 @@ import (
 // bucket says in SQL how the jobs are grouped by a [question.Key].
 type bucket struct {
 	groups []string // SQL over jobs, one or two expressions
-	// If the bucket depends on a time, instant and of replace groups: instant is a column of
-	// instants, and of returns the SQL of the group for a number of microseconds since 1970. With
-	// quarters, all instants in the same quarter of an hour are in the same group.
+	// If the bucket depends on a time, the fields instant and of replace the field groups. The
+	// field instant is a column of instants, and the function of returns the SQL of the group for
+	// a number of microseconds since 1970. If the field quarters is true, all instants in the same
+	// quarter of an hour are in the same group.
 	instant  string
 	of       func(micros string) string
 	quarters bool

@@ -38,12 +38,14 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is a set of jobs for which cells cannot be used: the jobs of a view for which where is true.
+// gap is a set of jobs for which cells cannot be used: the jobs of a view for which the condition
+// where is true.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells: the stored cells of the days for which days is true,
-// and cells that are computed from the jobs of the gaps. Each job is counted once. where applies to
-// both, so the column cluster is the only one that it can use. If named, the table has this column.
+// source returns the SQL of a table of cells: the stored cells of the days for which the condition
+// days is true, and cells that are computed from the jobs of the gaps. Each job is counted once.
+// The condition where applies to both, so it can use only the column cluster. If the parameter
+// named is true, the table has this column.
 //
 // Each gap is a separate scan, because DuckDB can skip rows outside one range of ends, but not
 // outside several. The column pad is never used: if all columns of a UNION are used, DuckDB reads

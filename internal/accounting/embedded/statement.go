@@ -170,10 +170,10 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	return p.statement(source, groups, measures, number), true
 }
 
-// conditions divides the conditions in two. inside has conditions on the cluster, which are applied
-// before cells are joined; outside has conditions on the rollup's keys. If a condition is a part of
-// the rollup's Where, all cells satisfy it, and it is added to needed. The result is false if a
-// condition belongs to neither kind.
+// conditions divides the conditions in two. The result inside has conditions on the cluster, which
+// are applied before cells are joined. The result outside has conditions on the rollup's keys. If
+// a condition is a part of the rollup's Where, all cells satisfy it, and it is added to needed.
+// The result is false if a condition belongs to neither kind.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part

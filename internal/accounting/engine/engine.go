@@ -230,7 +230,8 @@ func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Q
 	}
 }
 
-// with calls serve with an engine, and gives the engine back even if serve panics.
+// with calls the function serve with an engine, and gives the engine back even if the function
+// panics.
 func (p *Pool) with(e *process, serve func() (bool, error)) (begun bool, err error) {
 	defer p.giveBack(e)
 	return serve()

@@ -322,10 +322,10 @@ func (e *process) serve(
 		return true, explain(ctx, err)
 	}
 	defer conn.Close()
-	defer cancel(nil) // runs before conn.Close, so that rows that do left open are closed
+	defer cancel(nil) // runs before conn.Close, so that rows which the function do left open are closed
 	err = do(&Questioner{ctx, conn})
 	if err == nil {
-		err = e.failure // do must not hide an error that it did not cause
+		err = e.failure // the function do must not hide an error that it did not cause
 	}
 	return true, explain(ctx, err)
 }

@@ -267,7 +267,7 @@ func (in *Intake) apply(ctx context.Context) {
 }
 
 // applyFrom applies the documents after number applied, until an error or the end of ctx. Each
-// success resets wait.
+// success resets the pause wait.
 func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := make(chan batch)

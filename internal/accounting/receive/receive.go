@@ -305,8 +305,8 @@ func (h *Handler) refresh(r *http.Request, number int64) {
 	_ = h.intake.Wait(ctx, number) // the document is durable even if searches do not find it yet
 }
 
-// body reads a request's body, and responds with an error if this fails. The caller must call done
-// when it no longer needs the body.
+// body reads a request's body, and responds with an error if this fails. The caller must call the
+// function done when it no longer needs the body.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, done func(), ok bool) {
 	text, done, err := h.read(w, r)
 	if err == nil {

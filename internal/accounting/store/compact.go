@@ -301,7 +301,8 @@ func (p *part) remove() (err error) {
 	return err
 }
 
-// writePart writes the rows for which drop is false into a new durable part. Without such rows, p is nil.
+// writePart writes the rows that the map drop does not name into a new durable part. If there are no such rows, the
+// result p is nil.
 func (s *Store) writePart(from []source, drop func(seq int64) bool) (p *part, err error) {
 	var rows []keyed
 	for _, f := range from {
@@ -361,7 +362,7 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	}
 }
 
-// copyRows writes a file with the rows of several parts, without the rows for which drop is true.
+// copyRows writes a file with the rows of several parts, without the rows that the map drop names.
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {

@@ -34,8 +34,8 @@ func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	return jobs, nil
 }
 
-// remove removes the jobs for which old is true, part by part. The function may reports whether a part can have such
-// jobs.
+// remove removes the jobs for which the function old returns true, part by part. The function may reports whether a
+// part can have such jobs.
 func (s *Store) remove(ctx context.Context, may func(p *part) bool, old func(j *chosenRow) bool) (jobs int64, err error) {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -60,7 +60,7 @@ func (s *Store) remove(ctx context.Context, may func(p *part) bool, old func(j *
 	return jobs, nil
 }
 
-// removeFrom rewrites a part without the jobs for which old is true.
+// removeFrom rewrites a part without the jobs for which the function old returns true.
 func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs int64, err error) {
 	all, err := p.chosenRows()
 	if err != nil {

@@ -117,7 +117,7 @@ func (s *Store) successor() *state {
 	}
 }
 
-// publish makes next the current state.
+// publish makes the state next the current one.
 func (s *Store) publish(next *state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

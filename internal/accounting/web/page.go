@@ -433,7 +433,7 @@ func (s *sizes) choosePair(values url.Values, what string, stored []string) erro
 	return nil
 }
 
-// page answers with a page of the given panels. f says what kind of page it is.
+// page answers with a page of the given panels. The frame f says what kind of page it is.
 func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, f *frame, panels []*panel) error {
 	f.Revision, f.Static, f.FieldNames = revision, values.Get("static") != "", fieldNames()
 	r, s, err := v.readAbout(q.Context(), values, f.Live)

@@ -463,7 +463,7 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 }
 
 // between returns a link to the page that filters a field from low to below high, and adds the
-// filters more. It replaces the limits that the page's filters set for the field.
+// filters in the list more. It replaces the limits that the page's filters set for the field.
 func (r *request) between(name string, low, high float64, more ...string) string {
 	return r.url(func(v url.Values) {
 		for _, term := range more {

@@ -269,7 +269,7 @@ func (r *request) view() question.View {
 	}
 }
 
-// url returns a link to the same page with parameters that change has modified.
+// url returns a link to the same page with parameters that the function change has modified.
 func (r *request) url(change func(v url.Values)) string {
 	v := make(url.Values, len(r.values))
 	for name, list := range r.values {

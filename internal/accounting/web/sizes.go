@@ -192,7 +192,7 @@ type sizesCache struct {
 }
 
 // get returns sizes that are at most half a second old, or at most 20 times as old as finding them
-// took. Otherwise, it calls find.
+// took. Otherwise, it calls the function find.
 func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ var steps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// even reports whether in each step of so many seconds there are about as many figures as in the others, for figures at
-// each of the intervals: a whole number of intervals, or at least ten.
+// even reports whether all steps of this length, in seconds, have about equally many figures, if figures come at each
+// of the intervals: a step is a whole number of intervals, or at least ten.
 func even(step int64, intervals []time.Duration) bool {
 	for _, every := range intervals {
 		n := float64(step) / every.Seconds()

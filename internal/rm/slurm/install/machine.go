@@ -34,7 +34,7 @@ const minScratch = 512 << 20
 
 // Machine checks the machine itself: the kernel, the network, the limits and the file systems. It
 // opens some sockets and starts some processes. Before it returns, it closes and ends them all.
-// needs are the needs of a replay that must be able to run here.
+// The parameter needs has the needs of a replay that must be able to run here.
 func Machine(needs Needs) []Check {
 	list := []Check{
 		checkScratch(),
