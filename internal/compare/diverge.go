@@ -60,8 +60,8 @@ const (
 var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedLost, DivergedRunTime, DivergedNodes,
 	DivergedStart}
 
-// Situation is the state of a run just before an event. Of what happens at the event's instant, ends
-// come first, then submissions, then lost runs and starts.
+// Situation is the state of a run just before an event. At the event's instant, ends come first, then submissions, then
+// lost runs and starts.
 type Situation struct {
 	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that

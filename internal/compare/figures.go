@@ -101,8 +101,9 @@ type measured struct {
 }
 
 // measure computes the figures of a run. If submitted is not 0 ([table.submitted]), waits are those of the jobs that
-// were submitted since, and figures over time end with the last submission: after the last submission the machine
-// runs empty, for a time that differs between windows. shared says that some run has file systems that jobs share.
+// were submitted since then. Figures over time then end with the last submission, because the machine runs empty
+// afterwards, for a time that differs between windows. The parameter shared says that some run has file systems that
+// jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
 	how := metrics.Options{Tau: opts.Tau, Submitted: submitted}
 	for i := 0; submitted != 0 && i < len(rows); i++ {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// table has the compared data of a run. A set's first run also has its jobs by key. Of other runs only the
-// figures and the instants of jobs are kept, so that sets may have many runs.
+// table has the compared data of a run. A set's first run also has its jobs by key. A set's other runs keep only the
+// figures and the instants of jobs, so that sets may have many runs.
 type table struct {
 	Realization
 	rowCount int // rejected jobs included

@@ -66,9 +66,9 @@ type Story struct {
 	// job's last start.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before counts the processors of the jobs that started since this job was eligible, and higher the
-	// processors of such jobs with a higher priority than this job had at that time. ranks says whether the
-	// record has priorities of this job while it waited; without them, higher is not known.
+	// The field before counts the processors of the jobs that started since this job was eligible. The field higher
+	// counts the processors of those among them that had a higher priority than this job had at that time. The field
+	// ranks says whether the record has priorities of this job while it waited; without them, higher is not known.
 	higher, before int
 	ranks          bool
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes

@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a model that was trained on everything until an instant. Of the jobs that were submitted by then, the
-// model must still see those that had not ended: their ends were not in the training data. Which jobs these are is
-// known only after the instant, so the events until the instant are held back.
+// trained is a model that was trained on everything until an instant. The model must still see the ends of the jobs
+// that were submitted by then and had not ended, because these ends were not in the training data. Which jobs these are
+// is known only after the instant, so the events until the instant are held back.
 type trained struct {
 	predict.Predictor
 	until hpc.Time

@@ -12,8 +12,8 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// maxRecent is the number of processed jobs that the state keeps. Of probes, it keeps the last
-// maxRecent to 2*maxRecent.
+// maxRecent is the number of processed jobs that the state keeps. It keeps the last maxRecent to
+// 2*maxRecent probes.
 const maxRecent = 10_000
 
 // state has everything that must survive a crash.

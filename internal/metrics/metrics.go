@@ -332,8 +332,8 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// period returns the period T of jobs, if From and To do not set it: it begins with the window or, in a workload
-// without a window, with the first start, and ends with the last end. started is the number of jobs that started.
+// period returns the period T of jobs, unless From and To set it. It begins with the window or, in a workload without a
+// window, with the first start. It ends with the last end. The result started is the number of jobs that started.
 func (o Options) period(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	first, last, started = bounds(rows)
 	if o.Window != 0 {

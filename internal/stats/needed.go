@@ -9,11 +9,11 @@ import (
 // maxNeeded bounds the result of [Needed].
 const maxNeeded = 1_000_000
 
-// Needed returns the smallest number of runs in each of two sets with which a test as in [Power]
-// detects a true difference of shift standard deviations of a single run with the given probability,
-// and with which a permutation test can be significant at all ([SmallestP]). It returns 0 if a million
-// runs are not enough, or if power is not between alpha and 1. An infinite shift (the sets do not
-// vary) needs only as many runs as the permutation test.
+// Needed returns the number of runs that each of two sets needs at least. With it, a test as in [Power] detects a true
+// difference with the given probability; the parameter shift is this difference, in standard deviations of a single
+// run. A permutation test can be significant with it, too ([SmallestP]). It returns 0 if a million runs are not enough,
+// or if power is not between alpha and 1. An infinite shift (the sets do not vary) needs only as many runs as the
+// permutation test.
 func Needed(shift, alpha, power float64) int {
 	shift = math.Abs(shift)
 	if !(shift > 0) || !(power > alpha) || power >= 1 {

@@ -200,7 +200,7 @@ func (l *Jobs) Pick(places []int) Jobs {
 	return picked
 }
 
-// Delete removes the jobs for which unwanted is true.
+// Delete removes the jobs for which the function unwanted returns true.
 func (l *Jobs) Delete(unwanted func(*hpc.Job) bool) {
 	kept := 0
 	for i, job := range l.All() {

@@ -111,8 +111,8 @@ func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }
 
-// Submitters returns the workload's users, and further users that only jobs name. Of the further
-// users only the name is known.
+// Submitters returns the workload's users, and further users that only jobs name. For the further
+// users, only the name is known.
 func (w *Workload) Submitters() []hpc.User {
 	users := slices.Clip(w.Users)
 	listed := map[string]bool{"": true}

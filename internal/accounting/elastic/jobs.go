@@ -29,8 +29,9 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown fills in the values of a page's columns, which have the same meaning as in the store. Of
-// several documents of the same run, only the last in the list stays, in the place of the first.
+// shown fills in the values of a page's columns, which have the same meaning as in the store. If
+// the list has several documents of the same run, the last of them takes the place of the first,
+// and the others are removed.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {

@@ -83,8 +83,8 @@ type Values struct {
 	// Most bounds the number of buckets within one bucket of the next outer key. The buckets with
 	// the highest values of the measure number By are kept. That measure is a count or a sum over
 	// all jobs. If there is a key further inside, the buckets with the most jobs are kept instead.
-	// Among equal buckets, the first in the order of the texts are kept. The question must have a
-	// [Count] of all jobs, and keys inside of Values must be Values.
+	// If buckets are equal, the first ones in the order of the texts are kept. The question must
+	// have a [Count] of all jobs, and keys inside of Values must be Values.
 	Most, By int
 	First    bool // leaves out the other buckets without a note; otherwise a note says how many jobs they have
 }

@@ -160,9 +160,9 @@ func limitOf(d time.Duration) limit {
 	return limit(strconv.FormatInt(int64(d/time.Second), 10))
 }
 
-// Document returns the document of a finished job. cluster is used if the job has no cluster. The
-// parameter lost says that the job was requeued after this run. earlier are the job's runs that
-// were lost before this one; the document of its last run has the whole wait.
+// Document returns the document of a finished job. The parameter cluster is used if the job has no
+// cluster. The parameter lost says that the job was requeued after this run, and the list earlier
+// has the runs that were lost before this one. The document of the last run has the whole wait.
 func Document(r *finished.Job, cluster string, lost bool, earlier ...finished.Job) ([]byte, error) {
 	request := r.Asked()
 	f := fields{

@@ -9,10 +9,10 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Jobstats reads the output of "lctl get_param obdfilter.*.job_stats mdt.*.job_stats" and calls add
-// for each job on each target. jobid_var must be SLURM_JOB_ID, or a jobid_name that begins with the
-// job's number. The result others is the number of entries that are not about jobs, for example
-// about daemons.
+// Jobstats reads the output of "lctl get_param obdfilter.*.job_stats mdt.*.job_stats" and calls
+// the function add for each job on each target. jobid_var must be SLURM_JOB_ID, or a jobid_name
+// that begins with the job's number. The result others is the number of entries that are not about
+// jobs, for example about daemons.
 //
 // The format is described in the Lustre manual: "PARAMETER=" and "job_stats:", then per job "-
 // job_id:", "snapshot_time:" and a line per operation with the sum in braces. Lustre 2.15 and newer

@@ -18,9 +18,9 @@ import (
 // running jobs among the last maxPastJobs that started.
 const maxPastJobs = 100
 
-// The weight of a job is exp(-d), where d sums up these differences from the submission. Of a few
-// sets of values, these were the best on the logs KTH SP2 and CTC SP2. Other values scored little
-// worse.
+// The weight of a job is exp(-d), where d sums up these differences from the submission. A few
+// sets of values were tried; these were the best on the logs KTH SP2 and CTC SP2. Other values
+// scored little worse.
 const (
 	otherName  = 4    // another name
 	otherSize  = 3    // another number of processors, plus the logarithm of the ratio

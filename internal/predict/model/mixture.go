@@ -49,8 +49,8 @@ type mixture struct {
 	Jobs  float64 `json:"jobs"`
 }
 
-// Of a few sets of values, these were the best on the first thirds of four logs. Other values
-// scored little worse.
+// A few sets of values were tried; these were the best on the first thirds of four logs. Other
+// values scored little worse.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user
 	allDiscount  = 0.999 // of all losses, for each job

@@ -32,10 +32,11 @@ func LongestLimit(longest time.Duration) (Step, error) {
 }
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
-// with checkpoints do. Each part has the time limit longest, and depends on the previous part by
-// afterok. The argument checkpoint is how long a part takes to write its state, and how long the
-// next part takes to read it. Only the first part reads no state, and only the last part writes
-// none. So n parts compute for less than n*(longest - 2*checkpoint) + 2*checkpoint.
+// with checkpoints do. Each part has the time limit that the parameter longest gives, and depends
+// on the previous part by afterok. The argument checkpoint is how long a part takes to write its
+// state, and how long the next part takes to read it. Only the first part reads no state, and only
+// the last part writes none. So n parts compute for less than n*(longest - 2*checkpoint) +
+// 2*checkpoint.
 //
 // The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
 // ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended the job, a time

@@ -152,8 +152,8 @@ func (c caps) of(job *hpc.Job) time.Duration {
 }
 
 // rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which
-// rename returns an empty ID. A dependency that cannot be read stays, so that Slurm can refuse it.
-// It reports whether the job has dependencies left.
+// the function rename returns an empty ID. A dependency that cannot be read stays, so that Slurm
+// can refuse it. It reports whether the job has dependencies left.
 func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	if job.Dependency == "" {
 		return false

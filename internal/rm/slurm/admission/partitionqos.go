@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UndeclaredQOS returns a text for each QOS because of which slurmctld exits at its start: a
-// partition names the QOS, but the commands for sacctmgr do not declare it. slurmctld checks the
+// UndeclaredQOS returns a text for each QOS that a partition names and the commands for sacctmgr
+// do not declare, because slurmctld exits at its start for such a QOS. slurmctld checks the
 // partition's own QOS if QOS are enforced, and since 25.11 every QOS that the partition names
 // (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting, and for commands
 // with mistakes, which are errors by themselves.

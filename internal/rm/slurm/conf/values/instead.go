@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Instead returns the attribute of a node or a partition that comes nearest to an attribute which the
-// release does not know, and its value to. instead is "" if no attribute does the same. effect says
-// how scheduling changes; "" if scheduling stays the same.
+// Instead returns a replacement for an attribute of a node or a partition that the release does not know: the nearest
+// attribute, with the value to. The result instead is "" if no attribute does the same. The result effect says how
+// scheduling changes; "" if scheduling stays the same.
 func Instead(key, value string, release slurmspec.Release) (instead, to, effect string) {
 	switch key {
 	case "Exclusive":
