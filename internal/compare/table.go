@@ -74,7 +74,7 @@ func tabulate(ctx context.Context, sets []Set, opts Options) ([][]table, error) 
 	})
 }
 
-// tabulateBy reads all runs, and calls measure with the rows of each.
+// tabulateBy reads all runs, and calls the function measure with the rows of each.
 func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row) error) ([][]table, error) {
 	out := make([][]table, len(sets))
 	numbers := jobNumbers{}

@@ -68,9 +68,9 @@ func openDirectory(path string) (*workload.Workload, error) {
 	return run.Workload(path)
 }
 
-// watch returns a reader of the file that calls progress as [workload.ReadOptions.Progress] says.
-// progress may be nil. watch counts compressed bytes, because only their number is known in
-// advance.
+// watch returns a reader of the file that calls the function progress as
+// [workload.ReadOptions.Progress] says. progress may be nil. watch counts compressed bytes,
+// because only their number is known in advance.
 func watch(f *os.File, progress func(done, all int64)) io.Reader {
 	if progress == nil {
 		return f

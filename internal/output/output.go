@@ -42,7 +42,8 @@ func Abandon() {
 	}
 }
 
-// begin calls create with a temporary path in dir, which [Abandon] removes from then on.
+// begin calls the function create with a temporary path in dir. From then on [Abandon] removes
+// this path.
 func begin(dir string, create func(path string) error) (path string, err error) {
 	path = filepath.Join(dir, temporary+rand.Text())
 	unfinished.Lock()

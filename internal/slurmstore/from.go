@@ -128,8 +128,9 @@ var (
 // program zstd.
 const zstdWindow = 128 << 20
 
-// decompressed calls read with the content of a file. It decompresses the content if the first
-// bytes are those of a compressed file. Reading ends with an error when the context is cancelled.
+// decompressed calls the function read with the content of a file. It decompresses the content if
+// the first bytes are those of a compressed file. Reading ends with an error when the context is
+// cancelled.
 func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) error) error {
 	b := bufio.NewReaderSize(&cancelled{ctx, file}, 1<<20)
 	head, err := b.Peek(len(xzMagic))

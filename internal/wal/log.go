@@ -455,7 +455,8 @@ func (j *Log) write() {
 	}
 }
 
-// inOrder calls commit, unless an earlier group failed and later records depend on it.
+// inOrder calls the function commit, unless an earlier group failed and later records depend on
+// it.
 func (j *Log) inOrder(commit func() error) error {
 	if err := j.failed.Load(); err != nil {
 		return *err

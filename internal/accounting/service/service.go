@@ -137,7 +137,8 @@ func (s *site) ready() func(ctx context.Context) error {
 	}
 }
 
-// whenReady returns a handler that calls ready before each request, and fails with its error.
+// whenReady returns a handler that calls the function ready before each request, and fails with
+// the function's error.
 func whenReady(ready func(ctx context.Context) error, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {

@@ -234,8 +234,8 @@ func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(c
 	return removed, s.commit(next, nil)
 }
 
-// without reads the rows for which drop is false. The result lost is the number of the other rows
-// of figures.
+// without reads the rows for which the function drop returns false. The result lost is the number
+// of the other rows of figures.
 func (h *healthPart) without(drop func(cluster string, until int64) bool) (figures []figureRow, counts []countRow, lost int, err error) {
 	if figures, err = parquet.ReadFile[figureRow](h.paths[0]); err != nil {
 		return nil, nil, 0, err

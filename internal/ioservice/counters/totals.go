@@ -72,8 +72,8 @@ const sacctRequired = 5 // number of required columns
 // Sacct parses the output of "sacct -P --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,
 // TRESUsageInTot,TRESUsageOutTot" with steps and header. A job's bytes are the sum over its steps:
 // of fs/lustre if the site gathers it (AcctGatherFilesystemType), and otherwise of fs/disk. Sacct
-// calls add for each job that has ended, in the order of the file. The result open is the number
-// of jobs that have no start or no end.
+// calls the function add for each job that has ended, in the order of the file. The result open is
+// the number of jobs that have no start or no end.
 func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (open int, err error) {
 	var at map[string]int
 	var job *SacctJob

@@ -11,11 +11,11 @@ import (
 	"rmreplay/internal/predict/trees"
 )
 
-// RandomSplit trains a model on a random four fifths of the jobs that ran, and calls seen with each
-// job of the other fifth and its prediction. Such a split is not honest: the model learns from jobs
-// that ran later than the predicted jobs, and from jobs of the same burst. It shows how much better
-// published scores look if they come from such a split. Even here, a job's features are only those
-// known at its submission.
+// RandomSplit trains a model on a random four fifths of the jobs that ran, and calls the function
+// seen with each job of the other fifth and its prediction. Such a split is not honest: the model
+// learns from jobs that ran later than the predicted jobs, and from jobs of the same burst. It
+// shows how much better published scores look if they come from such a split. Even here, a job's
+// features are only those known at its submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	seen func(c *predict.Case, p predict.Prediction)) error {
 	var rows [][]float32

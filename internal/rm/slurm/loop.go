@@ -163,7 +163,7 @@ func (l *loop) nextInput() {
 }
 
 // input adds an input of the workload: a submission, a command, an event or an action.
-// [loop.nextInput] calls send when the input's turn comes.
+// [loop.nextInput] calls the function send when the input's turn comes.
 func (l *loop) input(send func()) { l.inputs = append(l.inputs, send) }
 
 // sendInput sends the request of an input.
@@ -225,8 +225,8 @@ func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, l.err
 }
 
-// Until runs virtual time until done returns true. It sends no inputs, so it is called only at the
-// start and at the end of a run.
+// Until runs virtual time until the function done returns true. It sends no inputs, so it is
+// called only at the start and at the end of a run.
 func (l *loop) Until(ctx context.Context, done func() bool) error {
 	for !done() {
 		// Short steps also notice a condition that becomes true only because time passes.

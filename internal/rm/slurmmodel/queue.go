@@ -362,7 +362,7 @@ func (e *Engine) waiting(j *job) *rm.Outcome {
 // At calls f at instant t, after all that slurmctld does at t.
 func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
 
-// AskStats calls answer with slurmctld's counters, as sdiag shows them.
+// AskStats calls the function answer with slurmctld's counters, as sdiag shows them.
 func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
 	s := e.stats.Answer()
 	s.Time = e.second()

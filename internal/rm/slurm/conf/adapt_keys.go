@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns the options of a comma list if wanted returns true for their names. A name is in lower case
-// and ends before "=".
+// selectOptions returns those options of a comma list for whose names the function wanted returns true. A name is in
+// lower case and ends before "=".
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(splitList(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")

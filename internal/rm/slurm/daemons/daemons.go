@@ -208,7 +208,7 @@ func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (
 	return cl.Result()
 }
 
-// StartClient starts a client command. It calls exited when the command has ended.
+// StartClient starts a client command. It calls the function exited when the command has ended.
 func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Client)) (*Client, error) {
 	d.started++
 	cl := &Client{name: filepath.Base(path), args: args, exited: exited}

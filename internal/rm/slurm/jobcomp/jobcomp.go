@@ -44,8 +44,8 @@ func NewStream(release slurmspec.Release) *Stream {
 	return s
 }
 
-// Take adds data to the stream and calls record for each complete record, in order. It returns
-// an error at the first record that it cannot read.
+// Take adds data to the stream and calls the function record for each complete record, in order.
+// It returns an error at the first record that it cannot read.
 func (s *Stream) Take(data []byte, record func(Record)) error {
 	s.rest = append(s.rest, data...)
 	for {

@@ -64,7 +64,7 @@ func (e *encoder) gresBlock(records []GRES) {
 }
 
 // gresRecords reads a list of n generic resources. For each record it reads the magic number and
-// the plugin, then calls read for the rest.
+// the plugin, then calls the function read for the rest.
 func (d *decoder) gresRecords(field string, n int, read func()) {
 	for i := 0; i < n && d.Err() == nil; i++ {
 		if magic := d.U32(field + " magic"); d.Err() == nil && magic != gresMagic {

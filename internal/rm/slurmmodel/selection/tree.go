@@ -38,9 +38,9 @@ func (p *pick) tree1(nodes Bits) bool {
 	return true
 }
 
-// enter takes the nodes that a job names, and light nodes below the switch that top returns. It
-// returns the nodes to choose the rest from, and the switches. The result over says that the
-// choice has ended with the result ok.
+// enter takes the nodes that a job names, and light nodes below the switch that the function top
+// returns. It returns the nodes to choose the rest from, and the switches. The result over says
+// that the choice has ended with the result ok.
 func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (best Bits, s *switches, over, ok bool) {
 	if done, ok := p.required(nodes); done || !ok {
 		p.countLeaves(nodes)
