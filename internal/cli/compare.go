@@ -32,7 +32,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addTauFlag(f, &o.tau)
 	f.Float64Var(&o.level, "confidence", 0.95, "`LEVEL` of the confidence intervals, between 0 and 1")
-	console.AddSeed(f, &o.seed, "the bootstrap samples and random permutations")
+	console.AddSeed(f, &o.seed, "bootstrap samples and permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
 	console.AddCount(f, &o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
 	o.addFairness(f)

@@ -186,7 +186,7 @@ func factorOf(flag, text string) (float64, error) {
 }
 
 // seedOfJobs is the usage of --seed for generated workloads.
-const seedOfJobs = "the random numbers for the jobs; the same seed gives the same bytes"
+const seedOfJobs = "the jobs; the same seed gives the same bytes"
 
 // addSiteSlurmFlag adds the flag that names the release that the site runs.
 func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {

@@ -28,7 +28,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.simulator.Policy, "policy", "easy", "scheduling `POLICY`: rmreplay simulate --help lists them")
 	f.StringVar((*string)(&o.simulator.Ties), "ties", string(sim.EndsFirst), "`ORDER` of events at one instant: ends-first, or arrivals-first as in the simulator pyss")
 	f.StringVar(&o.simulator.Cluster, "cluster", "", "simulate the cluster in `DIR`: the nodes and partitions of its slurm.conf")
-	console.AddCount(f, &o.simulator.Processors, "processors", 0, "simulate a machine of `N` processors (default: that of the machine that the workload was recorded on)")
+	console.AddCount(f, &o.simulator.Processors, "processors", 0, "the machine has `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&o.nodes, "nodes", "", "simulate `N` nodes of equal size, or, with a factor such as x2 or x0.5, a larger or smaller machine")
 	flags.FileSystems(f, &o.simulator.FileSystems)
 	f.StringVar(&o.simulator.Release, "slurm", "", "which Slurm: the `RELEASE` that --policy slurm models, such as 24.11 (default 22.05)")
@@ -37,7 +37,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
 		"(none), charged=MAIN,BACKFILL (so much for each job that the main scheduler or backfill considers, such as 50us,2ms), "+
 		"or charged=RUN (the mean costs of the replay RUN with --clock measured)")
-	o.runOptions.addFlags(c, "the random numbers for --jitter, and for the working hours of --feedback distribution")
+	o.runOptions.addFlags(c, "--jitter, and for the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
 

@@ -23,7 +23,7 @@ type daintOptions struct {
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
 	console.AddCount(c.Flags(), &o.days, "days", 0, "generate `N` days of submissions (default: 1, or enough for --jobs)")
-	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs in all, whatever their load (default: "+
+	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs, in all and whatever their load (default: "+
 		"6025 on the first day, and on each further day enough for the same load)")
 	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad,
 		"`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")

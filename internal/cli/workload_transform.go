@@ -105,7 +105,7 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.switchWait, "switch-wait", 0,
 		"let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	o.limits.Add(c)
-	console.AddSeed(f, &o.seed, "the random numbers for --jitter, --time-limit-model and --share")
+	console.AddSeed(f, &o.seed, "--jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster that the workload is for")
 	addClusterOutputFlag(f, &o.clusterOutput, "write the anonymized cluster to `DIR`")
 	console.AddOutput(f, &o.output, traceOutput)

@@ -64,7 +64,7 @@ preset jobs, which already run when the workload begins.
 	f := c.Flags()
 	console.AddOutput(f, &opts.Output, "write the jobs to `FILE`")
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "write only jobs of the cluster `NAME` (default: all)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, to write only its jobs (default: all)")
 	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
 	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
 	_ = c.MarkFlagRequired("output") // the flag exists

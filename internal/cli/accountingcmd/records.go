@@ -17,7 +17,7 @@ import (
 func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
-	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster: for records that name no cluster, for a run, "+
+	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records that name no cluster, for a run, "+
 		"or to read from slurmdbd")
 	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
 }

@@ -77,7 +77,7 @@ release of Slurm to replay on.`,
 	f.StringVar(&opts.cluster, "cluster", "", "play WORKLOAD on the cluster in `DIR`")
 	console.AddSlurm(f, &opts.slurm)
 	console.AddOutput(f, &opts.output, "keep the records and the result in `DIR` (default: nothing is kept)")
-	console.AddSeed(f, &opts.seed, "the random numbers for the phase of slurmctld's cycles")
+	console.AddSeed(f, &opts.seed, "the phase of slurmctld's cycles")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
 	f.IntVar(&opts.instants, "instants", 0, "compare the decisions at `N` random instants (0: all)")

@@ -101,9 +101,9 @@ func AddOutput(f *pflag.FlagSet, to *string, usage string) {
 	f.StringVarP(to, "output", "o", "", usage)
 }
 
-// AddSeed adds --seed. The usage says of what it is the seed.
+// AddSeed adds --seed. The usage says for what the random numbers are.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
-	f.Uint64Var(to, "seed", 1, "`SEED` of "+what)
+	f.Uint64Var(to, "seed", 1, "`SEED` of the random numbers for "+what)
 }
 
 // AddSlurm adds --slurm, which names the Slurm to run.

@@ -39,12 +39,12 @@ type drawOptions struct {
 func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
-	console.AddSeed(f, &o.seed, "the random numbers for run times and later submissions")
+	console.AddSeed(f, &o.seed, "run times and later submissions")
 	flags.Duration(f, &o.horizon, "horizon", horizon, "end each realization after `DURATION`; if a job has not started "+
 		"by then, the forecast says only that it starts later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
-	f.StringVar(&o.model, "model", "", "draw run times from the `MODEL` that rmreplay predict train wrote")
-	f.StringVar(&o.arrivals, "arrivals", "", "`WHICH` later submissions to assume: none, recent (drawn from the submissions of the last week) or recorded (only with --freeze) (default recent; none with --run-times limits)")
+	f.StringVar(&o.model, "model", "", "the `MODEL`, written by rmreplay predict train, from which run times are drawn")
+	f.StringVar(&o.arrivals, "arrivals", "", "`WHICH` later submissions to assume: none, recent (drawn from the submissions of the last week) or recorded (only for a run) (default recent; none with --run-times limits)")
 }
 
 // check refuses numbers that make no sense.
@@ -67,7 +67,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	f.BoolVar(&o.fromStart, "from-start", false, "with --freeze: play the run from its beginning up to the instant: slower, and exact on the simulator")
+	f.BoolVar(&o.fromStart, "from-start", false, "play a run from its beginning up to the instant (slower, and exact on the simulator)")
 	o.add(f, 0)
 }
 

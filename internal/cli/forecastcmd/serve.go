@@ -63,7 +63,7 @@ listens on sockets and on the loopback interface only.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.serve(c.Context(), opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.data, "data", "", "keep the forecasts in `DIR`, which is made with mode 0700")
+	f.StringVar(&opts.data, "data", "", "the data directory `DIR`, which keeps the forecasts; it is made with mode 0700")
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster (default: that of the capture)")
 	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture and forecast each `DURATION`")
 	flags.Duration(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")

@@ -59,7 +59,7 @@ and report.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	console.AddCount(f, &opts.simulator.Processors, "processors", 0, "simulate a machine of `N` processors (default: that of the "+
+	console.AddCount(f, &opts.simulator.Processors, "processors", 0, "the machine has `N` processors (default: that of the "+
 		"machine that the workload was recorded on)")
 	f.StringVar(&opts.simulator.Cluster, "cluster", "", "simulate the cluster in `DIR`: the nodes and partitions of its "+
 		"slurm.conf")

@@ -77,7 +77,7 @@ their median.`,
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by "+
 		"this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "train a model again at most once in this `TIME` of the log")
-	console.AddSeed(f, &opts.seed, "the random numbers for the samples of trained models")
+	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false,
 		"also train on a random part of the jobs, so that models learn from later jobs")

@@ -51,7 +51,7 @@ last fifth. The same data and seed give the same file to the byte.`,
 	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
 	addTarget(c, &opts.target)
 	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
-	console.AddSeed(f, &opts.seed, "the random numbers for the samples of trained models")
+	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	console.AddJSON(c, &opts.json)
 	console.Require(c, "output")

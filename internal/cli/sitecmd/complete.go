@@ -72,7 +72,7 @@ is its run time.`,
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster whose limits bound what is made")
 	f.StringVar(&o.like, "like", "", "`LOG` that the new one resembles: learn its time limits and users")
 	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
-	console.AddSeed(f, &o.seed, "the random numbers for what the rules draw")
+	console.AddSeed(f, &o.seed, "what the rules draw")
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
 	flags.Alias(f, map[string]string{"set": "rule"})
