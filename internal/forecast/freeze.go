@@ -265,18 +265,18 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
-		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at,
+		return nil, fmt.Errorf("reading the state of the run at %s: outside the run (want an instant after %s and not after %s)", at,
 			first, c.Manifest.VirtualEnd)
 	}
 	whole := c.at(at)
 	cut, err := transform.Window(at, 0)
 	if err != nil {
-		return nil, fmt.Errorf("freezing the run: %w", err)
+		return nil, fmt.Errorf("reading the state of the run: %w", err)
 	}
 	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at), Phase: c.phase, past: map[string]bool{}}
 	q.Phase.Backfilled = c.cycles[at]
 	if q.future, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
-		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
+		return nil, fmt.Errorf("reading the state of the run at %s: %w", at, err)
 	}
 	whole.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
 	hide(&whole.Jobs)
@@ -284,7 +284,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	whole.Reservations = slices.DeleteFunc(whole.Reservations, func(e hpc.ReservationEvent) bool { return e.At >= at })
 	whole.Actions = nil
 	if q.Workload, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
-		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
+		return nil, fmt.Errorf("reading the state of the run at %s: %w", at, err)
 	}
 	past, jobs := c.neighbours(at)
 	for _, w := range []*workload.Workload{q.Workload, q.future} {

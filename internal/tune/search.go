@@ -102,7 +102,7 @@ func (s *Search) reserve() int {
 	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
 }
 
-// open returns how many runs of other settings than the site's own the races may still make. The
+// open returns how many runs the races may still make of settings other than the site's own. The
 // site's own setting runs on all blocks before the end.
 func (s *Search) open() int {
 	return s.Budget - s.used - s.reserve() - s.missing([]*Tried{s.tried(nil)}, upTo(s.Blocks))

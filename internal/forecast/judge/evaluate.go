@@ -14,7 +14,7 @@ import (
 )
 
 // cycle is the default of bf_interval, the time between two cycles of Slurm's backfill scheduler. The phase of these
-// cycles is known for a live queue, but for a frozen run only if the run recorded sdiag.
+// cycles is known for a live queue, but for a recorded run only if it recorded sdiag.
 const cycle = 30 * time.Second
 
 // Evaluation says how good the forecasts of one or several runs were, in total and by class.

@@ -83,7 +83,7 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 
 // jobGPUs describes a kind of requests for GPUs that the model lacks, and counts the jobs with such
 // a request. The model lacks GPUs per socket if gres.conf does not give the GPUs' cores: slurmctld
-// then gives other GPUs than the job asks for.
+// then gives different GPUs than the job asks for.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
