@@ -134,7 +134,7 @@ type answer struct {
 // itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. foreseen is the finding of the
+// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is the finding of the
 // rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding

@@ -72,8 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model whose manifest is that of a replay on Slurm. change may make
-// further changes to the manifest.
+// record makes a run of the model whose manifest is that of a replay on Slurm. The parameter
+// change may make further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)

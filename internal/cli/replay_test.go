@@ -121,8 +121,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// startReplay starts a replay. wrapper is a command that starts it, such as setpriv with its
-// options, or empty.
+// startReplay starts a replay. The parameter wrapper is a command that starts it, such as setpriv
+// with its options, or empty.
 func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
 	r := newReplay(t, workload)

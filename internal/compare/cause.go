@@ -107,8 +107,8 @@ func suspect(list []Divergence, settings []clusters.Setting) {
 	}
 }
 
-// circumstances notes what else differed when a job started at another time or on other nodes. size says how the
-// machines' sizes differ.
+// circumstances notes what else differed when a job started at another time or on other nodes. The parameter size says
+// how the machines' sizes differ.
 func (d *Divergence) circumstances(between *releases.Difference, size string, likely func(string, ...any)) {
 	if size != "" {
 		likely("%s", size)

@@ -16,8 +16,8 @@ import (
 )
 
 // audit warns of every input that the run did not carry out, and of every difference between the
-// record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
-// without a recorded priority, if priorities are fixed.
+// record and slurmdbd. It keeps slurmdbd's records among the logs. The parameter unfixed is the
+// number of jobs without a recorded priority, if priorities are fixed.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report,
 	unfixed int) error {
 	var never []string
@@ -85,8 +85,8 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 }
 
 // undone warns of jobs that a run gave up, and of jobs that ran at the window's begin in the record
-// but not in the run. never are jobs whose dependencies are never met: they affect the result only
-// if the record says that they ran.
+// but not in the run. The parameter never has jobs whose dependencies are never met: they affect
+// the result only if the record says that they ran.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

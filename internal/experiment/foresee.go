@@ -20,9 +20,9 @@ import (
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee returns, by rmreplay's rules, which jobs of a workload Slurm will reject on a cluster, and the
-// problems for which slurmctld would not start. named is a Slurm as [install.FindSlurm] takes it, or a
-// release that is not installed, such as "26.05"; if named is empty, the default Slurm is used. The error
-// is a [FieldError] or an [InputError].
+// problems for which slurmctld would not start. The parameter named is a Slurm as [install.FindSlurm] takes it, or a
+// release that is not installed, such as "26.05"; if named is empty, the default Slurm is used. The error is a
+// [FieldError] or an [InputError].
 func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
 	error) {
 	site, err := Rules(w, cluster, named)

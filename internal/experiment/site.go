@@ -200,13 +200,13 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed with which a realization draws a field: number is the number of the realization, and place
-// the index of the field. The first half of the realizations draws all fields by its own numbers. The second half
-// uses the same draws of each field once more, in another order for each field. So two realizations
-// share the draw of at most one field. If two realizations share one draw, the correlation of their results is the
-// part of the variance that this field causes: replicated sampling (McKay, NUREG/CR-6311, 1995; Mara
-// and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than fields
-// has too few orders: then each realization has draws of its own.
+// drawOf returns the seed with which a realization draws a field: the parameter number is the number of the
+// realization, and place the index of the field. The first half of the realizations draws all fields by its own
+// numbers. The second half uses the same draws of each field once more, in another order for each field. So two
+// realizations share the draw of at most one field. If two realizations share one draw, the correlation of their
+// results is the part of the variance that this field causes: replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and
+// Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than fields has too few orders: then
+// each realization has draws of its own.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

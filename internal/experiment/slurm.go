@@ -369,8 +369,8 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	}, err
 }
 
-// rewriters returns the rewriters of jobs that the specification asks for. fixed counts the
-// jobs whose priority could not be fixed.
+// rewriters returns the rewriters of jobs that the specification asks for. The result fixed counts
+// the jobs whose priority could not be fixed.
 func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
 	fixed = &replay.FixedPriorities{}
 	list = spec.rewriters()

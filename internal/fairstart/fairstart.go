@@ -94,9 +94,9 @@ func (p *Policy) Add(s *metrics.Summary, r *run.Run) error {
 	return err
 }
 
-// Compute returns the unfairness of a run by fair start times. name is a policy of the simulator, or
-// [OwnPolicy]. It returns an error for another name, and for a run whose record does not say how
-// many processors the machine had.
+// Compute returns the unfairness of a run by fair start times. The parameter name is a policy of the simulator, or
+// [OwnPolicy]. Compute returns an error for another name, and for a run whose record does not say how many processors
+// the machine had.
 func Compute(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error) {
 	if name == OwnPolicy {
 		if name = m.Policy; name == "" || m.OfSlurm() {

@@ -65,8 +65,8 @@ const (
 	NoteArrayList      = "array_tasks_from_line" // sacct cut off the list of tasks, and the command line has it
 )
 
-// drops are the rules and notes under which a record is dropped: it is neither a job nor a part of
-// a job. Readers count records that they drop for other reasons with [Builder.Drop].
+// drops are the rules and notes under which a record is dropped: such a record is neither a job
+// nor a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
 	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
@@ -168,7 +168,7 @@ func (b *Builder) Outside(id string, submit, end hpc.Time) {
 }
 
 // Unusable keeps a record that cannot be replayed. With strict options, it returns an error
-// instead. text is the unchanged record.
+// instead. The parameter text is the unchanged record.
 func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	if err := b.book.Fall(rule, format, args...); err != nil {
 		return err
@@ -177,8 +177,8 @@ func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	return nil
 }
 
-// Add adds a record, and may change it. A job outside the window is counted and dropped. text is
-// the unchanged record; the workload keeps it if the record cannot be replayed.
+// Add adds a record, and may change it. A job outside the window is counted and dropped. The
+// parameter text is the unchanged record; the workload keeps it if the record cannot be replayed.
 func (b *Builder) Add(r *Job, text string) error {
 	switch {
 	case r.Submit <= 0:
@@ -291,7 +291,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with taken.
+// freeID returns an unused ID that begins with the ID taken.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {

@@ -101,8 +101,9 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the sorted records of an ID, without those that another record supersedes. ended is
-// the rule that counts records of runs whose end was in a record that the builder did not keep.
+// looks returns the sorted records of an ID, without those that another record supersedes. The
+// parameter ended is the rule that counts records of runs whose end was in a record that the
+// builder did not keep.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -167,7 +168,8 @@ func (r *Job) resized() bool {
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
 // supersede drops records that a later record completes: records of a waiting or running job if
-// another record has its end, and all records without an end except the last. list is sorted.
+// another record has its end, and all records without an end except the last. The parameter list
+// is sorted.
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // index of the last open record
 	for i := range list {
@@ -217,8 +219,8 @@ func (r *Job) startOrNever() hpc.Time {
 // sameOwner reports whether two records with the same ID can belong to the same user's job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier record of the run in ended, or of a run
-// before it. A job cannot be submitted or started again before it has ended.
+// sawBefore reports whether the open record r is an earlier record of the run that ended records,
+// or of a run before it. A job cannot be submitted or started again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):

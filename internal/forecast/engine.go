@@ -91,8 +91,8 @@ func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 
 func isScaled(factor float64) bool { return factor != 0 && factor != 1 }
 
-// OnModel replaces Slurm in an engine of [EngineOf] by the model of Slurm's scheduler. release is the modelled
-// release, such as "22.05"; if it is "", the run's own release is modelled.
+// OnModel replaces Slurm in an engine of [EngineOf] by the model of Slurm's scheduler. The parameter release is the
+// modelled release, such as "22.05"; if it is "", the run's own release is modelled.
 func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec {
 	if engine.Slurm == nil {
 		return engine

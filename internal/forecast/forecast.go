@@ -73,15 +73,15 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. beyond
-// reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
+// Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. The result
+// beyond reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later
 	return !beyond && p10 <= start && start <= p90, beyond
 }
 
-// Make simulates the scheduler from a queue on, and returns the starts of the jobs that wait in the queue. doubts says
-// what went wrong in realizations.
+// Make simulates the scheduler from a queue on, and returns the starts of the jobs that wait in the queue. The result
+// doubts says what went wrong in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }

@@ -25,7 +25,7 @@ func (p past) submission(at float64) predict.Submission {
 }
 
 // learnPast returns a learner that has seen the jobs until an instant. The learner does not see jobs that had
-// ended by from. running are the jobs that run at until.
+// ended by from. The result running has the jobs that run at until.
 func learnPast(jobs []past, from, until float64) (s *Shares, running []past) {
 	type event struct {
 		at   float64

@@ -78,9 +78,9 @@ func DetectAccounting(path string) (name string, err error) {
 	return format.Name, nil
 }
 
-// Accounting reads files of one format of accounting records, which may be compressed. name is the
-// format's name in errors. The path "-" is standard input. missing lists the facts that the records
-// lack, and the consequences for a replay.
+// Accounting reads files of one format of accounting records, which may be compressed. The
+// parameter name is the format's name in errors. The path "-" is standard input. missing lists the
+// facts that the records lack, and the consequences for a replay.
 func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload,
 	missing []string, err error) {
 	reader := read(sourceName(paths), opts)

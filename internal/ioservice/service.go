@@ -230,7 +230,8 @@ func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	return s.learn(now, job, &use)
 }
 
-// learn ends a job's processing. use is nil if no source knows the job. The caller holds the lock.
+// learn ends a job's processing. The parameter use is nil if no source knows the job. The caller
+// holds the lock.
 func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
 	r := record{At: now, Done: &done{Job: job}}
 	if use != nil {

@@ -92,7 +92,7 @@ func (u *nodeUse) sum() area {
 	return busy
 }
 
-// setNodes sets the metrics of nodes. span is the length of T in seconds.
+// setNodes sets the metrics of nodes. The parameter span is the length of T in seconds.
 func (a *accumulator) setNodes(m *Metrics, span float64) {
 	m.UsedNodeSeconds, m.IdleNodeSeconds, m.NodeUtilization = NoValue(), NoValue(), NoValue()
 	all := span * float64(a.opts.Nodes)

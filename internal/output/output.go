@@ -103,8 +103,9 @@ func File(path string, write func(io.Writer) error) (size int64, err error) {
 	return size, end(temp, err, func() error { return os.Rename(temp, target) })
 }
 
-// resolve returns the file that a path leads to, and its permissions if it exists. direct says
-// that no other file may take its place: it is a device, a pipe, or an open file of a process.
+// resolve returns the file that a path leads to, and its permissions if it exists. The result
+// direct says that no other file may take its place: it is a device, a pipe, or an open file of a
+// process.
 func resolve(path string) (target string, mode fs.FileMode, direct bool, err error) {
 	if clean := filepath.Clean(path); strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/dev/std") ||
 		strings.HasPrefix(clean, "/proc/") {

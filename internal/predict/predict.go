@@ -145,8 +145,8 @@ func (p Prediction) Probability(seconds float64) float64 {
 }
 
 // QuantileAfter is [Prediction.Quantile] for a job that has run for elapsed seconds so far: the
-// quantile of the whole run time, among the run times longer than elapsed. If the distribution has
-// no longer run times, the result is elapsed.
+// quantile of the whole run time, among the run times longer than that. If the distribution has no
+// longer run times, the result is the parameter elapsed.
 //
 // Beyond the median it computes with the share s of longer run times, since 1-s rounds to 1 in the
 // far tail. The result is the run time that a share s(1-q) exceeds.

@@ -237,8 +237,8 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 }
 
 // start returns the start of a session whose dependencies have ended. The parameter free is the
-// instant at which the last of them ended. shift is by how much the deciding dependency ended
-// later than recorded.
+// instant at which the last of them ended. The parameter shift is by how much the deciding
+// dependency ended later than recorded.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
 	// This is the latest end + think time of the session's dependencies: the start moves as much as

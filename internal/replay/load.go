@@ -33,7 +33,7 @@ type foresight struct {
 	lastEnd   hpc.Time
 }
 
-// add adds a job. standard is the time limit of jobs that do not request a limit.
+// add adds a job. The parameter standard is the time limit of jobs that do not request a limit.
 func (f *foresight) add(job *hpc.Job, standard time.Duration) {
 	tasks := len(hpc.TasksOf(job))
 	f.tasks += tasks

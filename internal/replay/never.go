@@ -7,9 +7,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NeverStart returns those jobs of a list that can never start, in the order of the list. pending
-// is the list: jobs that a replay gave up ([Result.Undrained]). never are jobs whose dependencies
-// can never be met. Jobs that wait for such a job cannot start, either.
+// NeverStart returns those jobs of a list that can never start, in the order of the list. The
+// parameter pending is the list: jobs that a replay gave up ([Result.Undrained]). The parameter
+// never has jobs whose dependencies can never be met. Jobs that wait for such a job cannot start,
+// either.
 func NeverStart(w *workload.Workload, pending, never []string) []string {
 	if len(never) == 0 {
 		return nil
@@ -39,8 +40,8 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 	return slices.DeleteFunc(slices.Clone(pending), func(id string) bool { return !stuck[id] })
 }
 
-// waitsFor reports whether a dependency waits for a job that can never start. singleton says that
-// an earlier job with the same user and name can never start.
+// waitsFor reports whether a dependency waits for a job that can never start. The parameter
+// singleton says that an earlier job with the same user and name can never start.
 func waitsFor(spec string, open, stuck map[string]bool, singleton bool) bool {
 	deps, err := sbatch.ParseDependency(spec)
 	if err != nil {

@@ -89,7 +89,7 @@ func (s *scripted) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error
 	return s.fake.AdvanceTo(ctx, t)
 }
 
-// happens makes an event. started says whether the job had started when it ended.
+// happens makes an event. The parameter started says whether the job had started when it ended.
 func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.Event {
 	ev := rm.Event{At: hpc.Time(at) * hpc.Second, Kind: kind, Job: job, Task: task, Outcome: &rm.Outcome{}}
 	if started {

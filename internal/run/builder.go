@@ -412,8 +412,8 @@ func (r *taskRow) amend(o *rm.Outcome) {
 }
 
 // keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that
-// run, because the job's own fields will have the values of its next run. eligible is the time that
-// was known before the requeue.
+// run, because the job's own fields will have the values of its next run. The parameter eligible
+// is the time that was known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {

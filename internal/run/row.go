@@ -187,7 +187,7 @@ func (r *Row) RunEnd(held []Segment, i int) (over, requeued, preempted bool) {
 }
 
 // Preset reports whether the job started before the workload's window began, so that the scheduler decided neither its
-// start nor its wait. window is 0 for a workload without a window.
+// start nor its wait. The parameter window is 0 for a workload without a window.
 func (r *Row) Preset(window hpc.Time) bool { return r.Start != 0 && r.Start < window }
 
 // FirstStart returns the start of the job's first run; 0 if the job never started. It differs from

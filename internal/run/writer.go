@@ -194,8 +194,8 @@ func (w *Writer) Event(e rm.Event) error {
 }
 
 // finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has not
-// ended. changed is the submission of the last event. An array stops it, too: Finish writes arrays
-// and the jobs after them.
+// ended. The parameter changed is the submission of the last event. An array stops it, too: Finish
+// writes arrays and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("job %s: an event comes after the job's end", changed.first.job.ID)
@@ -476,10 +476,10 @@ func (w *Writer) Update(change func(*Manifest)) error {
 }
 
 // Finish ends the record in the given state. It completes the tables and then writes the final
-// manifest. change may add to the manifest, for example the end times and CPU times. A run cannot
-// end in an empty state or in [StateRunning]; Finish replaces these by [StateFailed]. Once Finish
-// has begun, all other methods except Rows fail with [ErrClosed]. After an error the journal still
-// exists, and readers find a partial record.
+// manifest. The parameter change may add to the manifest, for example the end times and CPU times.
+// A run cannot end in an empty state or in [StateRunning]; Finish replaces these by [StateFailed].
+// Once Finish has begun, all other methods except Rows fail with [ErrClosed]. After an error the
+// journal still exists, and readers find a partial record.
 func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.close(); err != nil {
 		return err

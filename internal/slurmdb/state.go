@@ -114,8 +114,8 @@ func (b *booking) comesAgainAs(next *booking) bool {
 		slices.Equal(next.Accounts, b.Accounts)
 }
 
-// addAssociations adds the users and accounts that may use a reservation. list has the numbers of
-// associations, such as ",3,-7"; a minus excludes the association.
+// addAssociations adds the users and accounts that may use a reservation. The parameter list has
+// the numbers of associations, such as ",3,-7"; a minus excludes the association.
 func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))

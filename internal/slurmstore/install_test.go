@@ -324,8 +324,8 @@ func TestStrangersInStore(t *testing.T) {
 	}
 }
 
-// image writes an OCI layout with layers, and returns its directory. change may change blobs and
-// the manifest.
+// image writes an OCI layout with layers, and returns its directory. The parameter change may
+// change blobs and the manifest.
 func image(t *testing.T, layers map[string][]byte, change func(dir string, manifest map[string]any)) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -297,8 +297,8 @@ func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	return end.Err
 }
 
-// attempt makes a run in its own process. failure is the failure of the run, and err is the
-// failure of the sweep.
+// attempt makes a run in its own process. The result failure is the failure of the run, and err is
+// the failure of the sweep.
 func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failure, err error) {
 	lock, err := m.Plan.lockRun(r)
 	if errors.Is(err, ErrBusy) {

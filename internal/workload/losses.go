@@ -47,8 +47,8 @@ func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 }
 
 // Reparsed counts the fields of a job's request that are lost when the words written for the job
-// are read by sbatch's parser. changed has the values of the fields that the writer changed on
-// purpose, by the field's name.
+// are read by sbatch's parser. The parameter changed has the values of the fields that the writer
+// changed on purpose, by the field's name.
 func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
 	s, err := sbatch.Parse(words, job.Submit)
 	if err != nil {

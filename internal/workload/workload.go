@@ -96,8 +96,8 @@ func (w *Workload) Presets() (n int) {
 	return n
 }
 
-// EmptyAtBegin returns a text that warns if no job runs when the workload begins, and "" otherwise. remedy says how to
-// get these jobs.
+// EmptyAtBegin returns a text that warns if no job runs when the workload begins, and "" otherwise. The parameter
+// remedy says how to get these jobs.
 func (w *Workload) EmptyAtBegin(remedy string) string {
 	if w.Presets() > 0 {
 		return ""

@@ -191,8 +191,9 @@ func (s span) sql() (list []part) {
 	return list
 }
 
-// split divides a range of ends in two: cells is a condition that chooses the cells of whole days,
-// and gaps are the remaining jobs. It returns false if the range does not include a whole day.
+// split divides a range of ends in two: the result cells is a condition that chooses the cells of
+// whole days, and gaps chooses the remaining jobs. The last result is false if the range does not
+// include a whole day.
 //
 // Only this function knows which jobs have cells: the jobs in the view tight, but not the jobs in
 // the view loose.

@@ -172,8 +172,8 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 
 // conditions divides the conditions in two. The result inside has conditions on the cluster, which
 // are applied before cells are joined. The result outside has conditions on the rollup's keys. If
-// a condition is a part of the rollup's Where, all cells satisfy it, and it is added to needed.
-// The result is false if a condition belongs to neither kind.
+// a condition is a part of the rollup's Where, all cells satisfy it, and it is added to the result
+// needed. The result is false if a condition belongs to neither kind.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part

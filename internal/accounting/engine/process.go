@@ -303,7 +303,7 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve asks one question. begun says whether the engine started with the question.
+// serve asks one question. The result begun says whether the engine started with the question.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {

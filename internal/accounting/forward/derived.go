@@ -168,8 +168,8 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	return err
 }
 
-// put sends a request. refused is a final refusal of the cluster; err is an error after which to
-// try again.
+// put sends a request. The result refused is a final refusal of the cluster; err is an error after
+// which to try again.
 func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -229,7 +229,7 @@ func (r *Rollup) Columns() (names, expressions []string) {
 }
 
 // Counted returns the SQL that computes from a view's jobs the same columns as in stored cells.
-// extra are additional keys.
+// The parameter extra has additional keys.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {

@@ -62,7 +62,8 @@ func (f *figures) asked(took time.Duration, err error) {
 	f.questions.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// count wraps a handler and counts its requests. takes reports whether a request sends documents.
+// count wraps a handler and counts its requests. The parameter takes reports whether a request
+// sends documents.
 func (f *figures) count(handler http.Handler, takes func(r *http.Request) bool) http.Handler {
 	kind := func(name string) http.Handler {
 		return promhttp.InstrumentHandlerCounter(f.requests.MustCurryWith(prometheus.Labels{"kind": name}), handler)

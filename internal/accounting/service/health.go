@@ -21,10 +21,10 @@ import (
 )
 
 // HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
-// given name. list and setting are those of the record. The counters begin when slurmctld starts, so
-// the counters of the first interval are known. The figures of a workload's window begin with the
-// window, because rmreplay starts the preset jobs before it. Requests that rmreplay itself sent are
-// marked, because on a production cluster users and tools send other requests.
+// given name. The parameters list and setting are those of the record. The counters begin when slurmctld starts, so the
+// counters of the first interval are known. The figures of a workload's window begin with the window, because rmreplay
+// starts the preset jobs before it. Requests that rmreplay itself sent are marked, because on a production cluster
+// users and tools send other requests.
 func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) (out []store.Health) {
 	if len(list) == 0 {
 		return nil

@@ -248,7 +248,8 @@ func checkAddresses(opts *Serve) error {
 	return usage(err)
 }
 
-// serve listens on the addresses until ctx ends. takes says whether the server accepts documents.
+// serve listens on the addresses until ctx ends. The parameter takes says whether the server
+// accepts documents.
 func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool,
 	say func(format string, args ...any)) error {
 	server := &http.Server{

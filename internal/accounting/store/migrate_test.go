@@ -114,7 +114,7 @@ func there(t *testing.T, dir, name string) bool {
 }
 
 // migrateFor opens a store in another process. It kills the process after the time limit, counted from when the new
-// store.json exists. took is how long the process ran from then on.
+// store.json exists. The result took is how long the process ran from then on.
 func migrateFor(t *testing.T, dir string, limit time.Duration) (killed bool, took time.Duration) {
 	t.Helper()
 	command := exec.Command(os.Args[0])

@@ -200,8 +200,8 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 }
 
 // Read calls the function do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read
-// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. do may be called a
-// second time: a long read is restarted on an engine for long reads, so that it does not delay others.
+// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. The parameter do may
+// be called a second time: a long read is restarted on an engine for long reads, so that it does not delay others.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()

@@ -124,8 +124,8 @@ func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
 	}
 }
 
-// quantileOf writes a quantile of a job's start time. beyond has the quantiles that are later than
-// the end of the forecast.
+// quantileOf writes a quantile of a job's start time. The parameter beyond has the quantiles that
+// are later than the end of the forecast.
 func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location) string {
 	switch {
 	case t != nil:

@@ -71,7 +71,8 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f, 0)
 }
 
-// options returns the options of a forecast. course is the course of the run of --freeze, or nil.
+// options returns the options of a forecast. The parameter course is the course of the run of
+// --freeze, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	err := o.check()

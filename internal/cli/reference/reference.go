@@ -17,8 +17,8 @@ import (
 const width = 96
 
 // WriteManPages writes the man pages of section 1 of a program and its commands into dir, and returns
-// their number. source is the program with its version. If the variable SOURCE_DATE_EPOCH is set,
-// it gives their date, for reproducible builds.
+// their number. The parameter source is the program with its version. If the variable
+// SOURCE_DATE_EPOCH is set, it gives their date, for reproducible builds.
 func WriteManPages(root *cobra.Command, source, dir string) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, fmt.Errorf("writing man pages: %w", err)

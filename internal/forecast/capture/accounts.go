@@ -61,8 +61,8 @@ func rows(text string, columns []string) (list []map[string]string) {
 
 // accountCommands returns the commands that make the QOS, accounts and users of a cluster in an
 // empty database. Jobs may name QOS, accounts and users that sacctmgr hides from this user. These
-// are made without limits, so that Slurm refuses no job; hidden counts them. The error says that
-// there are no accounts.
+// are made without limits, so that Slurm refuses no job; the result hidden counts them. The error
+// says that there are no accounts.
 func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands string, hidden int, err error) {
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)

@@ -87,7 +87,8 @@ func read(dir string) (*forecast.Queue, error) {
 	return q, nil
 }
 
-// build makes a workload from the jobs. stopped are the partitions that start no jobs.
+// build makes a workload from the jobs. The parameter stopped has the partitions that start no
+// jobs.
 func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload,
 	notes []string, err error) {
 	if len(jobs) == 0 { // the queue may be empty

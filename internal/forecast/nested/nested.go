@@ -84,7 +84,7 @@ type variance struct {
 }
 
 // half returns how much two members differ if their narrowest common group is of a level, and the sums of the level's
-// groups. narrower has the sums of the next narrower level.
+// groups. The parameter narrower has the sums of the next narrower level.
 func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}

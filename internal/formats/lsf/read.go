@@ -378,7 +378,7 @@ func (j *job) ran(hosts []string) {
 	}
 }
 
-// ended sets the state. exit is the status of wait(2).
+// ended sets the state. The parameter exit is the status of wait(2).
 func (j *job) ended(status, exit, reason int64) {
 	j.ExitCode, j.Signal, j.HasExit = int(exit>>8)&0xff, int(exit&0x7f), true
 	switch {

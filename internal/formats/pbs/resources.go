@@ -241,7 +241,8 @@ func (q *request) size(name, value string) (err error) {
 }
 
 // chunks reads "2:ppn=8:gpus=1:fast+1:ppn=4" (Torque) and "2:ncpus=8:mem=4gb:ngpus=1" (PBS
-// Professional). A chunk without a count is one node; host says that a chunk names a host.
+// Professional). A chunk without a count is one node; the result host says that a chunk names a
+// host.
 func chunks(text string) (list []chunk, host bool, err error) {
 	text, _, _ = strings.Cut(text, "#") // options for all nodes follow, such as "#shared"
 	for part := range strings.SplitSeq(text, "+") {

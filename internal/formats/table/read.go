@@ -28,7 +28,7 @@ type Reader struct {
 	words map[string]string // equal texts share one string
 }
 
-// NewReader returns a reader. source names where the jobs come from.
+// NewReader returns a reader. The parameter source names where the jobs come from.
 func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
 	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader),
 		words: make(map[string]string)}

@@ -202,8 +202,8 @@ func added(a, b reading) float64 {
 
 // Job returns the use of a job. If start and end are 0, the job's length is taken from the samples:
 // the time from the first to the last sample, plus two mean intervals between samples, because the
-// job began before the first sample and ended after the last. found is false unless there are two
-// samples of one counter, or totals.
+// job began before the first sample and ended after the last. The result found is false unless
+// there are two samples of one counter, or totals.
 func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
 	var parts [][]reading
 	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
@@ -270,7 +270,7 @@ func ofJob(part []reading, start, end hpc.Time) []reading {
 
 // During returns the use of a job that had its nodes exclusively from start to end. It interpolates
 // the nodes' counters at both instants. It adds a second to the end, because Slurm's times have no
-// fractions. found is false unless a node has samples before and after the job.
+// fractions. The result found is false unless a node has samples before and after the job.
 func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
 	named := map[string]bool{}
 	for _, n := range nodes {

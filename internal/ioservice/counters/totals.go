@@ -145,7 +145,7 @@ func sacctHeader(names []string) (map[string]int, error) {
 	return at, nil
 }
 
-// sacctJob parses a job's line. ended is false if the start or the end is missing.
+// sacctJob parses a job's line. The result ended is false if the start or the end is missing.
 func sacctJob(cell func(string) string, zone *time.Location) (job *SacctJob, ended bool, err error) {
 	job = &SacctJob{Comment: cell("Comment"), Name: cell("JobName"), Nodes: cell("NodeList")}
 	if job.Job = cell("JobIDRaw"); job.Job == "" {

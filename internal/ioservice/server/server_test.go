@@ -448,8 +448,9 @@ func TestHTTP(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-// exchange sends a request as a browser does. site is the browser's Sec-Fetch-Site: same-origin for
-// a page of the service, cross-site for a page of another site. It returns the status and the body.
+// exchange sends a request as a browser does. The parameter site is the browser's Sec-Fetch-Site:
+// same-origin for a page of the service, cross-site for a page of another site. The results are
+// the status and the body of the answer.
 func exchange(t *testing.T, method, url, body, site string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))

@@ -57,8 +57,8 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// daemon runs a daemon of Slurm in its own process group until the test ends. log is the daemon's
-// log file.
+// daemon runs a daemon of Slurm in its own process group until the test ends. The parameter log is
+// the daemon's log file.
 func daemon(t *testing.T, log, name string, args ...string) {
 	t.Helper()
 	c := exec.Command(name, args...)

@@ -225,7 +225,8 @@ func lower(ctx context.Context, w *workload.Workload, o *Options) (*workload.Wor
 	return lowered, results[0], nil
 }
 
-// simulate makes the realizations of a scheduler. doubt says why a realization is not valid.
+// simulate makes the realizations of a scheduler. The result doubt says why a realization is not
+// valid.
 func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Options) (doubt string, err error) {
 	simulator := *spec.Simulator
 	simulator.Policy = s.Policy

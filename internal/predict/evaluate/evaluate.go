@@ -208,8 +208,8 @@ func (e *Evaluation) note(constant bool) {
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
 
-// measure plays the cases to one model. twins has the numbers of the cases that are twins (see
-// [Floor]).
+// measure plays the cases to one model. The parameter twins has the numbers of the cases that are
+// twins (see [Floor]).
 func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result,
 	error) {
 	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every,

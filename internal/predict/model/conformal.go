@@ -82,8 +82,9 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after an answer. now and made say whether the answer lies outside the present
-// bound, and outside the bound that was predicted for it. answers is the number of answers so far.
+// move moves a bound after an answer. The parameters now and made say whether the answer lies
+// outside the present bound, and outside the bound that was predicted for it. The parameter
+// answers is the number of answers so far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {
 		b.Outside++

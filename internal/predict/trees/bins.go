@@ -144,7 +144,7 @@ func (c *column) bin(v float32) uint8 {
 }
 
 // parallel calls the function work with each number below n. It uses all processors if there is
-// enough work: load is the number of simple operations of all calls together.
+// enough work: the parameter load is the number of simple operations of all calls together.
 func parallel(n, load int, work func(i int)) {
 	const worthwhile = 100000
 	workers := min(runtime.GOMAXPROCS(0), n)

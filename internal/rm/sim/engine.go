@@ -298,7 +298,7 @@ func (e *Engine) end(j *Job) {
 	e.finish(j, state, "")
 }
 
-// finish gives a job its final state. reason may say why.
+// finish gives a job its final state. The parameter reason may say why.
 func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	if j.state == ended {
 		return

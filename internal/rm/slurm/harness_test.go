@@ -279,8 +279,8 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	return e
 }
 
-// job returns a job of ann's. at and runs are in seconds: the submit time after the epoch, and the
-// run time.
+// job returns a job of ann's. The parameters at and runs are in seconds: the submit time after the
+// epoch, and the run time.
 func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(at)}
 	j.User = "ann"

@@ -117,7 +117,7 @@ type instance struct {
 
 // eligibleBefore returns when a starting job became eligible; 0 if that is not known yet. The
 // record of the job's end has the final value, but an interrupted run does not see that record.
-// number is Slurm's number of the job.
+// The parameter number is Slurm's number of the job.
 func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.Time {
 	if in := j.byNumber[number]; in != nil && in.eligible != 0 && in.eligible <= j.Now() {
 		return in.eligible

@@ -214,7 +214,7 @@ func (e *Engine) outByConfiguration() (names []string) {
 }
 
 // compareEvents compares the events up to end with slurmdbd's records of nodes and
-// reservations. configured are the nodes that slurm.conf takes out of service.
+// reservations. The parameter configured has the nodes that slurm.conf takes out of service.
 func (f *Facts) compareEvents(outages, reservations string, end hpc.Time, configured []string) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(f.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
 	differences, err := audit.Outages(outages, nodeEvents, f.Begin, f.OthersAct, configured)

@@ -174,7 +174,8 @@ func CheckPreRoll(a hpc.Action) error {
 }
 
 // abbreviates reports whether a word of a command line, up to its "=", abbreviates scontrol's word
-// full. letters is the smallest number of letters that scontrol accepts for full.
+// full. The parameter letters is the smallest number of letters that scontrol accepts for that
+// word.
 func abbreviates(word, full string, letters int) bool {
 	name, _, _ := strings.Cut(strings.ToLower(word), "=")
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)

@@ -104,7 +104,7 @@ func (p *pass) record(r record) bool {
 	}
 }
 
-// try tries one job or task. goOn is false if the pass ends.
+// try tries one job or task. The result goOn is false if the pass ends.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
 	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.Limits.MainSeconds {
@@ -471,9 +471,9 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses from the usable nodes of a set (_pick_best_nodes). possible is the allocation on
-// an empty machine or, if the job starts now, alloc. With OverSubscribe=EXCLUSIVE the job gets
-// whole nodes; before 24.11 it then gets them in its other partitions, too.
+// pickBest chooses from the usable nodes of a set (_pick_best_nodes). The result possible is the
+// allocation on an empty machine or, if the job starts now, alloc. With OverSubscribe=EXCLUSIVE
+// the job gets whole nodes; before 24.11 it then gets them in its other partitions, too.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {

@@ -26,8 +26,8 @@ import (
 // Reservation is the name of the barrier. The engines leave it out of their events.
 const Reservation = workload.WindowReservation
 
-// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. now is the
-// current virtual time.
+// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. The
+// parameter now is the current virtual time.
 func Plan(w rm.Window, now hpc.Time) []hpc.ReservationEvent {
 	return append([]hpc.ReservationEvent{barrier(w, now)}, Reservations(w)...)
 }

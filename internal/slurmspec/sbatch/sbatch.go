@@ -189,7 +189,7 @@ func (p *parser) shortOptions(words []string) ([]string, error) {
 	return words, nil
 }
 
-// apply carries out an option. written is the option as the user wrote it.
+// apply carries out an option. The parameter written is the option as the user wrote it.
 func (p *parser) apply(opt *option, written, value string, hasValue bool) error {
 	if opt.set == nil {
 		return nil // without effect on scheduling

@@ -143,7 +143,7 @@ func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 		"failed to parse date field ["+text+"] with format ["+strings.Join(d.formats, "||")+"]")
 }
 
-// read parses a date in one format. smallest is the smallest unit in the text.
+// read parses a date in one format. The result smallest is the smallest unit in the text.
 func (d *Dates) read(text, format string) (t time.Time, smallest Unit, ok bool) {
 	if format != millisFormat {
 		return d.optionalTime(text)

@@ -74,7 +74,8 @@ func (l *List) damaged() string {
 // globQuoted quotes the characters that have a meaning in a glob pattern.
 var globQuoted = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
 
-// All returns the views in the order of their names, and the message of damaged.
+// All returns the views in the order of their names, and the message that the function damaged
+// returns.
 func (l *List) All() (list []View, damaged string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

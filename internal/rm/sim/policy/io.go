@@ -87,8 +87,8 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await asks the machine to wake the policy for the next round. changed says that something has
-// changed since the last round.
+// await asks the machine to wake the policy for the next round. The parameter changed says that
+// something has changed since the last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
 		return

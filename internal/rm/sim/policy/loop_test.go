@@ -33,8 +33,8 @@ func crowded(n int) []*hpc.Job {
 	return jobs
 }
 
-// loopStarts returns the starts and ends of jobs under a policy. trained is the model in every
-// model's file.
+// loopStarts returns the starts and ends of jobs under a policy. The parameter trained is the
+// model in every model's file.
 func loopStarts(t *testing.T, spec string, trained *model.Model, jobs []*hpc.Job) (starts, ends map[string]hpc.Time) {
 	t.Helper()
 	made, _, err := NewWith(spec, func(string) (*model.Model, error) { return trained, nil })

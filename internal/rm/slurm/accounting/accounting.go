@@ -48,8 +48,9 @@ type Config struct {
 // Database is the accounting of a run.
 type Database struct{ cfg Config }
 
-// Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. complaint is
-// sacctmgr's message about the first command that it refuses; empty if sacctmgr refuses no command.
+// Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. The result complaint
+// is sacctmgr's message about the first command that it refuses; empty if sacctmgr refuses no
+// command.
 func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err error) {
 	d = &Database{cfg: cfg}
 	if err := d.startMariaDB(ctx); err != nil {

@@ -108,8 +108,8 @@ func reject(errno slurmspec.Errno, rule, text, remedy string) *Finding {
 	return &Finding{Verdict: Rejected, Rule: rule, Slurm: errno.Name(), Text: text, Remedy: remedy}
 }
 
-// pend makes the finding of a job that never starts. reason is the reason for which the job pends
-// (job_reason_string in slurm_protocol_defs.c).
+// pend makes the finding of a job that never starts. The parameter reason is the reason for which
+// the job pends (job_reason_string in slurm_protocol_defs.c).
 func pend(reason, rule, text, remedy string) *Finding {
 	return &Finding{Verdict: NeverStarts, Rule: rule, Slurm: reason, Text: text, Remedy: remedy}
 }

@@ -234,7 +234,8 @@ func (s *Site) openOne(p *partition) (*partition, *Finding) {
 		p.Name, strings.ToUpper(state)), "set State=UP in slurm.conf")
 }
 
-// access checks what a partition asks of a job (_part_access_check). required are the named nodes.
+// access checks what a partition asks of a job (_part_access_check). The parameter required has the
+// named nodes.
 func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string) *Finding {
 	says := func(errno slurmspec.Errno, rule, key, what, remedy string) *Finding {
 		value, _ := p.Get(key)

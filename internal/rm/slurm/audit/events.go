@@ -50,8 +50,9 @@ func around(got, want hpc.Time) bool {
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
 // missing. An outage after begin without an event is a difference too, unless the parameter others
 // says that other inputs change nodes (an administrator's actions). Events before begin count as
-// events at begin. configured are the nodes that slurm.conf takes out of service. Outages of these
-// nodes that began before the instant begin are expected until an event ends them.
+// events at begin. The parameter configured has the nodes that slurm.conf takes out of service.
+// Outages of these nodes that began before the instant begin are expected until an event ends
+// them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")

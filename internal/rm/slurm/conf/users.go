@@ -30,9 +30,10 @@ func readUsers(dir string, read reader) ([]hpc.User, error) {
 	return passwd.Read(filepath.Join(dir, "passwd"), filepath.Join(dir, "group"), read)
 }
 
-// AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the cluster. madeUp says that
-// the cluster directory has no commands, so that AccountCommands made them up. The made-up commands put each user of
-// the directory and of the list others into an account named after the user's group, with equal shares and no limits.
+// AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the cluster. The result madeUp
+// says that the cluster directory has no commands, so that AccountCommands made them up. The made-up commands put each
+// user of the directory and of the list others into an account named after the user's group, with equal shares and no
+// limits.
 func (c *Cluster) AccountCommands(others []hpc.User) (commands []byte, madeUp bool) {
 	if c.Accounts != nil {
 		return c.Accounts, false

@@ -194,8 +194,8 @@ func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, p
 }
 
 // Run runs a client command under virtual time and returns its standard output and standard
-// error. stdin is its input, or empty. The error of a command that failed is a [CommandError]
-// with its output.
+// error. The parameter stdin is its input, or empty. The error of a command that failed is a
+// [CommandError] with its output.
 func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
 	exited := false
 	cl, err := d.StartClient(stdin, path, args, func(*Client) { exited = true })

@@ -31,8 +31,8 @@ func Version(named string) string {
 }
 
 // Files returns the files and directories that decide what a Slurm does: its programs, and its
-// plugins with the library that they share. named is as for [FindSlurm]. The list is empty if the
-// Slurm cannot be found.
+// plugins with the library that they share. The parameter named is as for [FindSlurm]. The list is
+// empty if the Slurm cannot be found.
 func Files(named string) []string {
 	in, _ := FindSlurm(named) // the replay reports what is missing
 	all := []string{in.Slurmctld, in.Slurmdbd, in.Sacctmgr, in.Sacct, in.Scontrol, in.PluginDir}

@@ -105,9 +105,9 @@ func maxOpen(release slurmspec.Release) int {
 }
 
 // Listen opens the port of all compute nodes. socket makes TCP sockets in the daemons' network.
-// source is the address from which the driver will connect to slurmctld, and pipe the path of the
-// named pipe of finished jobs. The caller must call [Network.Connect] before it sends or polls,
-// and [Network.Close] at the end.
+// The parameter source is the address from which the driver will connect to slurmctld, and pipe
+// the path of the named pipe of finished jobs. The caller must call [Network.Connect] before it
+// sends or polls, and [Network.Close] at the end.
 func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
 	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers,
 		conns: map[int]*conn{}, buf: make([]byte, 1<<16)}

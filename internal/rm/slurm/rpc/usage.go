@@ -8,7 +8,7 @@ import (
 
 // UsageHeader returns the beginning of slurmctld's file assoc_usage, which keeps the fair-share
 // usage of associations between two runs of slurmctld (dump_assoc_mgr_state in assoc_mgr.c).
-// saved is in seconds since the Unix epoch. [AppendUsage] appends the associations.
+// The parameter saved is in seconds since the Unix epoch. [AppendUsage] appends the associations.
 func (c Codec) UsageHeader(saved int64) []byte {
 	e := newEncoder(nil, c.protocol)
 	e.U16(uint16(c.protocol.version))

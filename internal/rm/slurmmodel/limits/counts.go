@@ -13,7 +13,7 @@ import (
 func (l *Limits) Submitted(j *Job) { l.submit(j, j.count()) }
 
 // Removed removes a job that is no longer pending or running from the counts
-// (acct_policy_remove_job_submit). ran says that the job has started.
+// (acct_policy_remove_job_submit). The parameter ran says that the job has started.
 func (l *Limits) Removed(j *Job, ran bool) {
 	if l.counts(j) {
 		l.Accrued(j)

@@ -141,9 +141,9 @@ func (l *Limits) exceedsGroupWall(u *accounts.Usage, minutes uint32, most int64)
 }
 
 // PostSelect compares a job with the limits on resources, after slurmctld has looked for nodes
-// (acct_policy_job_runnable_post_select). request are the resources that the job would get, and
-// selected its nodes as a set. If slurmctld found no nodes, request is what the job requests and
-// selected is nil. PostSelect reports whether the job may run, and sets Reason.
+// (acct_policy_job_runnable_post_select). The parameter request has the resources that the job
+// would get, and selected its nodes as a set. If slurmctld found no nodes, request is what the job
+// requests and selected is nil. PostSelect reports whether the job may run, and sets Reason.
 func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool {
 	if !l.enforce.Limits || j.Association == nil {
 		return true

@@ -6,11 +6,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Validate reports whether slurmctld accepts a submission (acct_policy_validate). request is what
-// the job requests. It always compares numbers of submitted jobs. It compares limits that one job
-// alone can exceed only if no QOS applies to the job, or if a QOS that applies has the flag
-// DenyOnLimit. If the job gives no time limit, Validate sets the time limit to the lowest limit
-// that applies.
+// Validate reports whether slurmctld accepts a submission (acct_policy_validate). The parameter
+// request is what the job requests. Validate always compares numbers of submitted jobs. It
+// compares limits that one job alone can exceed only if no QOS applies to the job, or if a QOS
+// that applies has the flag DenyOnLimit. If the job gives no time limit, Validate sets the time
+// limit to the lowest limit that applies.
 //
 // If slurmctld refuses the job, Reason is the limit. The submission then fails with
 // ESLURM_ACCOUNTING_POLICY.

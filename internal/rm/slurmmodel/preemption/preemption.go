@@ -28,8 +28,8 @@ const (
 	Suspend
 )
 
-// modeOf reads a PreemptMode of the cluster, a QOS or a partition. within reports the word WITHIN.
-// GANG is ignored.
+// modeOf reads a PreemptMode of the cluster, a QOS or a partition. The result within reports the
+// word WITHIN. GANG is ignored.
 func modeOf(text string) (mode Mode, within bool) {
 	for word := range strings.SplitSeq(strings.ToLower(text), ",") {
 		switch strings.TrimSpace(word) {

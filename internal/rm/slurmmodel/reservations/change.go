@@ -23,8 +23,9 @@ const (
 	oldestStart = 600
 )
 
-// Apply creates, changes or deletes a reservation. It returns the reservation that it deletes. used
-// reports whether jobs use a reservation. The error says why slurmctld refuses the event.
+// Apply creates, changes or deletes a reservation. It returns the reservation that it deletes. The
+// parameter used reports whether jobs use a reservation. The error says why slurmctld refuses the
+// event.
 func (l *List) Apply(
 	ev hpc.ReservationEvent, now int64, used func(*Reservation) bool,
 ) (gone *Reservation, err error) {

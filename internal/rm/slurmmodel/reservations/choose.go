@@ -137,8 +137,8 @@ func Choose(switches []selection.Switch, pool selection.Bits, count int) selecti
 }
 
 // bestLeaf returns the smallest leaf that has at least as many nodes as the parameter left says,
-// or otherwise the largest leaf. number is the number of nodes of each leaf. It returns -1 if all
-// are 0.
+// or otherwise the largest leaf. The parameter number is the number of nodes of each leaf. The
+// result is -1 if all are 0.
 func bestLeaf(number []int, left int) int {
 	best := -1
 	for i, n := range number {

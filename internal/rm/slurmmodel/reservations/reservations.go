@@ -205,8 +205,8 @@ func (l *List) EndAfter(start, resolution int64) int64 {
 }
 
 // Tick does slurmctld's work of every five seconds (set_node_maint_mode). The result begins says
-// that a reservation has begun. changed says that slurmctld has written flags of nodes; while a
-// reservation is active, it does so at each call.
+// that a reservation has begun. The result changed says that slurmctld has written flags of nodes;
+// while a reservation is active, it does so at each call.
 func (l *List) Tick(now int64) (begins, changed bool) {
 	for _, r := range l.all {
 		active := r.Active(now)

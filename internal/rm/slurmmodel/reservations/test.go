@@ -45,8 +45,9 @@ var (
 	errAccess  = errors.New("access denied to requested reservation")
 )
 
-// Admit returns an error if a new job may not use its reservation (validate_job_resv). names says
-// whether the job names a reservation; r is nil if the reservation does not exist.
+// Admit returns an error if a new job may not use its reservation (validate_job_resv). The
+// parameter names says whether the job names a reservation; r is nil if the reservation does not
+// exist.
 func Admit(names bool, r *Reservation, who Who) error {
 	switch {
 	case !names:
@@ -62,9 +63,9 @@ func Admit(names bool, r *Reservation, who Who) error {
 // maxMoves is how often Test moves a start to the end of a reservation.
 const maxMoves = 10
 
-// Test returns the nodes that reservations leave to a job (job_test_resv). overlaps says that other
-// reservations have nodes of the partition or, for a job that names a reservation, of that
-// reservation. With move, Test may return a later start than the job's.
+// Test returns the nodes that reservations leave to a job (job_test_resv). The result overlaps
+// says that other reservations have nodes of the partition or, for a job that names a reservation,
+// of that reservation. With move, Test may return a later start than the job's.
 func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
 	if w.Own != nil {
 		nodes, start, overlaps, answer = l.testOwn(w, now)

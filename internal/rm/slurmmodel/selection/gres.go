@@ -420,8 +420,8 @@ func (p *pick) takeDevices(node, cpus int) int {
 }
 
 // hasDevices reports whether the job has all resources that it requests as a whole
-// (gres_sched_test, gres_sched_sufficient). further are resources on further nodes, which count,
-// too; nil for none.
+// (gres_sched_test, gres_sched_sufficient). The parameter further has resources on further nodes,
+// which count, too; nil for none.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]

@@ -319,8 +319,8 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	return false
 }
 
-// betterLeaf returns the better of leaf and best. The parameter best is the best leaf so far, or
-// -1 (_topo_choose_best_switch).
+// betterLeaf returns the better of two leaves, leaf and best. The parameter best is the best leaf
+// so far, or -1 (_topo_choose_best_switch).
 func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	if best < 0 || s.dist[leaf] >= hardware.Far || s.nodes[leaf] == 0 {
 		if s.nodes[leaf] > 0 && s.dist[leaf] < hardware.Far {
@@ -341,7 +341,7 @@ func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 
 // compareSwitches returns a number above 0 if switch i is better for the rest of the job than
 // switch j, and below 0 if it is worse. If neither has enough nodes, it compares the switches above
-// them. fits reports whether i, or the switch above it that decided, has enough nodes.
+// them. The result fits reports whether i, or the switch above it that decided, has enough nodes.
 func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
 	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
 	for {

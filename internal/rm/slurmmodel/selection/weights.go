@@ -1,8 +1,8 @@
 package selection
 
 // Prefer adds weight to nodes that are not preferred, if the set has preferred nodes of the same
-// kind (_build_node_list). It must be called after [Tester.Weigh]. preferred are the nodes of
-// Preferred in package limits, or nil.
+// kind (_build_node_list). It must be called after [Tester.Weigh]. The parameter preferred has the
+// nodes of Preferred in package limits, or nil.
 func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 	if preferred == nil {
 		return

@@ -29,7 +29,8 @@ type Edited struct {
 // Line is a line of a configuration file. It replaces the line of the same key or partition.
 type Line struct{ File, Text string }
 
-// Open returns the edited cluster. It writes nothing. site is the cluster that was given to [Edit].
+// Open returns the edited cluster. It writes nothing. The parameter site is the cluster that was
+// given to [Edit].
 func (e *Edited) Open(site *conf.Cluster) (*conf.Cluster, error) {
 	texts := make(map[string][]byte, len(e.Files))
 	for name, text := range e.Files {

@@ -166,8 +166,8 @@ func checkOption(key, name, value string) error {
 	return nil
 }
 
-// check checks the value of an option. An error lists the right values; otherwise is appended to
-// this list.
+// check checks the value of an option. An error lists the right values; the parameter otherwise is
+// appended to this list.
 func (o option) check(value, otherwise string) error {
 	switch {
 	case o.number:

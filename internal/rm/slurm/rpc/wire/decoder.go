@@ -126,8 +126,8 @@ func (d *Decoder) SkipBitmap(field string) {
 	}
 }
 
-// Count reads the number of an array's elements. size is the least number of bytes that one
-// element takes. More elements than the bytes left can hold are a failure.
+// Count reads the number of an array's elements. The parameter size is the least number of bytes
+// that one element takes. More elements than the bytes left can hold are a failure.
 func (d *Decoder) Count(size int, field string) int {
 	n := d.U32(field)
 	if d.err == nil && uint64(n)*uint64(size) > uint64(d.Left()) {
