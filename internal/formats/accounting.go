@@ -79,8 +79,8 @@ func DetectAccounting(path string) (name string, err error) {
 }
 
 // Accounting reads files of one format of accounting records, which may be compressed. The
-// parameter name is the format's name in errors. The path "-" is standard input. missing lists the
-// facts that the records lack, and the consequences for a replay.
+// parameter name is the format's name in errors. The path "-" is standard input. The result
+// missing lists the facts that the records lack, and the consequences for a replay.
 func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload,
 	missing []string, err error) {
 	reader := read(sourceName(paths), opts)

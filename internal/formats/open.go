@@ -95,7 +95,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Read reads a workload of any known format from r. name stands for the source in errors.
+// Read reads a workload of any known format from r. The parameter name stands for the source in
+// errors.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	buffered, head, done, err := unpack(r, name)
 	if err != nil {

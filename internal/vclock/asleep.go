@@ -90,8 +90,8 @@ func (c *Clock) asleep(i int) bool {
 
 // asleepTogether reports whether all threads that wait in the kernel sleep at the same instant. One
 // look at each thread does not prove this if threads wake each other without raising epoch, as the
-// writer and the reader of a full pipe do. Therefore it looks at each thread twice. A thread that
-// sleeps in both looks, and has not gone to sleep in between, has slept all the time.
+// writer and the reader of a full pipe do. asleepTogether therefore looks at each thread twice. A
+// thread that sleeps in both looks, and has not gone to sleep in between, has slept all the time.
 func (c *Clock) asleepTogether() bool {
 	var sleeps [2][]int64
 	for look := range sleeps {

@@ -21,9 +21,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// The thread that goes idle last advances the clock itself if no message or wake-up is in flight.
-// This needs no context switch to the driver. Otherwise Wait first looks at the kernel: it checks
-// that each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
+// The last thread to go idle advances the clock itself if no message or wake-up is in flight. This
+// needs no context switch to the driver. Otherwise Wait first looks at the kernel: it checks that
+// each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
 package vclock
 
 import (
@@ -99,9 +99,9 @@ type Policy struct {
 	Inherited []string
 }
 
-// New creates the clock's file in dir, readable by its owner only. Virtual time is start until the
-// first Wait, because the driver counts as running. It returns errors of the file system and of
-// mmap, and an error if policy has too many variables.
+// New creates the clock's file in dir, readable by its owner only. Virtual time is the instant
+// start until the first Wait, because the driver counts as running. It returns errors of the file
+// system and of mmap, and an error if policy has too many variables.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -207,16 +207,17 @@ func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.p
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
 // SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment] takes
-// from now on: the CPU time of each thread, user and system, times factor. Initially factor is 0,
-// so that computing takes no virtual time. Threads that compute at the same time also do so in
-// parallel in virtual time. A thread is charged when it has used about 0.1 ms of CPU time and,
-// before it reads the clock, about 20 µs: see charge in shim/shim.h.
+// from now on: the CPU time of each thread, user and system, multiplied by the factor. Initially
+// the factor is 0, so that computing takes no virtual time. Threads that compute at the same time
+// also do so in parallel in virtual time. A thread is charged when it has used about 0.1 ms of CPU
+// time and, before it reads the clock, about 20 µs: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
 // CoarseEnvironment returns the environment variable of a process with a thread whose work may be
-// late. thread is the name that this thread gives itself (prctl(2), PR_SET_NAME). For this thread
-// time(2) advances in steps of length step, cut to whole seconds, and a wait for a condition with a
-// time limit ends at such a step. Children of the process do not inherit the variable.
+// late. The parameter thread is the name that this thread gives itself (prctl(2), PR_SET_NAME).
+// For this thread time(2) advances in steps of length step, cut to whole seconds, and a wait for a
+// condition with a time limit ends at such a step. Children of the process do not inherit the
+// variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }

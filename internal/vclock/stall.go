@@ -64,7 +64,7 @@ type spinWatch struct {
 	since   time.Time     // when that instant began, in real time
 	longest time.Duration // longest real time that an earlier instant took
 	watched bool          // whether cpu is set
-	cpu     time.Duration // CPU time at the begin of the watch, when the instant has lasted a tenth of after
+	cpu     time.Duration // CPU time at the beginning of the watch, when the instant has lasted a tenth of after
 }
 
 func (w *spinWatch) reset(now time.Time) {

@@ -12,8 +12,9 @@ import (
 // the last thread could not pass the turn on, for example because its process was killed. The
 // functions here are called with the clock's lock.
 
-// giveTurn gives the turn to the thread of slot i, which must be counted as running and be in state
-// from. The caller then wakes the thread. It returns false if the thread is in another state.
+// giveTurn gives the turn to the thread of slot i, which must be counted as running and be in the
+// state from. The caller then wakes the thread. It returns false if the thread is in another
+// state.
 func (c *Clock) giveTurn(i int, from uint32) bool {
 	c.s.turn.Store(uint32(i) + 1)
 	if c.s.slot[i].state.CompareAndSwap(from, stateRunning) {

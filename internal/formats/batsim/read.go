@@ -86,9 +86,9 @@ func (s *scalar) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Read reads a workload. name stands for the source in errors, which have the form "reading Batsim:
-// NAME: job N: what is wrong". Times count from the options' epoch. A job asks for as many tasks as
-// it has resources.
+// Read reads a workload. The parameter name stands for the source in errors, which have the form
+// "reading Batsim: NAME: job N: what is wrong". Times count from the options' epoch. A job asks
+// for as many tasks as it has resources.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	w := &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name}
 	s := reader{w: w, book: workload.RuleBook{Strict: opts.Strict}, ids: make(map[string]bool),

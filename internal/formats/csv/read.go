@@ -63,8 +63,9 @@ func names() []string {
 	return append(list, userUID, userGroup, userGID)
 }
 
-// Read reads a table. name stands for the source in errors, which have the form "reading
-// csv: NAME:LINE:COLUMN: FIELD: what is wrong"; COLUMN counts the bytes of the line from 1.
+// Read reads a table. The parameter name stands for the source in errors, which have the form
+// "reading csv: NAME:LINE:COLUMN: FIELD: what is wrong"; COLUMN counts the bytes of the line from
+// 1.
 //
 // The header must have id and submit, and either run_time_s or both recorded_start and
 // recorded_end. The columns may be in any order, and all must be known. An instant without a

@@ -39,9 +39,8 @@ func recognize(head []byte) workload.Confidence {
 //	-dt SECONDS -e submit_batch_job | sbatch options… pseudo.job
 //	-dt SECONDS -e cancel_job | -J NAME   (or -jid N)
 //
-// SECONDS count from the epoch. name stands for the source in errors, which have
-// the form "reading events: NAME:LINE: what is wrong". A file without a job is an
-// error.
+// SECONDS count from the epoch. The parameter name stands for the source in errors, which have the
+// form "reading events: NAME:LINE: what is wrong". A file without a job is an error.
 //
 // A job's ID is its name if no other job has that name. If several jobs have the same name, the
 // name is the ID of the first of them in the file, and the others have the ID NAME#LINE. In a

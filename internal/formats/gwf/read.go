@@ -25,7 +25,7 @@ var Format = workload.Format{
 	Looks: "a log in the Grid Workload Format", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
-// The fields of a record, from 0. A value of -1 is not known.
+// The fields of a record, from 0. The value -1 stands for an unknown value.
 const (
 	fieldID = iota
 	fieldSubmit

@@ -307,9 +307,9 @@ func (s *reader) close(j *job) error {
 const exitWalltime = -29
 
 // fate returns the state of a job that has ended, from its exit status: 0 to 255 is the script's
-// status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status that
-// PBS ended it. A signal at the time limit came from the limit, and a signal after a deletion from
-// qdel.
+// status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status
+// means that PBS ended it. A signal at the time limit counts as the limit's, and a signal after a
+// deletion as qdel's.
 func (j *job) fate() hpc.State {
 	status := j.ExitCode
 	j.ExitCode = 0

@@ -82,8 +82,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return NewReader().Read(r, name, opts)
 }
 
-// Accounting reads what sacct prints, with -P or with --json. missing lists the facts that the
-// records lack, and the consequences for a replay.
+// Accounting reads what sacct prints, with -P or with --json. The result missing lists the facts
+// that the records lack, and the consequences for a replay.
 func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
 	err error) {
 	reader := NewReader()(name, opts)
@@ -135,8 +135,8 @@ func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.
 
 // read reads the output of `sacct -P` (or -p). The columns must include JobID (or JobIDRaw),
 // Submit, Start, End (or Elapsed), and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES,
-// AllocTRES, NNodes). name stands for the source in errors, which have the form "NAME:LINE: what is
-// wrong".
+// AllocTRES, NNodes). The parameter name stands for the source in errors, which have the form
+// "NAME:LINE: what is wrong".
 //
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
 // A text is a record if every other column gets a value that it can have.

@@ -105,7 +105,7 @@ const (
 )
 
 // Read reads a log in the Standard Workload Format, as the Parallel Workloads
-// Archive publishes them. name stands for the source in errors, which have the form
+// Archive publishes them. The parameter name stands for the source in errors, which have the form
 // "reading SWF: NAME:LINE: what is wrong".
 //
 // Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is the
@@ -197,8 +197,8 @@ type reader struct {
 	users   map[string]bool
 	records int
 	lean    bool // without origins
-	// parts has the jobs that were made from parts, by the number of the job. whole has the numbers of
-	// jobs for which a later record has the whole job.
+	// parts has the jobs that were made from parts, by the number of the job. The field whole has the numbers of jobs
+	// for which a later record has the whole job.
 	parts map[int64][]part
 	whole map[int64]bool
 

@@ -352,8 +352,8 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	return r
 }
 
-// runTime returns how long a job ran, or would run if it has not ended. It reports false for a job
-// that would run for ever.
+// runTime returns how long a job ran, or would run if it has not ended. The last result is false
+// for a job that would run for ever.
 func runTime(job *hpc.Job) (d time.Duration, ends bool) {
 	rec := job.Recorded
 	switch {

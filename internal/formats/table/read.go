@@ -69,8 +69,8 @@ func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) 
 	return nil
 }
 
-// Finish returns the workload of all tables. missing lists the facts that the rows lack, and the
-// consequences for a replay.
+// Finish returns the workload of all tables. The result missing lists the facts that the rows
+// lack, and the consequences for a replay.
 func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
 	return s.b.Close("table")
 }

@@ -137,11 +137,11 @@ type usageRecord struct {
 	Raw     float64 `json:"raw_s"`
 }
 
-// Read reads the trace format, JSON Lines: a header and then the records, in any order. name stands
-// for the source in errors, which have the form "reading trace: NAME:LINE: what is wrong". An
-// unknown field is an error, and so is a trace without a job. If the header has no epoch, relative
-// times count from [workload.DefaultEpoch]; if there are no relative times, the epoch is the
-// instant of the first event.
+// Read reads the trace format, JSON Lines: a header and then the records, in any order. The
+// parameter name stands for the source in errors, which have the form "reading trace: NAME:LINE:
+// what is wrong". An unknown field is an error, and so is a trace without a job. If the header has
+// no epoch, relative times count from [workload.DefaultEpoch]; if there are no relative times, the
+// epoch is the instant of the first event.
 func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload, error) {
 	w, err := ReadSetting(r, name)
 	if err == nil && w.Jobs.Len() == 0 {

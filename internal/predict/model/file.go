@@ -223,7 +223,7 @@ const (
 	maxBytes  = 512 << 20
 )
 
-// Read reads a model. name stands for the source in errors.
+// Read reads a model. The parameter name stands for the source in errors.
 func Read(r io.Reader, name string) (*Model, error) {
 	m, err := read(r)
 	if err != nil {

@@ -345,7 +345,7 @@ func (a *adapter) noteAccounting() {
 	}
 }
 
-// write makes the files. objects are the lines of nodes and partitions.
+// write makes the files. The parameter objects has the lines of nodes and partitions.
 func (a *adapter) write(objects []string) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s, adapted for a replay. Do not edit: written anew for every run.\n", a.cluster.Name)

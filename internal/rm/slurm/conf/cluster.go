@@ -102,7 +102,8 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// Reopen reads the cluster again, as [OpenFile] does. texts has other texts for some files, by clean path.
+// Reopen reads the cluster again, as [OpenFile] does. The parameter texts has other texts for some files, by clean
+// path.
 func (c *Cluster) Reopen(texts map[string][]byte) (*Cluster, error) {
 	return load(c.Path, func(path string) ([]byte, error) {
 		if text, ok := texts[filepath.Clean(path)]; ok {
@@ -275,7 +276,8 @@ func (c *Cluster) Accounting() bool {
 }
 
 // EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association (slurm.conf(5),
-// AccountingStorageEnforce; every value but jobs, steps and their opposites implies associations).
+// AccountingStorageEnforce; every value implies associations, except jobs, steps and their
+// opposites).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(splitList(value), func(item string) bool {

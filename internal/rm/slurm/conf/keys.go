@@ -28,7 +28,8 @@ type rule struct {
 	// reason tells users why the adaptation changes or drops the key.
 	reason string
 	// value returns the new value of a changed key, or the part of a kept key's value that has an
-	// effect. site is the site's value, or "" if it has none. An empty result leaves the key out.
+	// effect. The parameter site is the site's value, or "" if it has none. An empty result leaves
+	// the key out.
 	value func(a *adapter, site string) string
 	// warning is set if the change may alter scheduling. It returns a text about the difference for the site's value, or
 	// "" if there is no difference.

@@ -20,7 +20,8 @@ var databaseGrammar = func() syntax.Grammar {
 	return g
 }()
 
-// readDatabase reads the site's slurmdbd.conf. It has a password, so maybe the user cannot read it.
+// readDatabase reads the site's slurmdbd.conf. The file has a password, so it may be that the user
+// cannot read it.
 func (c *Cluster) readDatabase(path string, files *files) (err error) {
 	if c.Database, err = optional(path, databaseGrammar, files); errors.Is(err, fs.ErrPermission) {
 		c.Warnings, err = append(c.Warnings, err.Error()+"; the replay goes without the file"), nil

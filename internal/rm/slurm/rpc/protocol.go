@@ -88,8 +88,8 @@ type ownLayouts struct {
 	stats      func(*decoder) *Stats
 }
 
-// next returns the table of a later version: a copy of p in which change replaces the layouts that
-// differ. p does not change.
+// next returns the table of a later version: a copy of p in which the function change replaces the
+// layouts that differ. p does not change.
 func (p *protocol) next(v Version, change func(*protocol)) *protocol {
 	n := *p
 	n.version = v
@@ -157,8 +157,9 @@ func newDecoder(what string, b []byte) *decoder {
 	return &decoder{Decoder: wire.NewDecoder(what, b)}
 }
 
-// decodeIn decodes a message from slurmctld to a node. read decodes the body with the layout in the
-// version's table. The error says that the version is unknown, or which field is wrong.
+// decodeIn decodes a message from slurmctld to a node. The function read decodes the body with the
+// layout in the version's table. The error says that the version is unknown, or which field is
+// wrong.
 func decodeIn[T any](v Version, what string, b []byte, read func(*decoder) *T) (*T, error) {
 	d := newDecoder(what, b)
 	if d.protocol = protocolOf(v); d.protocol == nil {

@@ -52,8 +52,8 @@ func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	return nil
 }
 
-// SetNodes makes an update ask for count nodes and for the nodes of a host list (NumNodes and
-// ReqNodeList of "scontrol update"). A count of 0 and an empty list change nothing.
+// SetNodes makes an update ask for a number of nodes and for the nodes of a host list (NumNodes
+// and ReqNodeList of "scontrol update"). A count of 0 and an empty list change nothing.
 func (j *JobDesc) SetNodes(count int, list string) {
 	if count > 0 {
 		j.MinNodes, j.MaxNodes = uint32(count), uint32(count)

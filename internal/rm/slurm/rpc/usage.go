@@ -17,11 +17,12 @@ func (c Codec) UsageHeader(saved int64) []byte {
 }
 
 // AppendUsage appends the usage of one association to a file that [Codec.UsageHeader] began,
-// without the usage of the associations below it. raw is in billing × seconds.
+// without the usage of the associations below it. The parameter raw is in billing × seconds.
 //
 // slurmctld compares limits in TRES-minutes with the usage of single TRES. The usage of the TRES
-// billing is raw. The usage of CPUs is raw only if processors says that CPUs are billed. The usage
-// of all other TRES, and the time that GrpWall limits, begin at 0.
+// billing is the parameter raw. The usage of CPUs is the same number if the parameter processors
+// says that CPUs are billed. The usage of all other TRES, and the time that GrpWall limits, begin
+// at 0.
 func AppendUsage(dst []byte, association uint32, raw float64, processors bool) []byte {
 	e := newEncoder(dst, nil)
 	e.U32(association)

@@ -412,7 +412,8 @@ func (e *editor) relative(path string) (string, error) {
 }
 
 // withItem returns a comma list in which an item has a value. The item keeps its place; a new item
-// comes last. The value on sets a name without a value, and off removes the item.
+// comes last. With the value of the constant on, the item is the name without a value. With the
+// value of the constant off, the item is removed.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == on {

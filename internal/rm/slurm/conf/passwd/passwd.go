@@ -13,7 +13,8 @@ import (
 )
 
 // Read reads users from files in the form of /etc/passwd and /etc/group, with their supplementary
-// groups. read returns the contents of a file. The result is nil if there is no passwd file.
+// groups. The function read returns the contents of a file. The result is nil if there is no
+// passwd file.
 func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.User, error) {
 	people, err := readColons(passwd, 4, read)
 	if errors.Is(err, fs.ErrNotExist) {

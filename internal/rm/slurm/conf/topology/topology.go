@@ -59,9 +59,9 @@ var kinds = []struct{ key, groups, name string }{
 	{"torus3d", "toruses", "name"}, {"tree", "switches", "switch"},
 }
 
-// Parse reads a file. name stands for the file in messages. The error is about the first mistake
-// with which slurmctld would not start, or says that the file is larger or deeper than this package
-// reads.
+// Parse reads a file. The parameter name stands for the file in messages. The error is about the
+// first mistake with which slurmctld would not start, or says that the file is larger or deeper
+// than this package reads.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{r: reader{name: name}}
 	list, err := f.r.document(text)

@@ -58,9 +58,9 @@ func preemption(get Settings) error {
 	return nil
 }
 
-// NothingPreempts warns if PreemptType is preempt/qos but accounts lets no QOS preempt another:
-// then slurmctld starts, but never preempts a job. accounts has the commands for sacctmgr in file,
-// which is "" for a cluster without such commands.
+// NothingPreempts warns if PreemptType is preempt/qos, but the site's commands for sacctmgr let no
+// QOS preempt another. slurmctld then starts, but never preempts a job. The parameter accounts has
+// these commands, and file is the name of their file; "" for a cluster without such commands.
 func NothingPreempts(get Settings, accounts []byte, file string) []string {
 	preempts := func(s associations.Setting) bool { return s.Option == "preempt" && s.Value != "" && s.Value != "-1" }
 	if get.lower("PreemptType") != "preempt/qos" || slices.ContainsFunc(associations.Settings(accounts), preempts) {

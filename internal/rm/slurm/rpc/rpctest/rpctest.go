@@ -63,7 +63,8 @@ type Recorder struct {
 	failures chan error
 }
 
-// NewRecorder starts a recorder that answers with reply. It ends with the test.
+// NewRecorder starts a recorder that answers each message with what the function reply returns.
+// The recorder ends with the test.
 func NewRecorder(t *testing.T, reply func(*rpc.Message) *rpc.Message) *Recorder {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

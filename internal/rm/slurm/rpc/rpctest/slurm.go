@@ -32,10 +32,10 @@ func (s *Slurm) libraries() string {
 	return filepath.Join(s.root, "usr/lib", arch)
 }
 
-// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than oldest. The programs
-// come from the roots in [RootsVariable]. Without a root for 22.05, the release installed on this
-// machine is used for 22.05. Each skips, with a message, a release without the programs. Under
-// -short it skips all releases.
+// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than the parameter oldest.
+// The programs come from the roots in [RootsVariable]. Without a root for 22.05, the release
+// installed on this machine is used for 22.05. Each skips, with a message, a release without the
+// programs. Under -short it skips all releases.
 func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
 	t.Helper()
 	roots := os.Getenv(RootsVariable)

@@ -152,7 +152,8 @@ func array[T any](d *Decoder, size int, field string, read func(string) T) []T {
 	return a
 }
 
-// Taken returns the bytes that read consumes, without copying them; nil after a failure.
+// Taken returns the bytes that the function read consumes, without copying them; nil after a
+// failure.
 func (d *Decoder) Taken(read func()) []byte {
 	start := d.off
 	read()
