@@ -273,8 +273,8 @@ func planned(at hpc.Time) string {
 	return "for " + at.String()
 }
 
-// slurm describes what the record says of a job that does not start now. p is its next run; nil if
-// the job never starts.
+// slurm describes what the record says of a job that does not start now. The parameter p is its
+// next run; nil if the job never starts.
 func (f *Follower) slurm(k key, p *period) string {
 	text := "never starts it"
 	if p != nil {

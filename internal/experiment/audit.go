@@ -149,7 +149,7 @@ func (p *Prepared) ranWhenRecorded(ids []string) (n int) {
 }
 
 // warnOfDifferences warns that slurmdbd's records differ from the facts compared with them, or
-// that err made the comparison impossible. The run is complete in either case.
+// that the error err made the comparison impossible. The run is complete in either case.
 func warnOfDifferences(record *run.Writer, code, what string, differences []string, err error) error {
 	n := len(differences)
 	warning := run.Warning{Code: code, AffectsResult: true, Count: max(n, 1)}

@@ -32,8 +32,8 @@ func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admiss
 	return site.Foresee(w, nil), problemsOf(site), nil
 }
 
-// Rules returns the rules by which Slurm answers the submissions of a workload on a cluster. named and the
-// error are as for [Foresee].
+// Rules returns the rules by which Slurm answers the submissions of a workload on a cluster. The parameter named and
+// the error are as for [Foresee].
 func Rules(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Site, error) {
 	in, _ := install.FindSlurm(named)
 	release := in.Release

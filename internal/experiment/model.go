@@ -75,8 +75,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 }
 
 // ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
-// charged=50us,2ms. In place of the costs, model may name the directory of a replay with the measured clock: then the
-// costs are the mean costs of that replay.
+// charged=50us,2ms. In place of the costs, the parameter model may name the directory of a replay with the measured
+// clock: then the costs are the mean costs of that replay.
 func ModelClock(model string) (string, error) {
 	name, costs, given := strings.Cut(model, "=")
 	switch {

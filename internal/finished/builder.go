@@ -115,7 +115,8 @@ type fieldPresence struct {
 	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
-// NewBuilder returns a builder for a workload. source describes the origin of the jobs.
+// NewBuilder returns a builder for a workload. The parameter source describes the origin of the
+// jobs.
 func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},

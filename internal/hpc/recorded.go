@@ -143,10 +143,10 @@ func WithoutMadeBegin(job *Job) *Job {
 type Interval struct{ From, To Time }
 
 // AtArrayLimit returns when as many tasks of a job array ran as its limit (%N) allows, in order. No
-// other task could start then. runs are the runs of the tasks. Suspended tasks count, since they
-// keep their place, and a task that has not ended runs until [Never]. If limit is 0, for example
-// because sacct was not asked for SubmitLine, the times at which the tasks became eligible may show
-// the limit. The list is empty if the limit is not known.
+// other task could start then. The parameter runs has the runs of the tasks. Suspended tasks
+// count, since they keep their place, and a task that has not ended runs until [Never]. If limit
+// is 0, for example because sacct was not asked for SubmitLine, the times at which the tasks
+// became eligible may show the limit. The list is empty if the limit is not known.
 func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
 	starts, ends := map[Time]int{}, map[Time]int{}
 	var at []Time
@@ -215,7 +215,7 @@ func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 }
 
 // Unify drops the values of single tasks that are the same for all tasks of the array, because the
-// array itself has these values. tasks are all tasks.
+// array itself has these values. The parameter tasks has all tasks.
 func (r *Recorded) Unify(tasks []int) {
 	if alike(r.TaskEligible, tasks) {
 		r.TaskEligible = nil
@@ -291,7 +291,7 @@ func (r *Recorded) each(visit func(*Interruptions)) {
 	}
 }
 
-// MoveTimes replaces each time that is not 0 by the result of move.
+// MoveTimes replaces each time that is not 0 by the result of the function move.
 func (r *Recorded) MoveTimes(move func(Time) Time) {
 	replace := func(times ...*Time) {
 		for _, t := range times {
@@ -338,7 +338,8 @@ func (r *Recorded) NodeLists(visit func(list *string) error) (err error) {
 	return err
 }
 
-// RenamePreemptors replaces the IDs of preempting jobs. rename gets the ID of a job, or ID_TASK.
+// RenamePreemptors replaces the IDs of preempting jobs. The function rename gets the ID of a job,
+// or ID_TASK.
 func (r *Recorded) RenamePreemptors(rename func(name string) string) {
 	replace := func(name *string) {
 		if *name != "" {

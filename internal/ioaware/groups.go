@@ -36,9 +36,9 @@ func (g *Groups) Regular(nodes int, use int64) bool {
 // above returns a job's use above the zero group's mean, in whole licenses.
 func (g *Groups) above(nodes int, use int64) int64 { return use - round(float64(nodes)*g.RBar) }
 
-// cap returns the highest use of other regular jobs at which a job may be added. s is the added
-// job's use above the zero group's mean. The job may exceed the target by half of s. If s alone
-// exceeds the target, the job waits until half of the target is free.
+// cap returns the highest use of other regular jobs at which a job may be added. The parameter s
+// is the added job's use above the zero group's mean. The job may exceed the target by half of s.
+// If s alone exceeds the target, the job waits until half of the target is free.
 func (g *Groups) cap(s float64) int64 {
 	target := float64(g.StarTarget)
 	least := max(0, target-s)

@@ -100,7 +100,8 @@ type Reserved struct {
 type Selector interface {
 	// Earliest returns the earliest instant, not before after, from which a pending job can have
 	// nodes until its time limit, and [hpc.Never] if there is no such instant. It excludes nodes of
-	// running jobs, and nodes taken with Reserve. job is the index of the pending job.
+	// running jobs, and nodes taken with Reserve. The parameter job is the index of the pending
+	// job.
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest returned.
 	Reserve(job int, at hpc.Time)

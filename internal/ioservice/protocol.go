@@ -90,7 +90,7 @@ func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	return append(line, '\n')
 }
 
-// Answer answers one request. kind replaces the request's type, unless it is empty.
+// Answer answers one request. The parameter kind replaces the request's type, unless it is empty.
 func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	a = Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError}
 	fail := func(err error) Answer {

@@ -28,9 +28,9 @@ type ReasonTotal struct {
 }
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also the waits of jobs that
-// never started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do
-// not count. It returns nil for a run without reasons, and for runs of the simulator's own
-// policies, whose reasons explain only some waits.
+// never started. The parameter rows has the run's rows, with reasons ([run.Run.Histories]). Waits
+// of preset jobs do not count. It returns nil for a run without reasons, and for runs of the
+// simulator's own policies, whose reasons explain only some waits.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal { return ReasonsOfAll(all(rows), m) }
 
 // ReasonsOfAll is [ReasonsOf] for rows that are not in a slice.

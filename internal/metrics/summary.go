@@ -218,7 +218,7 @@ func known(v float64) Float {
 // Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size.
 // All groups have the interval T of all jobs, so that the processor seconds of the groups add up to
 // the total. Utilization is the group's share of the machine. For [ByPartition] it is the share of
-// the partition's own capacity, if partitions has the partition.
+// the partition's own capacity, if the parameter partitions has the partition.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := opts.period(all(rows))
 	if opts.From == 0 {

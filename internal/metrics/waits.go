@@ -25,7 +25,8 @@ func (w *waitParts) add(s *waits.Sums) {
 	}
 }
 
-// list returns the parts that are not 0, the largest first. jobs is the number of jobs with a wait.
+// list returns the parts that are not 0, the largest first. The parameter jobs is the number of
+// jobs with a wait.
 func (w *waitParts) list(jobs int) []WaitPart {
 	all := 0.0
 	list := []WaitPart{}

@@ -103,8 +103,8 @@ func within(x, lowest, highest float64) float64 {
 // deviates is the 90 % quantile of the standard normal distribution.
 const deviates = 1.2815515655446004
 
-// Quantile returns the quantile q of the run time in seconds. q is between 0 and 1: a uniform
-// random q gives a random run time.
+// Quantile returns the quantile q of the run time in seconds. The parameter q is between 0 and 1:
+// a uniform random q gives a random run time.
 func (p Prediction) Quantile(q float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*within(q, 0, 1)-1)
 	median := math.Log1p(p.P50)

@@ -114,8 +114,8 @@ func (p *player) putFirst() {
 	}
 }
 
-// add puts an input into the queue. seq is its sequence number. An input at [hpc.Never] is left
-// out.
+// add puts an input into the queue. The parameter seq is its sequence number. An input at
+// [hpc.Never] is left out.
 func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
 	if at == hpc.Never {
 		p.progress.Inputs--

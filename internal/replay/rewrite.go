@@ -54,8 +54,8 @@ func (r *rewriting) add(d Decisions) Decisions {
 	return d
 }
 
-// Performance makes a rewriter for processors that are factor times as fast. It divides run times
-// by factor, which must be above 0, and does not change time limits.
+// Performance makes a rewriter for faster or slower processors. It divides run times by the
+// parameter factor, which must be above 0, and does not change time limits.
 func Performance(factor float64) Rewriter {
 	scaled := func(d time.Duration) time.Duration {
 		if d == hpc.Unlimited {

@@ -65,8 +65,8 @@ func (f *frame) points() []float64 {
 	return x
 }
 
-// curve sums up values that hold for a period. add takes the same time for long and short
-// periods.
+// curve sums up values that hold for a period. The method add takes the same time for long and
+// short periods.
 type curve struct {
 	part [bins + 1]float64 // sums of value times covered share, of periods that cover the bin in part
 	step [bins + 1]float64 // changes of the sum of the values that cover the whole bin
@@ -111,7 +111,8 @@ type course struct {
 // A machine counts as full if jobs hold at least this share of its processors.
 const fullShare = 0.95
 
-// courseOf computes the course of a run. group numbers the groups of jobs from 0.
+// courseOf computes the course of a run. The function group returns the number of a job's group,
+// from 0.
 func (f *frame) courseOf(r *compare.Realization, groups int, group func(*run.Row) int) course {
 	var out course
 	shift, width := f.shift(r), f.width()

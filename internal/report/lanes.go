@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns count free lanes side by side, or count/2 if there are fewer free lanes, or count/4, and so
-// on. If no lane is free, the jobs overlap.
+// freeLanes returns as many free lanes side by side as the parameter count says. If there are fewer free lanes, it
+// returns count/2 lanes, or count/4, and so on. If no lane is free, the jobs overlap.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy

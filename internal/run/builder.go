@@ -684,7 +684,8 @@ func (r *rareRow) putSegments(row *Row) {
 // submitted returns the number of submitted jobs.
 func (b *builder) submitted() int { return b.final.len() + len(b.open) }
 
-// appendRows appends the rows of submission i to list, without requests. i counts from 0.
+// appendRows appends the rows of submission i to list, without requests. The parameter i counts
+// from 0.
 func (b *builder) appendRows(list []Row, i int) []Row {
 	open := i - b.final.len()
 	if open >= 0 {
@@ -720,7 +721,8 @@ func (b *builder) list() []Row {
 	return list
 }
 
-// counts returns how far the jobs of a workload came. workload is its number of submissions.
+// counts returns how far the jobs of a workload came. The parameter workload is its number of
+// submissions.
 func (b *builder) counts(workload int) Counts {
 	submitted := b.submitted()
 	c := Counts{

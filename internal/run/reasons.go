@@ -23,7 +23,7 @@ type reasonKey struct {
 	task int
 }
 
-// NewReasons collects the reasons from the events of a run that ended at end.
+// NewReasons collects the reasons from the events of a run that ended at the instant end.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
 	r := &Reasons{seen: map[reasonKey][]Span{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
 	for i := range events {

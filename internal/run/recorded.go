@@ -132,7 +132,7 @@ func (r *Run) Lacks() ([]Warning, error) {
 }
 
 // lacks returns what a workload does not record, and what follows from each lack. The texts begin
-// with name.
+// with the parameter name.
 func lacks(w *workload.Workload, name string) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users, tasks := "", 0, true

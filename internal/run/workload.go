@@ -109,10 +109,10 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	}
 }
 
-// Finished returns the row as the neutral record of a finished job. job is the row's submission, as
-// [Run.Submissions] returns it. If job is nil, the result has only the values of the row's columns.
-// The ID is the job's ID in the workload, or "ID_TASK" for a task of an array. If the workload's ID
-// is not a number, the result has no array number.
+// Finished returns the row as the neutral record of a finished job. The parameter job is the row's
+// submission, as [Run.Submissions] returns it. If job is nil, the result has only the values of
+// the row's columns. The ID is the job's ID in the workload, or "ID_TASK" for a task of an array.
+// If the workload's ID is not a number, the result has no array number.
 func (r *Row) Finished(job *hpc.Job) finished.Job {
 	record := finished.Job{
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,

@@ -345,10 +345,10 @@ func (w *Writer) Cluster(files map[string]string) error {
 // ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 
-// Amend makes [Writer.Finish] call change with every row before it writes the row, after the
-// functions of earlier calls. It is for values that are known only after the run. One goroutine
-// makes all calls. The rows of a partial record are not amended. Without a journal, rows may be on
-// the disk already, so Amend fails with [ErrUnjournaled].
+// Amend makes [Writer.Finish] call the function change with every row before it writes the row,
+// after the functions of earlier calls. It is for values that are known only after the run. One
+// goroutine makes all calls. The rows of a partial record are not amended. Without a journal, rows
+// may be on the disk already, so Amend fails with [ErrUnjournaled].
 func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -399,8 +399,8 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 }
 
 // Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories] returns
-// them. It is for a record without a journal. end is when the run ended. No events may be recorded
-// any more, but Finish may still run.
+// them. It is for a record without a journal. The parameter end is when the run ended. No events
+// may be recorded any more, but Finish may still run.
 func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons
@@ -460,7 +460,7 @@ func yieldAll(rows []Row, window hpc.Time, yield func(*Row) bool) bool {
 	return true
 }
 
-// Update changes the manifest and writes it. change must not call the writer.
+// Update changes the manifest and writes it. The function change must not call the writer.
 func (w *Writer) Update(change func(*Manifest)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 )
 
 // Power returns the probability that a two-sided test of two means at level alpha, with na
-// and nb runs, detects a true difference of shift standard deviations of a single run. It
-// is the power of Student's t test, exact for normal observations. The permutation test
-// has the same power, except with very few runs (see [SmallestP]). Power is NaN if a set
-// has fewer than two runs.
+// and nb runs, detects a true difference. The parameter shift is this difference, in standard
+// deviations of a single run. The result is the power of Student's t test, exact for normal
+// observations. The permutation test has the same power, except with very few runs (see
+// [SmallestP]). Power is NaN if a set has fewer than two runs.
 func Power(na, nb int, shift, alpha float64) float64 {
 	if na < 2 || nb < 2 {
 		return math.NaN()

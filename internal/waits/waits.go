@@ -194,7 +194,7 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// divide visits the spans of a period in order. A span ends where the job becomes eligible; The
+// divide visits the spans of a period in order. A span ends where the job becomes eligible; the
 // parameter after says whether the job was eligible. It does not visit empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)

@@ -11,8 +11,9 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// Loop makes rounds until ctx ends. interval is the time between two rounds; with 0, rounds follow
-// changes ([ioaware.Rounds]). Loop calls the function told with the result of each round.
+// Loop makes rounds until ctx ends. The parameter interval is the time between two rounds; with 0,
+// rounds follow changes ([ioaware.Rounds]). Loop calls the function told with the result of each
+// round.
 func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Duration, told func(driver.Round, error)) {
 	began := time.Now() // rounds follow the monotonic clock
 	elapsed := func() hpc.Time { return hpc.Time(time.Since(began)) }

@@ -76,7 +76,8 @@ func (c *Comparison) judge() {
 	c.verdict()
 }
 
-// contrasts compares schedulers with the baseline against, as one family of tests.
+// contrasts compares schedulers with a baseline, the scheduler that the parameter against names,
+// as one family of tests.
 func (c *Comparison) contrasts(against string, names ...string) {
 	base := c.of(against)
 	var list []Contrast

@@ -83,9 +83,9 @@ type boosted struct {
 
 func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
-// predict returns the prediction for features, before its calibration. limit is in seconds, 0 for
-// no limit. For boosting, the median is the plain mean of the two ensembles; [Online] weighs more
-// candidates ([mixture]).
+// predict returns the prediction for features, before its calibration. The parameter limit is in
+// seconds, 0 for no limit. For boosting, the median is the plain mean of the two ensembles;
+// [Online] weighs more candidates ([mixture]).
 func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 	p := predict.Prediction{Limit: limit}
 	switch {

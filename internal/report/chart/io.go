@@ -29,8 +29,8 @@ func (r *IORun) of(name string) *metrics.FileSystemCourse {
 }
 
 // IO returns the figures of each file system: its bandwidth over time, and its licenses if running
-// jobs held some. The first [MostPanels] runs with the file system have a panel each. x has the
-// middles of the courses' parts, in seconds since 1970.
+// jobs held some. The first [MostPanels] runs with the file system have a panel each. The
+// parameter x has the middles of the courses' parts, in seconds since 1970.
 func IO(runs []IORun, x []float64, zone *time.Location) ([]*figure.Figure, error) {
 	var names []string
 	for i := range runs {

@@ -19,14 +19,15 @@ type Recorded struct {
 }
 
 // ParseRecorded reads the command line of a recorded job, from sacct's column SubmitLine or the
-// column submit_line of slurmdbd's database. script holds the words of the batch script's #SBATCH
-// lines.
+// column submit_line of slurmdbd's database. The parameter script holds the words of the batch
+// script's #SBATCH lines.
 //
 // Slurm records the words of a command line with a blank between them and without the quotes that
 // the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so the line does not
 // show where a word with blanks ends. ParseRecorded therefore stops at --wrap, whose value is a
-// command with options of its own, or at the script. values are the texts of other columns, such as
-// the job's name. If such a text has blanks and occurs in the line, it is one word.
+// command with options of its own, or at the script. The parameter values has the texts of other
+// columns, such as the job's name. If such a text has blanks and occurs in the line, it is one
+// word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The
