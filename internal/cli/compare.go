@@ -138,7 +138,7 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// validRuns returns an error if runs are not valid, for the reason in doubt.
+// validRuns returns an error if runs are not valid; the parameter doubt is the reason.
 func validRuns(doubt string) error {
 	if doubt == "" {
 		return nil

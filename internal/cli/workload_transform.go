@@ -214,7 +214,8 @@ var transformSteps = []struct {
 		}},
 }
 
-// parsed makes a step from a value that parse reads. wrong, if any, is the error of a bad value.
+// parsed makes a step from a value that the function parse reads. The parameter wrong, if any, is
+// the error of a bad value.
 func parsed[T any](parse func(string) (T, error), wrong string,
 	step func(*transformOptions, T) (transform.Step, error)) parseStep {
 	return func(value string) (func(*transformOptions) (transform.Step, error), error) {

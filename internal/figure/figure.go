@@ -179,8 +179,8 @@ func themed(svg []byte) []byte {
 	})
 }
 
-// replaceEach replaces each part of a text that begins with begin and ends with the next end. replace appends
-// the new text of a part to a slice, and returns the slice.
+// replaceEach replaces each part of a text that begins with the text begin and ends at the next text end. The function
+// replace appends the new text of a part to a slice, and returns the slice.
 func replaceEach(text []byte, begin, end string, replace func(to, part []byte) []byte) []byte {
 	to := make([]byte, 0, len(text)+len(text)/2)
 	for {

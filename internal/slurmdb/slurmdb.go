@@ -53,7 +53,7 @@ type Result struct {
 	Accounts string
 }
 
-// Read reads a database. dsn has the form of go-sql-driver/mysql:
+// Read reads a database. The parameter dsn has the form of go-sql-driver/mysql:
 // "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". Rows of jobs are read
 // one at a time. Errors never contain the password.
 func Read(ctx context.Context, dsn string, opts Options) (*Result, error) {

@@ -203,8 +203,8 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 // readUsage computes the usage of every association at the window's start, in processor seconds, or
 // in billing × seconds if the database has these. Usage is halved for every half-life that has
 // passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
-// readUsage adds up hourly sums as far back as slurmdbd keeps them, before that daily sums, and
-// before that monthly sums.
+// readUsage adds up hourly sums as far back as slurmdbd keeps these, daily sums for the time
+// before, and monthly sums for the time before that.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil

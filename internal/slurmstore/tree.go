@@ -98,7 +98,7 @@ func ignoreMissing(err error) error {
 }
 
 // eachEntry calls f for each entry of a tar archive, except the root itself and entries below /dev,
-// because a root needs no devices. name is clean and relative.
+// because a root needs no devices. The name that f gets is clean and relative.
 func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *tar.Header,
 	content io.Reader) error) error {
 	for r := tar.NewReader(archive); ; {

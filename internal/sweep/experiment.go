@@ -245,7 +245,8 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 // option, if the sweep itself sets the option, or if its value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
-// Load reads an experiment file, with model for [Experiment.Model]. Its errors name the file and the line.
+// Load reads an experiment file, with the parameter model for [Experiment.Model]. Its errors name the file and the
+// line.
 func Load(path string, model bool, check CheckOption) (*Experiment, error) {
 	text, err := readLimited(path)
 	if err != nil {

@@ -302,8 +302,8 @@ func (j *Log) check(i int) (next int64, err error) {
 	return r.next, f.Sync()
 }
 
-// split makes a new segment of the records from number first on, and inserts it after index i. The
-// new segment exists already if the process ended before it removed the records from their old
+// split makes a new segment of the records from the number first on, and inserts it after index i.
+// The new segment exists already if the process ended before it removed the records from their old
 // segment.
 func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {

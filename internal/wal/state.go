@@ -37,8 +37,9 @@ const (
 )
 
 // OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or nil,
-// and the records since. The directory must be private (mode 0700). kind is [Options.Kind]. An
-// incomplete last record is moved away ([State.Torn]); any other damage is an error.
+// and the records since. The directory must be private (mode 0700). The parameter kind is
+// [Options.Kind]. An incomplete last record is moved away ([State.Torn]); any other damage is an
+// error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {

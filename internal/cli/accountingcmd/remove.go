@@ -62,8 +62,8 @@ files keep their copies.`
 	return c
 }
 
-// removing returns a command that changes the jobs that its flags choose. check returns an error if
-// the command lacks a flag that it needs.
+// removing returns a command that changes the jobs that its flags choose. The function check
+// returns an error if the command lacks a flag that it needs.
 func (o commands) removing(opts *service.Remove, done, would string, check func() error) *cobra.Command {
 	var window flags.Window
 	var asJSON bool

@@ -61,8 +61,8 @@ func (v Values) of(c *cobra.Command, flag string) func() []string {
 }
 
 // Register registers the completion of flags and arguments for root and every command below it:
-// known values, and files or directories if the usage says that the value is a path. namesFile
-// reports whether a flag's value is a path.
+// known values, and files or directories if the usage says that the value is a path. The function
+// namesFile reports whether a flag's value is a path.
 func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
 	for _, c := range root.Commands() {
 		Register(c, values, namesFile)

@@ -62,8 +62,8 @@ func Require(c *cobra.Command, names ...string) {
 	}
 }
 
-// AddCount adds a flag that takes a number of things, 1 or more. value is its default; 0 means that
-// it has no default.
+// AddCount adds a flag that takes a number of things, 1 or more. The parameter value is its
+// default; 0 means that it has no default.
 func AddCount(f *pflag.FlagSet, to *int, name string, value int, usage string) {
 	*to = value
 	f.Var((*count)(to), name, usage)

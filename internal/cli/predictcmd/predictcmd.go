@@ -21,7 +21,7 @@ type commands struct {
 	open func(path string) (*workload.Workload, error)
 }
 
-// New returns the command. open reads a workload and shows its progress.
+// New returns the command. The function open reads a workload and shows its progress.
 func New(out console.Output, open func(path string) (*workload.Workload, error)) *cobra.Command {
 	o := commands{out, open}
 	c := &cobra.Command{
