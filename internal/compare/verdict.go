@@ -24,8 +24,8 @@ const sameStart = time.Minute
 // agreement is the share of jobs with the same start above which the verdict names no causes.
 const agreement = 0.99
 
-// Judge compares a run with the record of its workload. rows are the run's. It returns nil for a
-// workload that records no starts, and if no job started on both sides.
+// Judge compares a run with the record of its workload. The parameter rows has the run's rows.
+// Judge returns nil for a workload that records no starts, and if no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
 	if err != nil {

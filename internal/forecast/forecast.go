@@ -104,7 +104,7 @@ func (q *Queue) realize(ctx context.Context, pending []Key, opts Options) ([]*re
 	return q.play(ctx, pending, opts, draw, n)
 }
 
-// play makes n realizations. draw returns the workload of realization i.
+// play makes n realizations. The function draw returns the workload of realization i.
 func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
 	n int) ([]*realization, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")

@@ -53,8 +53,8 @@ type settings interface {
 }
 
 // align returns lead, the time for which slurmctld has run when a workload begins, so that its periodic work has this
-// phase. lead is at least a minute. backfill is the interval of backfill cycles from slurmctld's start to the start
-// of the window. Both are 0 if the phase is not known.
+// phase. The result lead is at least a minute. The result backfill is the interval of backfill cycles from slurmctld's
+// start to the start of the window. Both are 0 if the phase is not known.
 //
 // slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time is divided
 // into n intervals of whole seconds. For this the lead may grow by whole periods: if n and the period have no common

@@ -61,7 +61,7 @@ func (p *posterior) draw(d Distribution) Distribution {
 }
 
 // level draws the distribution of levels[0], after it has drawn the distribution of levels[1], the wider group.
-// levels is not empty.
+// The parameter levels is not empty.
 func (p *posterior) level(levels []pool, limit float64) *drawn {
 	of := &levels[0]
 	key := groupLimit{of.group, limit}

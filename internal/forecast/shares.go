@@ -226,7 +226,8 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 // weigh returns the distribution that ended and running jobs show, as shares of their limits times the given limit
 // ([stats.ProductLimit]). Two errors are corrected: short jobs end first, so the jobs that have ended are too short
 // on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
-// too long. limit is in seconds, or 0. If no job has ended, there is no distribution.
+// too long. The parameter limit is in seconds, or 0. If no job has ended, there is no
+// distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))

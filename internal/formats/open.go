@@ -69,8 +69,8 @@ func openDirectory(path string) (*workload.Workload, error) {
 }
 
 // watch returns a reader of the file that calls the function progress as
-// [workload.ReadOptions.Progress] says. progress may be nil. watch counts compressed bytes,
-// because only their number is known in advance.
+// [workload.ReadOptions.Progress] says. The function progress may be nil. watch counts compressed
+// bytes, because only their number is known in advance.
 func watch(f *os.File, progress func(done, all int64)) io.Reader {
 	if progress == nil {
 		return f

@@ -39,7 +39,7 @@ const (
 func Expand(s string) ([]string, error) { return ExpandAtMost(s, MaxNames) }
 
 // ExpandAtMost is [Expand] with a lower limit: an expression that stands for more than maxNames
-// names is an error. maxNames must not be above [MaxNames].
+// names is an error. The parameter maxNames must not be above [MaxNames].
 func ExpandAtMost(s string, maxNames int) ([]string, error) {
 	entries, total, err := parse(s, maxNames)
 	if err != nil {

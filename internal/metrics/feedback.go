@@ -126,9 +126,9 @@ type submission struct {
 	recorded, at hpc.Time
 }
 
-// NewFeedback computes the metrics of a run with feedback. opts gives the inner window. By default
-// the window begins when a twentieth of the time between the first and the last recorded submission
-// has passed, and ends after three quarters of it.
+// NewFeedback computes the metrics of a run with feedback. The parameter opts gives the inner
+// window. By default the window begins when a twentieth of the time between the first and the last
+// recorded submission has passed, and ends after three quarters of it.
 func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 	return NewFeedbackOf(all(rows), how, opts)
 }

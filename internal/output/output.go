@@ -178,9 +178,9 @@ func Text(path, text string) error {
 	return err
 }
 
-// Directory fills a directory that does not exist or is empty. fill writes to a temporary
-// directory, and the entries appear under their names together at the end. After an error
-// nothing is left.
+// Directory fills a directory that does not exist or is empty. The function fill writes to a
+// temporary directory, and the entries appear under their names together at the end. After an
+// error nothing is left.
 func Directory(dir string, fill func(dir string) error) error {
 	if err := EmptyDirectory(dir); err != nil {
 		return err

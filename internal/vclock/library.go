@@ -17,8 +17,9 @@ var shimFiles embed.FS
 // ErrNoLibrary means that the program was built without its preload library.
 var ErrNoLibrary = errors.New("this rmreplay was built without its preload library (build it with: make build)")
 
-// InstallLibrary writes the preload library into dir and returns its path. dir must be on a file
-// system that allows execution. The error is [ErrNoLibrary], or one of the file system.
+// InstallLibrary writes the preload library into dir and returns its path. The parameter dir must
+// be on a file system that allows execution. The error is [ErrNoLibrary], or one of the file
+// system.
 func InstallLibrary(dir string) (string, error) {
 	path := filepath.Join(dir, "librmreplay.so")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)

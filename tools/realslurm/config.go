@@ -175,7 +175,8 @@ func (c *config) addGRES(nodes, gres string) error {
 	return nil
 }
 
-// write writes the configuration into the daemons' root. users are lines NAME:UID:GROUP:GID.
+// write writes the configuration into the daemons' root. The parameter users has lines
+// NAME:UID:GROUP:GID.
 func (c *config) write(root, site string, users string) error {
 	passwd, group := "root:x:0:0::/:/bin/sh\n", "root:x:0:\n"
 	seen := map[string]bool{}

@@ -53,9 +53,9 @@ func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 
 // Document anonymizes a document of one of the users. It keeps the values that say what the job
 // requested, was allocated and waited for. If such a value contains a user's name as a whole word
-// (for example an account that is named after its user), the new name replaces this word. cluster
-// is the cluster of the document's run. If the document has a start or a submit time, the result
-// identifies the same run. The error is not nil if the text is not a JSON object.
+// (for example an account that is named after its user), the new name replaces this word. The
+// parameter cluster is the cluster of the document's run. If the document has a start or a submit
+// time, the result identifies the same run. The error is not nil if the text is not a JSON object.
 func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))

@@ -24,8 +24,8 @@ const latestInstant = slurmspec.LastInstant
 // maxCount is the highest valid number of processors, nodes, GPUs, or MiB of memory.
 const maxCount = 1 << 40
 
-// Parse parses a document. cluster is used if the document does not name a cluster. Every text
-// gives a job that can be stored; its marks say what is wrong with the text.
+// Parse parses a document. The parameter cluster is used if the document does not name a cluster.
+// Every text gives a job that can be stored; its marks say what is wrong with the text.
 func Parse(text []byte, cluster string) Job {
 	p := parser{job: Job{Cluster: cluster}}
 	p.read(text)

@@ -161,7 +161,7 @@ func (f *fields) exists(column string, of field) object {
 	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"term": object{of.name: ""}}}}}
 }
 
-// compare returns the query for a comparison. op is one of =, <, <=, > and >=.
+// compare returns the query for a comparison. The parameter op is one of =, <, <=, > and >=.
 func (f field) compare(op string, value any) object {
 	operator := map[string]string{"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[op]
 	switch v := value.(type) {

@@ -38,8 +38,9 @@ func Failed(state string) string {
 
 const failures = ",FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,"
 
-// Class returns the SQL for the class of a column of integers that are not negative. classes is the
-// number of classes per doubling. Adding 1/2 gives 0 a class, and keeps the edges between integers.
+// Class returns the SQL for the class of a column of integers that are not negative. The parameter
+// classes is the number of classes per doubling. Adding 1/2 gives 0 a class, and keeps the edges
+// between integers.
 func Class(name string, classes int) string {
 	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
 }
@@ -334,7 +335,8 @@ func init() {
 	}
 }
 
-// Read reads the columns of a part's jobs that cells need. texts is the dictionary of their texts.
+// Read reads the columns of a part's jobs that cells need. The result texts is the dictionary of
+// their texts.
 func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 	jobs, texts = make([]Job, r.Rows()), []string{""}
 	numbers := map[string]int32{"": 0}

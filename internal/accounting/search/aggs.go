@@ -356,7 +356,7 @@ type bounded struct {
 	shown    map[string]any // the limits as shown in an answer
 }
 
-// read reads a range. dates is nil for numbers.
+// read reads a range. The parameter dates is nil for numbers.
 func (b *bounded) read(m *query.Body, dates *query.Dates) {
 	b.from, b.to, b.shown = math.Inf(-1), math.Inf(1), map[string]any{}
 	label := [2]string{"*", "*"}

@@ -254,7 +254,8 @@ func restrict(path []*buckets, keys []string, above map[string]*bucket) (query.S
 	return query.Expression("("+strings.Join(keys[:len(path)], ", ")+") IN (%s)", query.Join(tuples, ", ")), true
 }
 
-// ordering returns the SQL order of a level's buckets. key is the column of the buckets' own key.
+// ordering returns the SQL order of a level's buckets. The parameter key is the column of the
+// buckets' own key.
 func (b *buckets) ordering(children []*aggregation, key string) string {
 	var list []string
 	for _, o := range b.order {

@@ -74,8 +74,8 @@ func Python(t testing.TB, program string) string {
 // Schemathesis sends requests to the server at a URL: some that the OpenAPI description in a file
 // allows, and some that it forbids. The test fails if a response differs from the description, is
 // an error of the server, or accepts a forbidden request. The server may refuse a request that the
-// description allows, because a description cannot express all errors. args are additional
-// arguments, which override earlier arguments.
+// description allows, because a description cannot express all errors. The parameter args has
+// additional arguments, which override earlier arguments.
 func Schemathesis(t testing.TB, description, url string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), Python(t, "schemathesis"), append([]string{

@@ -36,8 +36,8 @@ func (s *site) verify(w http.ResponseWriter, r *http.Request) {
 	_ = lines.Encode(last)
 }
 
-// Verify verifies a data directory. progress is called with the number of parts read and of all
-// parts.
+// Verify verifies a data directory. The function progress is called with the number of parts read
+// and of all parts.
 func (Service) Verify(ctx context.Context, dir string, progress func(done, all int)) (out *Verified, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {

@@ -30,7 +30,7 @@ const migrationStep = 5000
 // day. The pages' periods count back from the newest end: an end far in the future would leave the pages empty.
 const maxAhead = 24 * time.Hour
 
-// ParseArrival parses a document that arrived. cluster is used if the document does not name a cluster.
+// ParseArrival parses a document that arrived. The parameter cluster is used if the document does not name a cluster.
 func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster string, text []byte) Entry {
 	e := Entry{Seq: seq, Arrived: arrived, Source: source, Index: index, Document: text, Job: document.Parse(text, cluster)}
 	if source.Sent() {

@@ -25,7 +25,8 @@ type Verified struct {
 const maxProblems = 20
 
 // Verify reads the whole store and checks its consistency: files with their checksums, columns with the jobs'
-// documents, keys and cells with the jobs. progress is called with the number of parts read and of all parts.
+// documents, keys and cells with the jobs. The function progress is called with the number of parts read and of all
+// parts.
 func (v *View) Verify(ctx context.Context, progress func(done, all int)) (*Verified, error) {
 	out := &Verified{Migrated: v.s.migratedText()}
 	known := make(map[key]int64)

@@ -51,7 +51,8 @@ type legendEntry struct {
 	Href   string
 }
 
-// newFigure returns a figure for a panel, as wide as the request says. height is in CSS pixels.
+// newFigure returns a figure for a panel, as wide as the request says. The parameter height is in
+// CSS pixels.
 func (r *request) newFigure(p *panel, plots *plot.Plot, height float64) *figure.Figure {
 	const points = 0.75 // points in a CSS pixel
 	return &figure.Figure{

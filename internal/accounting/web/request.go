@@ -212,8 +212,8 @@ func (r *request) clusters() (names []string) {
 	return names
 }
 
-// bound sets the range of time, and then the filter. oldest and newest are the instants at which
-// the first and the last of all jobs ended.
+// bound sets the range of time, and then the filter. The parameters oldest and newest are the
+// instants at which the first and the last of all jobs ended.
 func (r *request) bound(oldest, newest time.Time) error {
 	r.after = newest.Add(time.Second).Truncate(time.Second) // until itself is outside of the range
 	if r.until.IsZero() {

@@ -94,8 +94,8 @@ type server struct {
 	now       func() time.Time
 }
 
-// newServer returns the server of a store. jobs replaces the store as the source unless jobs is
-// nil.
+// newServer returns the server of a store. The parameter jobs replaces the store as the source
+// unless jobs is nil.
 func newServer(s *store.Store, jobs Source) *server {
 	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, views: views.New(filepath.Join(s.Dir(), "views.json")),
 		now: time.Now}

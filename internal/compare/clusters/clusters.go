@@ -58,7 +58,8 @@ func Between(baseline, set map[string]string) []Setting {
 // maxLines bounds the settings that [Render] writes, and maxNames those that [Names] names.
 const maxLines, maxNames = 20, 3
 
-// Render writes what differs between two clusters, a line for each setting. a and b are the letters of the sides.
+// Render writes what differs between two clusters, a line for each setting. The parameters a and b are the letters of
+// the sides.
 func Render(w io.Writer, list []Setting, a, b string) {
 	if len(list) == 0 {
 		return
@@ -182,7 +183,8 @@ var kinds = map[string]string{
 	"frontendname": "frontend", "switchname": "switch", "blockname": "block", "name": "gres",
 }
 
-// statements reads a file of Slurm's grammar, and the files that it includes. prefix begins the names of its objects.
+// statements reads a file of Slurm's grammar, and the files that it includes. The parameter prefix begins the names of
+// its objects.
 func (c *cluster) statements(name, prefix string) {
 	if c.seen[name] {
 		return

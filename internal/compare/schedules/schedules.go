@@ -76,7 +76,8 @@ func Test(baseline, set [][]float64, opts stats.TestOptions) *Tests {
 // smallest is the smallest corrected p-value that a test can have with this number of runs.
 func (t *Tests) smallest() float64 { return min(1, 2*float64(t.SmallestP)) }
 
-// Short says in a clause whether the schedules differ. alpha is the probability of a false rejection by either test.
+// Short says in a clause whether the schedules differ. The parameter alpha is the probability of a false rejection by
+// either test.
 func (t *Tests) Short(alpha float64) string {
 	tests := fmt.Sprintf("(corrected for two tests: energy test p = %s, depth test p = %s)",
 		quantity.Probability(t.Energy.PAdjusted), quantity.Probability(t.Depth.PAdjusted))

@@ -281,8 +281,8 @@ func setting(config, key string) (value string) {
 	return value
 }
 
-// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. config is what `scontrol show
-// config` printed. The error says that slurm.conf cannot be read.
+// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. The parameter config is what
+// `scontrol show config` printed. The error says that slurm.conf cannot be read.
 func copyConfiguration(config, to string) error {
 	path := setting(config, "SLURM_CONF")
 	if path == "" {

@@ -56,7 +56,8 @@ type Distribution struct {
 	limit           float64 // in seconds; 0 without a limit
 }
 
-// New makes a distribution of masses, which are ascending and not empty. limit is the time limit in seconds, or 0.
+// New makes a distribution of masses, which are ascending and not empty. The parameter limit is the time limit in
+// seconds, or 0.
 func New(masses []Mass, limit float64) Distribution {
 	e := Distribution{make([]float64, len(masses)), make([]float64, len(masses)), limit}
 	for i, m := range masses {

@@ -103,7 +103,7 @@ func (e *Evaluation) row(class Class) *Row {
 	return e.rows[class]
 }
 
-// count counts a forecast. p10 and p90 are its recalibrated bounds.
+// count counts a forecast. The parameters p10 and p90 are its recalibrated bounds.
 func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {

@@ -34,8 +34,8 @@ const (
 	minLimit      = time.Minute
 )
 
-// Changes returns the changes of a queue's job that the site allows, the changes that cost the user least first. dir
-// is the site's cluster directory. The error says that the site's configuration cannot be read.
+// Changes returns the changes of a queue's job that the site allows, the changes that cost the user least first. The
+// parameter dir is the site's cluster directory. The error says that the site's configuration cannot be read.
 func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {

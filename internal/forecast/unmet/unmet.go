@@ -62,8 +62,8 @@ func New(w *workload.Workload) *Jobs {
 // Any reports whether any job has a condition on the end of another job.
 func (u *Jobs) Any() bool { return len(u.after) > 0 }
 
-// Ended takes the end of a job, or of a task of an array, and returns the jobs that never start. task is -1 for a job
-// that is not an array.
+// Ended takes the end of a job, or of a task of an array, and returns the jobs that never start. The parameter task is
+// -1 for a job that is not an array.
 func (u *Jobs) Ended(job string, task int, state hpc.State, at hpc.Time) []string {
 	return u.Add(u.Broken(job, task, state, at))
 }

@@ -359,8 +359,8 @@ func (t *trial) attempt() (result next, again bool) {
 }
 
 // slurmctld's last test that finds a start sets the job's CPUs. If willRun left this test out,
-// countLate sets them in the same way. late has the nodes of all tries since the last start that
-// willRun found.
+// countLate sets them in the same way. The parameter late has the nodes of all tries since the
+// last start that willRun found.
 func (t *trial) countLate() {
 	for t.later = 0; len(t.late) > 0; {
 		at := len(t.late) - len(t.free)

@@ -148,7 +148,7 @@ func (e *Engine) inReservation(j *job) bool {
 }
 
 // limitToReservation removes from a set the nodes that are not in the job's own reservation
-// (_build_node_list). It returns begun if the job may start on the rest.
+// (_build_node_list). It returns the verdict begun if the job may start on the rest.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	if j.reservation == nil {
 		return begun

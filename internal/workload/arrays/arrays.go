@@ -71,8 +71,8 @@ func (a Parts) Limited() (n int) {
 
 // depend returns the dependencies that replace a dependency on an array or on a task of an array.
 // The list is empty if no task is left. The parameter oneOf says that one of several conditions is
-// enough. isArray is false if the dependency is not on one of the arrays. The result exact is
-// false if the result is an approximation.
+// enough. The result isArray is false if the dependency is not on one of the arrays. The result
+// exact is false if the result is an approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
 	on := func(name, kind string) {
 		d.Job, d.Type = name, kind
@@ -121,8 +121,8 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 }
 
 // Rewrite replaces a job's dependencies on arrays by dependencies on their parts, and drops
-// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown job.
-// Rewrite returns how many dependencies it dropped and how many it approximated. It changes
+// dependencies on unknown jobs. The function known returns the ID of a job, or "" for an unknown
+// job. Rewrite returns how many dependencies it dropped and how many it approximated. It changes
 // nothing if the dependency cannot be read.
 func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexact int) {
 	deps, err := sbatch.ParseDependency(job.Dependency)

@@ -11,9 +11,9 @@ import (
 
 // Associations returns the commands for sacctmgr for the QOS, accounts and users that rules made in a workload. The
 // commands create them, and let them use the site's QOS. The result is "" if rules made no QOS, account or user.
-// accounts and qos are the names that the site already has, in lower case. A QOS that the site does not have gets no
-// limits, and all accounts may use it. Without the commands, a slurmctld that enforces associations and QOS refuses
-// the jobs.
+// The parameters accounts and qos are the names that the site already has, in lower case. A QOS that the site does not
+// have gets no limits, and all accounts may use it. Without the commands, a slurmctld that enforces associations and
+// QOS refuses the jobs.
 func Associations(w *workload.Workload, accounts, qos map[string]bool) string {
 	if w.Completion == nil {
 		return ""

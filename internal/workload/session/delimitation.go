@@ -68,9 +68,9 @@ func Parse(s string) (Delimitation, error) {
 	return d, nil
 }
 
-// begins reports whether a job submitted at an instant begins a new session. lastSubmit and
-// lastEnd are the submission and the end of the session's last job, and latest is the
-// latest end of its jobs.
+// begins reports whether a job submitted at an instant begins a new session. The parameters
+// lastSubmit and lastEnd are the submission and the end of the session's last job, and latest is
+// the latest end of its jobs.
 func (d Delimitation) begins(submit, lastSubmit, lastEnd, latest hpc.Time) bool {
 	from := lastSubmit
 	switch d.Method {

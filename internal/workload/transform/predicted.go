@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// PredictedLimits lowers the time limits to predicted run times. predict returns a run time in
-// seconds for each job of the workload, in its order, or 0 if it is not known; the parameter text
-// is the step's entry in the workload.
+// PredictedLimits lowers the time limits to predicted run times. The function predict returns a
+// run time in seconds for each job of the workload, in its order, or 0 if it is not known; the
+// parameter text is the step's entry in the workload.
 //
 // The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at least
 // a minute. The step never raises a limit. A job without a limit gets the prediction as its limit.

@@ -237,9 +237,9 @@ func (p *luceneParser) digits() (n int) {
 	return n
 }
 
-// word parses a term. The result plain is the term without backslashes. pattern is the term with
-// its backslashes if it has wildcards, and otherwise empty. Inside a value, colons and slashes are
-// allowed, so that times and paths need no quotes.
+// word parses a term. The result plain is the term without backslashes. The result pattern is the
+// term with its backslashes if it has wildcards, and otherwise empty. Inside a value, colons and
+// slashes are allowed, so that times and paths need no quotes.
 func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 	var b strings.Builder
 	start, special := p.at, false

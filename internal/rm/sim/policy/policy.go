@@ -78,8 +78,8 @@ func New(spec string) (sim.NewPolicy, error) {
 }
 
 // NewWith is [New] for policies that may also name a file with a trained model, such as
-// "easy-sjbf:predict=model:FILE". read reads that file. NewWith also returns the model, or nil if
-// the policy has none.
+// "easy-sjbf:predict=model:FILE". The function read reads that file. NewWith also returns the
+// model, or nil if the policy has none.
 func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.NewPolicy, *model.Model, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {

@@ -36,7 +36,8 @@ type class struct {
 	names []string
 }
 
-// readPartition reads a partition. kinds has the kind of each node of the cluster ([kindOf]).
+// readPartition reads a partition. The parameter kinds has the kind of each node of the cluster
+// ([kindOf]).
 func (s *Site) readPartition(from *conf.Partition, kinds []string) (*partition, error) {
 	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
 		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,

@@ -58,8 +58,9 @@ type Options struct {
 	WithoutAccounting bool
 }
 
-// New reads the rules of a cluster. submitters are the users of the workload. A replay adds them to
-// the cluster's users. Without commands for sacctmgr, a replay makes up accounts for all users.
+// New reads the rules of a cluster. The parameter submitters has the users of the workload. A
+// replay adds them to the cluster's users. Without commands for sacctmgr, a replay makes up
+// accounts for all users.
 func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error) {
 	s := &Site{
 		cluster: cluster, release: o.Release, partitions: map[string]*partition{},

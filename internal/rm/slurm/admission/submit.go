@@ -27,7 +27,7 @@ type viewer struct {
 type Reservations func(name string) *hpc.Reservation
 
 // Judge returns why slurmctld does not run a job, or nil. It leaves out the job's dependencies.
-// reservations may be nil.
+// The parameter reservations may be nil.
 func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	if reservations == nil {
 		reservations = func(string) *hpc.Reservation { return nil }

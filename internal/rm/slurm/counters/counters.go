@@ -221,8 +221,8 @@ func (l limits) longest(computing float64) float64 {
 }
 
 // CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
-// parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen says that
-// computing takes no virtual time.
+// The text parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen says
+// that computing takes no virtual time.
 func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }

@@ -23,9 +23,10 @@ type Loader struct {
 	Libraries []string
 }
 
-// Command returns the path and the arguments that start a program. path is the program's file. args
-// are its arguments, the program's name first. Programs of the machine, such as a shell, and all
-// programs of an installation without a loader start as they are.
+// Command returns the path and the arguments that start a program. The parameter path is the
+// program's file. The parameter args has its arguments, the program's name first. Programs of the
+// machine, such as a shell, and all programs of an installation without a loader start as they
+// are.
 func (in *Installation) Command(path string, args []string) (string, []string) {
 	l := in.Loader
 	switch {

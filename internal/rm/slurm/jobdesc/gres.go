@@ -162,7 +162,7 @@ func deriveFromGRES(j *rpc.JobDesc, release slurmspec.Release) {
 	}
 }
 
-// requestsOf collects the job's requests. gpu says whether one of them is for gpus.
+// requestsOf collects the job's requests. The result gpu says whether one of them is for gpus.
 func requestsOf(j *rpc.JobDesc) (g gresRequests, gpu bool) {
 	raise := func(r *gresRequest, total uint64) {
 		gpu = gpu || r.name == "gpu"

@@ -104,10 +104,10 @@ func maxOpen(release slurmspec.Release) int {
 	return 200
 }
 
-// Listen opens the port of all compute nodes. socket makes TCP sockets in the daemons' network.
-// The parameter source is the address from which the driver will connect to slurmctld, and pipe
-// the path of the named pipe of finished jobs. The caller must call [Network.Connect] before it
-// sends or polls, and [Network.Close] at the end.
+// Listen opens the port of all compute nodes. The function socket makes TCP sockets in the
+// daemons' network. The parameter source is the address from which the driver will connect to
+// slurmctld, and pipe the path of the named pipe of finished jobs. The caller must call
+// [Network.Connect] before it sends or polls, and [Network.Close] at the end.
 func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
 	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers,
 		conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
@@ -196,9 +196,9 @@ func (n *Network) watch(fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// Send sends a message to slurmctld, or queues it if too many connections are open. answer gets the
-// reply, or the error if there is none; it may be nil. If the message cannot be sent, Send calls
-// the function answer at once.
+// Send sends a message to slurmctld, or queues it if too many connections are open. The function
+// answer gets the reply, or the error if there is none; it may be nil. If the message cannot be
+// sent, Send calls the function answer at once.
 func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}

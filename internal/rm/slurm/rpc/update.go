@@ -9,7 +9,7 @@ import (
 )
 
 // NewJobUpdate returns a description that changes nothing, for the body of a [RequestUpdateJob].
-// The caller sets the fields that change. job is written as in [KillRequest].
+// The caller sets the fields that change. The parameter job is written as in [KillRequest].
 func NewJobUpdate(job string) *JobDesc {
 	j := NewJobDesc()
 	j.JobIDStr = job

@@ -178,8 +178,8 @@ const firstPort = 6817
 // FreePorts finds different free ports of the control address. The ports stay free, because no
 // other run uses the address, and because they are below the ports that Linux gives to clients
 // (ip_local_port_range, 32768 and up unless the machine's administrator has changed it). Slurm's
-// clients use the address before slurmctld listens. socket makes TCP sockets in the daemons'
-// network.
+// clients use the address before slurmctld listens. The function socket makes TCP sockets in the
+// daemons' network.
 func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	next := firstPort
 	for _, port := range ports {

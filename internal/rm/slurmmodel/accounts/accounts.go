@@ -134,7 +134,8 @@ type Accounts struct {
 }
 
 // New makes the associations and QOS that sacctmgr's commands declare. Usage and counts are 0.
-// fairTree says that shares are parts of a level; otherwise they are parts of the cluster.
+// The parameter fairTree says that shares are parts of a level; otherwise they are parts of the
+// cluster.
 func New(set *associations.Set, table *tres.Table, fairTree bool, release slurmspec.Release) *Accounts {
 	a := &Accounts{TRES: table, set: set, index: map[*associations.Association]*Association{}, QOS: map[string]*QOS{}}
 	for _, config := range set.Associations {

@@ -9,7 +9,8 @@ type Enforcement struct {
 	Associations, Limits, QOS, Safe bool
 }
 
-// ReadEnforcement reads AccountingStorageEnforce. get returns the value of a key of slurm.conf.
+// ReadEnforcement reads AccountingStorageEnforce. The function get returns the value of a key of
+// slurm.conf.
 func ReadEnforcement(get func(key string) (string, bool)) Enforcement {
 	var e Enforcement
 	text, _ := get("AccountingStorageEnforce")

@@ -44,7 +44,7 @@ type interval struct {
 }
 
 // New returns a table that begins at the instant now, rounded down to the resolution, and ends
-// after as many seconds as the window has. The nodes in free are free in the whole window.
+// after as many seconds as the window has. The nodes of the set free are free in the whole window.
 func New(now, window, resolution int64, free selection.Bits) *Table {
 	t := &Table{}
 	t.Begin(now, window, resolution, free)

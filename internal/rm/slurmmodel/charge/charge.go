@@ -71,8 +71,8 @@ type Options interface {
 	Number(name string, otherwise int64) int64
 }
 
-// ReadLimits reads the limits. messageTimeout is MessageTimeout in seconds. The defaults are those
-// of _load_config in backfill.c and of _schedule in job_scheduler.c.
+// ReadLimits reads the limits. The parameter messageTimeout is MessageTimeout in seconds. The
+// defaults are those of _load_config in backfill.c and of _schedule in job_scheduler.c.
 func ReadLimits(o Options, messageTimeout int64) Limits {
 	l := Limits{
 		MainSeconds:     min(max(messageTimeout/2, 1), 2),

@@ -63,8 +63,8 @@ type room struct {
 	set   *uint64
 }
 
-// NewServers returns the servers of a machine. configs are the nodes of slurm.conf, and place is
-// each node's index in the machine by name.
+// NewServers returns the servers of a machine. The parameter configs has the nodes of slurm.conf,
+// and place is each node's index in the machine by name.
 func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
 	s := &Servers{
 		machine: m, empty: m.NewState(), maxCPUs: 1,

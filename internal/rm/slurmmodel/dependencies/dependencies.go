@@ -53,9 +53,9 @@ type need[J Job] struct {
 	state State
 }
 
-// Read reads the text of --dependency. find returns the job with an ID. Dependencies on jobs that
-// slurmctld has forgotten are met. Read returns nil for an empty text. The error names a dependency
-// that cannot be read, or an unknown job.
+// Read reads the text of --dependency. The function find returns the job with an ID. Dependencies
+// on jobs that slurmctld has forgotten are met. Read returns nil for an empty text. The error
+// names a dependency that cannot be read, or an unknown job.
 func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error) {
 	if text == "" {
 		return nil, nil

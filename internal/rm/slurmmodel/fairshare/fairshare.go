@@ -38,7 +38,7 @@ type Settings struct {
 	Release slurmspec.Release
 }
 
-// ReadSettings reads the settings. get returns the value of a key of slurm.conf.
+// ReadSettings reads the settings. The function get returns the value of a key of slurm.conf.
 func ReadSettings(get func(key string) (string, bool), release slurmspec.Release) (Settings, error) {
 	flags, _ := get("PriorityFlags")
 	flags = strings.ToUpper(flags)
@@ -139,8 +139,8 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 // Last returns when Run last ran, in seconds since 1970; 0 before the first run.
 func (f *FairShare) Last() int64 { return f.last }
 
-// Run does the work of the decay thread (_decay_thread) at the second now. jobs are all jobs in
-// slurmctld's list, in its order. Run may iterate over them twice.
+// Run does the work of the decay thread (_decay_thread) at the second now. The parameter jobs has
+// all jobs in slurmctld's list, in its order. Run may iterate over them twice.
 func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
 	if f.resets.due(now) {
 		f.reset()
@@ -195,8 +195,8 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 
 // BelowThreshold reports whether a job must wait because its fair-share factor is below
 // UsageThreshold of a QOS with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c).
-// points is the fair-share component of the job's priority. slurmctld compares points with the
-// threshold, and compares the factor only if points is 0.
+// The parameter points is the fair-share component of the job's priority. slurmctld compares
+// points with the threshold, and compares the factor only if points is 0.
 func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
 	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
 		return false

@@ -16,8 +16,8 @@ type Settings struct {
 	Rows   []rows.Partition // one for each partition
 }
 
-// Read reads the settings. partitions must have their tiers; Read sets their numbers of rows. It
-// returns nil without PreemptMode=GANG.
+// Read reads the settings. The parameter partitions must have their tiers; Read sets their numbers
+// of rows. It returns nil without PreemptMode=GANG.
 func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition) *Settings {
 	if !strings.Contains(strings.ToUpper(keys.Value(get, "PreemptMode")), "GANG") {
 		return nil

@@ -20,8 +20,8 @@ type Times struct {
 	left           time.Duration
 }
 
-// Suspend suspends a job at now. start is when the job started (_job_suspend_op). Both are in
-// seconds since 1970.
+// Suspend suspends a job at the second now. The parameter start is when the job started
+// (_job_suspend_op). Both are in seconds since 1970.
 func (t *Times) Suspend(now, start int64) {
 	if t.Since != 0 {
 		start = t.Since
@@ -30,8 +30,8 @@ func (t *Times) Suspend(now, start int64) {
 	t.Suspended, t.Since = true, now
 }
 
-// Resume resumes a job, and returns when its time limit ends. limit is in seconds, the instants are
-// in seconds since 1970.
+// Resume resumes a job, and returns when its time limit ends. The parameter limit is in seconds,
+// the instants are in seconds since 1970.
 func (t *Times) Resume(now, limit int64) int64 {
 	t.Suspended, t.Since = false, now
 	return now + limit - t.ran

@@ -36,8 +36,8 @@ type Limits struct {
 	used, reserved, reserves tres.Vector
 }
 
-// New returns the limits of a cluster. shares computes usage. accrueAlways is
-// PriorityFlags=ACCRUE_ALWAYS.
+// New returns the limits of a cluster. The parameter shares computes usage. The parameter
+// accrueAlways is PriorityFlags=ACCRUE_ALWAYS.
 func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enforcement, accrueAlways bool,
 	release slurmspec.Release) *Limits {
 	l := &Limits{accounts: a, shares: shares, enforce: enforce, always: accrueAlways, release: release, imposes: true}

@@ -8,7 +8,7 @@ import (
 )
 
 // Kinds groups nodes with the same hardware, weight and features, as slurmctld does
-// (config_record_t). at returns the index of a node by name.
+// (config_record_t). The function at returns the index of a node by name.
 func Kinds(nodes []hpc.Node, at func(name string) int) []selection.Bits {
 	var kinds []selection.Bits
 	var first []*hpc.Node

@@ -260,8 +260,8 @@ func Sort[T any](list []T, compare func(a, b T) int) {
 	}
 }
 
-// Begin reports whether a job may preempt others now. It may not for some seconds after it
-// preempted jobs, because the preempted jobs may still be on their nodes.
+// Begin reports whether a job may preempt others now. The job may not do so for some seconds after
+// it preempted jobs, because the preempted jobs may still be on their nodes.
 func (s *Settings) Begin(job *Job, now int64) bool {
 	if job.Began > now-s.rest && job.Began != 0 {
 		return false

@@ -261,7 +261,7 @@ type Basic struct {
 const topPriority = 0xffff0000
 
 // Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in
-// job_mgr.c). nice lowers this priority, but not the priorities of later jobs.
+// job_mgr.c). The parameter nice lowers this priority, but not the priorities of later jobs.
 func (b *Basic) Next(nice int64) uint32 {
 	lowest := topPriority - b.taken
 	priority := uint32(1)

@@ -31,8 +31,9 @@ type Settings struct {
 	RawAssociation, RawPartition, RawQOS, RawTRES, MaxTRES                   bool
 }
 
-// ReadSettings reads the settings. get returns the value of a key of slurm.conf. accounting says
-// that the cluster has a slurmdbd. Without it, slurmctld ignores the weights of age and fair-share.
+// ReadSettings reads the settings. The function get returns the value of a key of slurm.conf.
+// The parameter accounting says that the cluster has a slurmdbd. Without it, slurmctld ignores the
+// weights of age and fair-share.
 func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
 	release slurmspec.Release) (*Settings, error) {
 	s := &Settings{MaxAge: 7 * 86400}

@@ -151,7 +151,7 @@ func bestLeaf(number []int, left int) int {
 	return best
 }
 
-// take adds the first count nodes of one set to another.
+// take adds the first nodes of one set to another, as many as the parameter count says.
 func take(to, from selection.Bits, count int) {
 	for i := range from.All {
 		if count == 0 {

@@ -146,16 +146,17 @@ type Cluster struct {
 	// Available returns the nodes that are in service and not drained.
 	Available func() selection.Bits
 	// HeldAfter returns the nodes of each running job that may run longer than an instant, in the
-	// order of slurmctld's list. except is a reservation whose jobs it leaves out; nil for none.
+	// order of slurmctld's list. The parameter except is a reservation whose jobs it leaves out;
+	// nil for none.
 	HeldAfter func(instant int64, except *Reservation) []selection.Bits
 	// KnowsAccount reports whether an account exists. Without accounting, every account exists.
 	KnowsAccount func(name string) bool
-	// Choose chooses a number of nodes of a set for a reservation that begins at start. It returns
-	// nil if there are too few.
+	// Choose chooses a number of nodes of a set for a reservation that begins at the instant
+	// start. It returns nil if there are too few.
 	Choose func(among selection.Bits, count int, start int64) selection.Bits
 }
 
-// none returns an empty set of nodes; all returns the set of all nodes.
+// The function none returns an empty set of nodes. The function all returns the set of all nodes.
 func (c *Cluster) none() selection.Bits { return selection.NewBits(len(c.Place)) }
 
 func (c *Cluster) all() selection.Bits {

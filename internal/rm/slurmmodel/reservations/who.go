@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 )
 
-// WhoIs returns the user and the accounts of a job. assoc may be nil. The parameter enforced says
-// that slurmctld enforces associations, so that the accounts above count, too.
+// WhoIs returns the user and the accounts of a job. The parameter assoc may be nil. The parameter
+// enforced says that slurmctld enforces associations, so that the accounts above count, too.
 func WhoIs(user, account string, assoc *accounts.Association, enforced bool) Who {
 	who := Who{User: strings.ToLower(user), Accounts: []string{strings.ToLower(account)}}
 	if assoc == nil {

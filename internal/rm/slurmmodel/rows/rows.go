@@ -237,7 +237,7 @@ func (t *Table) Used() Cores {
 	return used
 }
 
-// Count returns how many of the n cores from first on are in a set.
+// Count returns how many of n cores, from the core first on, are in a set.
 func Count(set Cores, first, n int) (count int) {
 	for end := first + n; first < end; {
 		word := set[first>>6] >> (first & 63)

@@ -147,7 +147,7 @@ type fitting struct {
 }
 
 // offerDevices returns how many CPUs of a node the job can use together with its generic resources.
-// cpus is how many CPUs the job could use without generic resources.
+// The parameter cpus is how many CPUs the job could use without generic resources.
 func (p *pick) offerDevices(node, cpus, least, most int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	f := fitting{

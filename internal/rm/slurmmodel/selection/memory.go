@@ -66,7 +66,8 @@ func (x *Tester) Changed(nodes Bits) {
 	}
 }
 
-// isSame reports whether the jobs on the nodes are the same as after change number since.
+// isSame reports whether the jobs on the nodes are the same as after the change with the number
+// since.
 func (m *memory) isSame(nodes Bits, since int) bool {
 	for i := range nodes.All {
 		if m.changed[i] > since {

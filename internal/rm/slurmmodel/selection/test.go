@@ -632,7 +632,8 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and lowers the offer to them (_cpus_to_use).
+// use returns how many CPUs of a node the job takes, and lowers the offer to these CPUs
+// (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request
 	if r.Exclusive {

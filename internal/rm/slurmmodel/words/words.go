@@ -63,8 +63,8 @@ func (n *Names) Set(list string, place map[string]int) (selection.Bits, error) {
 }
 
 // Unavailable says in slurmctld's words why nodes are not available (select_nodes in
-// node_scheduler.c). nodes are the partition's nodes. The parameter required has the nodes that
-// the job names; nil if it names none.
+// node_scheduler.c). The parameter nodes has the partition's nodes. The parameter required has the
+// nodes that the job names; nil if it names none.
 func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	out := nodes.Clone()
 	if out.AndNot(available); required != nil {
