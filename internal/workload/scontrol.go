@@ -15,8 +15,8 @@ import (
 
 // ReadReservations reads the output of `scontrol show reservation` (with or without -o) and returns
 // the reservations that touch the window. Each reservation keeps its start, but is created when the
-// window begins, because Slurm does not record the time of creation. name stands for the source in
-// errors, which have the form "reading reservations: NAME:LINE: ...".
+// window begins, because Slurm does not record the time of creation. The parameter name stands for
+// the source in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
 	err := eachBlock(r, name, "ReservationName", func(b *block) error {
@@ -34,8 +34,8 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 
 // ReadNodeStates reads the output of `scontrol show node` (with or without -o) and returns the
 // events that put the nodes into these states at the window's start. Nodes in service need no
-// event. name stands for the source in errors, which have the form "reading node states:
-// NAME:LINE: ...".
+// event. The parameter name stands for the source in errors, which have the form "reading node
+// states: NAME:LINE: ...".
 func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
 	var events []hpc.NodeEvent
 	err := eachBlock(r, name, "NodeName", func(b *block) error {

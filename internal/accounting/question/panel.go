@@ -259,8 +259,9 @@ func rowsOfUtilization(answers []Answer) [][]any {
 // years.
 const HighestClass = 38
 
-// ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. each is the
-// number of classes per doubling. Subtracting 1/2 gives 0 a class, too: the class -each.
+// ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. The
+// parameter each is the number of classes per doubling. Subtracting 1/2 gives 0 a class, too: the
+// class -each.
 func ClassEdge(class int64, each int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(each))-0.5))
 }

@@ -66,7 +66,7 @@ func (v *View) Document(seq int64) (text []byte, ok bool, err error) {
 }
 
 // Documents calls the function do with the documents of arrivals, in the order of their numbers. It skips arrivals that
-// the view does not have. do must not keep the document's bytes.
+// the view does not have. The function do must not keep the document's bytes.
 func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	seqs = slices.Clone(seqs)
 	slices.Sort(seqs)
@@ -356,8 +356,8 @@ func (d *Stored) Entry() Entry {
 	return ParseArrival(d.Seq, d.Arrived, d.Source, d.Index, d.Cluster, slices.Clone(d.Document))
 }
 
-// Each calls the function do with the documents of the jobs that a filter chooses, in the order of arrival. do must not
-// keep the document's bytes.
+// Each calls the function do with the documents of the jobs that a filter chooses, in the order of arrival. That
+// function must not keep the document's bytes.
 func (v *View) Each(ctx context.Context, f Filter, do func(d *Stored) error) error {
 	if v.s.isClosed() {
 		return errors.New("reading jobs: the store is closed")

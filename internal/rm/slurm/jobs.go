@@ -515,7 +515,7 @@ func (j *jobs) requeues(o *rm.Outcome) bool {
 }
 
 // over emits the event of the end of a job's run. With requeued, slurmctld puts the job back into
-// the queue. If the instance in is the record of an array, the event ends each task that has no record of its own.
+// the queue. If the parameter in is the record of an array, the event ends each task that has no record of its own.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)

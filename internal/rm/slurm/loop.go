@@ -136,9 +136,9 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return l.take(), l.err
 }
 
-// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait for a
-// free connection, it advances in small steps. After each step it looks for connections that
-// slurmctld has closed, because the clock does not report a closed connection.
+// wait runs virtual time to the instant limit, or until the clock wakes the driver. While messages
+// wait for a free connection, it advances in small steps. After each step it looks for connections
+// that slurmctld has closed, because the clock does not report a closed connection.
 func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	patience, waiting := l.network.Waiting()
 	if !waiting {
@@ -207,7 +207,8 @@ func (l *loop) explain(err error) error {
 	return err
 }
 
-// step runs virtual time to limit, to the next timer, or until the clock wakes the driver.
+// step runs virtual time to the instant limit, to the next timer, or until the clock wakes the
+// driver.
 func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	l.runTimers()
 	wake, err := l.wait(ctx, min(limit, l.timers.Next()))

@@ -213,7 +213,7 @@ func (e *Engine) outByConfiguration() (names []string) {
 	return names
 }
 
-// compareEvents compares the events up to end with slurmdbd's records of nodes and
+// compareEvents compares the events up to the instant end with slurmdbd's records of nodes and
 // reservations. The parameter configured has the nodes that slurm.conf takes out of service.
 func (f *Facts) compareEvents(outages, reservations string, end hpc.Time, configured []string) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(f.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })

@@ -182,7 +182,7 @@ type namedPolicy struct {
 	policy *associations.Policy
 }
 
-// order returns the QOS of the job and the QOS of a partition. The limits of the QOS first have
+// order returns the QOS of the job and the QOS of a partition. The limits of the result first have
 // precedence (acct_policy_set_qos_order).
 func (c *creation) order(p *partition) (first, second namedPolicy) {
 	own := namedPolicy{c.v.qos, c.v.policy}

@@ -491,8 +491,8 @@ func (c *creation) mayUse(r *hpc.Reservation) bool {
 
 func denies(list []string) bool { return len(list) > 0 && strings.HasPrefix(list[0], "-") }
 
-// admits reports whether a list of users or accounts admits the name for which the function is
-// returns true. Names with a minus are denied.
+// admits reports whether a list of users or accounts admits a name: the name for which a function,
+// the parameter is, returns true. Names with a minus are denied.
 func admits(list []string, is func(string) bool) bool {
 	named := slices.ContainsFunc(list, func(name string) bool { return is(strings.TrimLeft(name, "+-")) })
 	return len(list) == 0 || named != denies(list)

@@ -46,8 +46,8 @@ type Set struct {
 // maxMistakes is the number of mistakes after which Read gives up.
 const maxMistakes = 1000
 
-// Read reads the commands for a cluster. Mistakes begin with name, the name of the file. The
-// parameter tracked is the cluster's AccountingStorageTRES.
+// Read reads the commands for a cluster. Mistakes begin with the parameter name, which is the name
+// of the file. The parameter tracked is the cluster's AccountingStorageTRES.
 func Read(commands []byte, name, cluster, tracked string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}},

@@ -43,16 +43,16 @@ func around(got, want hpc.Time) bool {
 	return late >= 0 && late <= eventTolerance
 }
 
-// Outages compares a workload's node events with slurmdbd's outages. list is the output of
-// `sacctmgr -P list event`. The result has one sentence for each difference.
+// Outages compares a workload's node events with slurmdbd's outages. The parameter list is the
+// output of `sacctmgr -P list event`. The result has one sentence for each difference.
 //
 // A node that is down or fails must be out of service from its event to the next one, with the
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
-// missing. An outage after begin without an event is a difference too, unless the parameter others
-// says that other inputs change nodes (an administrator's actions). Events before begin count as
-// events at begin. The parameter configured has the nodes that slurm.conf takes out of service.
-// Outages of these nodes that began before the instant begin are expected until an event ends
-// them.
+// missing. An outage after the instant begin without an event is a difference too, unless the
+// parameter others says that other inputs change nodes (an administrator's actions). Events before
+// the instant begin count as events at that instant. The parameter configured has the nodes that
+// slurm.conf takes out of service. Outages of these nodes that began before that instant are
+// expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
@@ -184,13 +184,13 @@ func joined(list []span) []span {
 	return out
 }
 
-// Reservations compares a workload's reservations with slurmdbd's. list is the output of
-// `sacctmgr -P list reservation`. The result has one sentence for each difference.
+// Reservations compares a workload's reservations with slurmdbd's. The parameter list is the
+// output of `sacctmgr -P list reservation`. The result has one sentence for each difference.
 //
-// It compares start and end. If the workload gives the nodes or their number, it compares these
-// too, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so
-// on) it only checks that slurmdbd has a record. slurmctld does not report reservations with
-// TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
+// Reservations compares start and end. If the workload gives the nodes or their number, it
+// compares these too, since Slurm may give a reservation fewer nodes. For a recurring reservation
+// (DAILY and so on) it only checks that slurmdbd has a record. slurmctld does not report
+// reservations with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {

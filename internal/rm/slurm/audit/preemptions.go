@@ -46,8 +46,8 @@ var (
 // preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
-// By returns the job for which slurmctld preempted a job whose run ended at end. It returns false
-// if the log names no such job.
+// By returns the job for which slurmctld preempted a job whose run ended at the instant end. It
+// returns false if the log names no such job.
 func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
 		return Preemptor{}, false, fmt.Errorf("reading who preempted job %d: %w", job, err)

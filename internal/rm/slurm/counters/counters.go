@@ -36,7 +36,7 @@ type Controller interface {
 	AskStats(answer func(*rpc.Stats, error))
 }
 
-// Warn records a warning. affects says that the result may be invalid.
+// Warn records a warning. The parameter affects says that the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // Counters adds up slurmctld's counters. One goroutine uses it.

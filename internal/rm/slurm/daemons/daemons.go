@@ -26,7 +26,7 @@ import (
 type Loop interface {
 	// Now returns the current virtual time.
 	Now() hpc.Time
-	// Until runs virtual time until done returns true.
+	// Until runs virtual time until the function done returns true.
 	Until(ctx context.Context, done func() bool) error
 	// Fail ends the run with an error. Err returns the error that ends the run, or nil.
 	Fail(error)

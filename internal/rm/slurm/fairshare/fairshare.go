@@ -84,7 +84,7 @@ func limitsEnforced(cluster *conf.Cluster) bool {
 	})
 }
 
-// Warn records a warning. affects says that the result may be invalid.
+// Warn records a warning. The parameter affects says that the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // CheckLimits warns of limits on usage that start from zero in the replay. Initial usage reaches
@@ -295,9 +295,9 @@ const precision = 0.01
 // nameOf returns the name of an account, or of a user in an account.
 func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
 
-// ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with the
-// given arguments and returns its output. The error for a line of an unexpected form quotes the
-// line.
+// ReadAccounts asks slurmdbd for the accounts of a cluster. The function list runs sacctmgr -nP
+// list with the given arguments and returns its output. The error for a line of an unexpected form
+// quotes the line.
 func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*Accounts, error) {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {

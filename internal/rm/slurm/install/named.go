@@ -13,8 +13,8 @@ func NamesVersion(named string) bool {
 	return err == nil && release.String() == named
 }
 
-// Series returns the series of releases of a Slurm, such as "22.05". named is as for [FindSlurm]. It
-// returns "" if the Slurm cannot be found.
+// Series returns the series of releases of a Slurm, such as "22.05"; "" if the Slurm cannot be
+// found. The parameter named is as for [FindSlurm].
 func Series(named string) string {
 	in, _ := FindSlurm(named) // the replay reports what is missing
 	if in.Release.IsZero() {
@@ -23,8 +23,8 @@ func Series(named string) string {
 	return in.Release.Series().String()
 }
 
-// Version returns the version of a Slurm, such as "22.05.8". named is as for [FindSlurm]. It returns ""
-// if the Slurm cannot be found.
+// Version returns the version of a Slurm, such as "22.05.8"; "" if the Slurm cannot be found. The parameter named is as
+// for [FindSlurm].
 func Version(named string) string {
 	in, _ := FindSlurm(named) // the replay reports what is missing
 	return in.Version

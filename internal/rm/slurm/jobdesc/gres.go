@@ -226,7 +226,8 @@ func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	}
 }
 
-// quotient sets field to total / per, if field is not given and the division leaves no remainder.
+// quotient sets the parameter field to total / per, if it is not given and the division leaves no
+// remainder.
 func quotient(field *uint16, total, per uint64) {
 	if total != 0 && total%per == 0 && (*field == slurmspec.NoVal16 || *field == 0) {
 		*field = uint16(total / per)

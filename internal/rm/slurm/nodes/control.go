@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Stretch multiplies the rest of the run time of a job's script by factor. It reports whether the
-// script runs.
+// Stretch multiplies the rest of the run time of a job's script by a factor. It reports whether
+// the script runs.
 func (c *Cluster) Stretch(id uint32, factor float64) bool {
 	j := c.jobs[id]
 	if j == nil || !j.running {

@@ -90,8 +90,8 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New returns the nodes of a cluster, booted and idle. codec belongs to the Slurm release that the
-// nodes claim to run. Two nodes with the same name are an error.
+// New returns the nodes of a cluster, booted and idle. The parameter codec belongs to the Slurm
+// release that the nodes claim to run. Two nodes with the same name are an error.
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
@@ -353,9 +353,9 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 // (_launch_complete_wait in req.c).
 const launchWait = 9 * time.Second
 
-// firstEnd returns the end of a script that was launched at start. As on a real node, the run time
-// counts from the launch, after the configured delays. Slurm's records have whole seconds, so they
-// show a run time of whole seconds unchanged.
+// firstEnd returns the end of a script that was launched at the instant start. As on a real node,
+// the run time counts from the launch, after the configured delays. Slurm's records have whole
+// seconds, so they show a run time of whole seconds unchanged.
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
