@@ -40,7 +40,7 @@ type JobView struct {
 	Wait    Spread `json:"wait_s"`
 	RunTime Spread `json:"run_time_s"`
 
-	// Largest are the jobs whose waits differ most. All are all matched jobs in the order of their
+	// Largest are the jobs whose waits differ most. All has all matched jobs in the order of their
 	// submission, if [Options].EveryJob asks for them.
 	Largest []JobDifference `json:"largest"`
 	All     []JobDifference `json:"all,omitempty"`

@@ -41,8 +41,8 @@ const (
 // times, where k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual
 // rates. A copy of an ended job runs as long as that job. If the job still runs or waits, its copy's
 // run time is drawn, because jobs that have not ended are mostly long. A job that was cancelled before
-// its start is not submitted again. l has the distributions of run times; nil means the true run
-// times.
+// its start is not submitted again. The parameter l has the distributions of run times; nil means
+// the true run times.
 func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:

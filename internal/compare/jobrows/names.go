@@ -161,7 +161,8 @@ func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool)
 	return jobs, unique
 }
 
-// Renamed returns the rows with the IDs of the baseline's jobs; ids is from [Partners].
+// Renamed returns the rows with the IDs of the baseline's jobs; the parameter ids is from
+// [Partners].
 func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 	if ids == nil {
 		return rows

@@ -90,7 +90,8 @@ func (t *Tests) Short(alpha float64) string {
 	return "the schedules as a whole do not differ significantly " + tests
 }
 
-// Figures returns the results of both tests, a line each. a names the baseline, and b the set.
+// Figures returns the results of both tests, a line each. The parameter a names the baseline, and
+// b names the set.
 func (t *Tests) Figures(a, b string) [2]string {
 	p := func(raw, holm metrics.Float) string {
 		return fmt.Sprintf("p = %s (Holm %s)", quantity.Probability(raw), quantity.Probability(holm))

@@ -21,8 +21,9 @@ const (
 const maxSticks = 200
 
 // Sticks draws the part of the wider distribution in a group's distribution, and appends it to list. Seconds are not
-// run times yet, but the sticks' quantiles in the wider distribution. The weights add up to a gamma variable whose
-// mean is weight. The concentration says how much the groups differ; it is at most weight.
+// run times yet, but the sticks' quantiles in the wider distribution. The weights add up to a gamma variable whose mean
+// is the parameter weight. The concentration says how much the groups differ; it is at most that
+// mean.
 func Sticks(list []empirical.Mass, rng *rand.Rand, weight, concentration float64) []empirical.Mass {
 	weight = min(weight, 1e6)
 	concentration = min(max(concentration, 0.01), weight)

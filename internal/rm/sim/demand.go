@@ -24,7 +24,7 @@ type demand struct {
 	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
 	// among are the nodes on which the job may run. required is the number of nodes that the job
-	// names. The named nodes come first in among, and the job needs all of them.
+	// names. The named nodes come first in the list among, and the job needs all of them.
 	among    *nodeSet
 	required int
 

@@ -8,9 +8,9 @@ type Policy interface {
 	Add(job *Job)
 	// Remove removes a job that the policy has not started: it was cancelled or held, for example.
 	Remove(job *Job)
-	// Change calls change, which changes the size or the time limit of a waiting job. The job keeps
-	// its position in the queue, unless the position depends on size or limit. The engine calls
-	// Schedule afterwards.
+	// Change calls the function change, which changes the size or the time limit of a waiting job.
+	// The job keeps its position in the queue, unless the position depends on size or limit. The
+	// engine calls Schedule afterwards.
 	Change(job *Job, change func())
 	// Schedule starts jobs after any change except an arrival, for example if processors became
 	// free, nodes changed their states, or a waiting job was removed.
@@ -20,9 +20,9 @@ type Policy interface {
 // Queued is a [Policy] that shows its queue. With it the engine knows which jobs wait for
 // resources, and which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
-	// Queue calls yield with waiting jobs, in the order in which the policy considers them, until
-	// yield returns false. It yields all waiting jobs, or only the first if no other job can start
-	// until the first has started or has a reservation.
+	// Queue calls the function yield with waiting jobs, in the order in which the policy considers
+	// them, until yield returns false. It yields all waiting jobs, or only the first if no other
+	// job can start until the first has started or has a reservation.
 	Queue(yield func(*Job) bool)
 }
 

@@ -15,8 +15,8 @@ const (
 	jobExpires
 )
 
-// due is the effect of a timer: a call of do or, if do is nil, the end of job. With the class
-// jobOutlives, job does not end, but its prediction is corrected.
+// due is the effect of a timer: a call of the function do or, if do is nil, the end of the job.
+// With the class jobOutlives, the job does not end, but its prediction is corrected.
 type due struct {
 	job *Job
 	do  func()

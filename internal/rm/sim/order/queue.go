@@ -150,12 +150,12 @@ func (q *Queue[J]) Pop() *Entry[J] {
 
 // Backfill removes jobs and passes them to the function start, in the order of the queue, by the
 // rule of EASY. A job may start if its size is at most the parameter free, and if its Expected is
-// at most within or its size is at most extra. Each start reduces free by the job's size. If the
-// job's Expected is above within, the start reduces extra, too. Backfill returns what then remains
-// of extra.
+// at most the parameter within, or its size is at most the parameter extra. Each start reduces
+// free by the job's size. If the job's Expected is above within, the start reduces extra, too.
+// Backfill returns what then remains of extra.
 //
-// free and extra only shrink, so a job that may not start may not start later in the same pass,
-// either. One pass is therefore enough.
+// The numbers free and extra only shrink, so a job that may not start may not start later in the
+// same pass, either. One pass is therefore enough.
 func (q *Queue[J]) Backfill(free, extra int, within time.Duration, start func(*Entry[J])) int {
 	for free > 0 && q.len > 0 {
 		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
@@ -178,9 +178,10 @@ type scan struct {
 	within      time.Duration
 }
 
-// search finds the first job that meets the conditions s, in a range of n classes from class first
-// on. If best comes before that job, it returns best. It skips parts of the range whose sizes are
-// all too large, whose jobs are all too long, or whose first job comes after the job best.
+// search finds the first job that meets the conditions s, in a range of n classes from the class
+// first on. If the job best comes before that job, search returns best. It skips parts of the
+// range whose sizes are all too large, whose jobs are all too long, or whose first job comes after
+// the job best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

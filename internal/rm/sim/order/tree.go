@@ -158,8 +158,8 @@ func (t *Tree[J]) First() *Entry[J] {
 	return j
 }
 
-// firstWithin returns the first job whose Expected is at most limit, or nil. The tree must have the
-// aggregate minExpected.
+// firstWithin returns the first job whose Expected is at most the parameter limit, or nil. The
+// tree must have the aggregate minExpected.
 func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {
@@ -200,7 +200,7 @@ func (t *Tree[J]) Reach(need int64) (*Entry[J], int64) {
 	}
 }
 
-// UpTo returns the sum of the sizes of all jobs whose key is at most key.
+// UpTo returns the sum of the sizes of all jobs whose key is at most the parameter key.
 func (t *Tree[J]) UpTo(key int64) int64 {
 	sum := int64(0)
 	for j := t.root; j != nil; {
