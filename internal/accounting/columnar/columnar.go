@@ -114,8 +114,9 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed creates or replaces a file. The function do writes its contents. If durable, the
-// file is synced to disk before WriteSealed returns. On error the file is removed.
+// WriteSealed creates or replaces a file. The function do writes its contents. If the parameter
+// durable is true, the file is synced to disk before WriteSealed returns. On error the file is
+// removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -84,14 +84,15 @@ func (q *query) take(s string) bool {
 	return true
 }
 
-// next reports whether word comes next, followed by a space, a parenthesis or the end of the query.
+// next reports whether the given word comes next, followed by a space, a parenthesis or the end of
+// the query.
 func (q *query) next(word string) bool {
 	after, ok := strings.CutPrefix(q.text[q.at:], word)
 	c, _ := utf8.DecodeRuneInString(after)
 	return ok && (after == "" || unicode.IsSpace(c) || c == '(' || c == ')')
 }
 
-// keyword skips word and the spaces after it, and reports whether the word came next.
+// keyword skips the given word and the spaces after it, and reports whether the word came next.
 func (q *query) keyword(word string) bool { return q.next(word) && q.take(word) }
 
 func (q *query) any() (Filter, error) {

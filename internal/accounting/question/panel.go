@@ -158,7 +158,8 @@ func overTime(more ...Key) func(v View) []Key {
 	return func(v View) []Key { return append([]Key{Instants{Column: "end_time", Edges: v.Edges}}, more...) }
 }
 
-// aboutStarted returns a panel with one question about the runs that started and match where.
+// aboutStarted returns a panel with one question about the runs that started and match the filter
+// where.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
@@ -171,7 +172,7 @@ func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue returns a panel of the ten values of a column with the highest measure by.
+// byValue returns a panel of the ten values of a column that are highest in the measure by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns)

@@ -16,8 +16,8 @@ type Reader struct {
 }
 
 // Compare returns the filter for a field, a relation (=, !=, <, <=, > or >=) and a value. The empty
-// value with = chooses jobs for which the field is unknown. With wild, * in a text stands for any
-// number of characters and ? for one character.
+// value with = chooses jobs for which the field is unknown. If the parameter wild is true, * in a
+// text stands for any number of characters and ? for one character.
 func (r Reader) Compare(f *Field, op, value string, wild bool) (Filter, error) {
 	if value == "" {
 		switch op {
@@ -80,7 +80,7 @@ func (r Reader) value(f *Field, value string) (any, error) {
 }
 
 // ParseInstant parses a date (2024-03-05), a time (2024-03-05T14:07, optionally with seconds and a
-// zone), or a time relative to now (now-7d). zone applies to times without a zone.
+// zone), or a time relative to now (now-7d). The parameter zone applies to times without a zone.
 func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, error) {
 	if value == "now" {
 		return now, nil

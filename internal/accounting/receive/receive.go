@@ -335,7 +335,8 @@ var (
 		largeBodies, smallBody)
 )
 
-// read reads a request's body. done, which is never nil, gives the request's turn back.
+// read reads a request's body. The result done, which is never nil, is a function that gives the
+// request's turn back.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)

@@ -111,7 +111,7 @@ func (s *Server) health(*call) (any, error) {
 // refreshTime is the longest time that a refresh waits.
 const refreshTime = 30 * time.Second
 
-// refresh returns when searches find all documents that were accepted before the call.
+// refresh waits until searches find all documents that were accepted before the call.
 func (s *Server) refresh(c *call) (any, error) {
 	if s.Refresh != nil {
 		ctx, cancel := context.WithTimeout(c.Context(), refreshTime)
@@ -125,7 +125,7 @@ func (s *Server) refresh(c *call) (any, error) {
 }
 
 // target returns the condition for the index names in a path: names and patterns, separated by
-// commas. A name without jobs is an error, unless mayLack.
+// commas. A name without jobs is an error, unless the parameter mayLack is true.
 func (s *Server) target(ctx context.Context, path string, mayLack bool) (query.SQL, error) {
 	if path == "" || path == "_all" || path == "*" {
 		return query.Always, nil

@@ -48,10 +48,10 @@ const (
 type Options struct {
 	// Now returns the time for "now" in requests; nil means time.Now.
 	Now func() time.Time
-	// Refresh returns when searches find all documents that were accepted before the call; nil
+	// Refresh waits until searches find all documents that were accepted before the call; nil
 	// means that searches always find them.
 	Refresh func(ctx context.Context) error
-	// Ready returns when the store has all documents that searches must include. Until then, answers would be about a
+	// Ready waits until the store has all documents that searches must include. Before that, answers would be about a
 	// part of the jobs. nil means that the store always has these documents.
 	Ready func(ctx context.Context) error
 }

@@ -200,7 +200,7 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 }
 
 // Read calls the function do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read
-// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. The parameter do may
+// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. The function do may
 // be called a second time: a long read is restarted on an engine for long reads, so that it does not delay others.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()

@@ -96,7 +96,7 @@ type Dates struct {
 }
 
 // Dates returns a parser for a format, or for several formats, separated by "||". An empty format
-// means ISO 8601 or milliseconds. zone applies to dates without a zone.
+// means ISO 8601 or milliseconds. The parameter zone applies to dates without a zone.
 func (c *Compiler) Dates(format string, zone *time.Location) *Dates {
 	d := &Dates{formats: strings.Split(cmp.Or(format, defaultFormat), "||"), zone: zone, now: c.Now}
 	for _, f := range d.formats {

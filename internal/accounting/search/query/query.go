@@ -350,7 +350,8 @@ func (c *Compiler) patternField(f *Field, kind string) {
 	}
 }
 
-// text returns a field and a text to compare it with. If anyCase, both are in lower case.
+// text returns a field and a text to compare it with. If the parameter anyCase is true, both are
+// in lower case.
 func (f *Field) text(s string, anyCase bool) (field, text SQL) {
 	field, text = f.Expr, Expression("%s::VARCHAR", Value(s))
 	if anyCase {
